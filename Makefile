@@ -1,0 +1,39 @@
+# Every target sets up what it needs; `make run` and `make test` work on a fresh clone.
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+STAMP := $(VENV)/.ready
+
+.PHONY: setup run test check test-real requirements conformance dialects bench bless lock clean help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(STAMP) ## build .venv from the hash-locked requirements (quick when it stands)
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup ## serve on http://127.0.0.1:3456
+	@$(BIN)/toolbridge serve
+
+test: setup ## the whole suite, offline
+	@$(BIN)/python -m pytest
+
+check: setup ## format, lint, import contracts, types, spelling, dependencies
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/codespell src tests docs bench README.md ARCHITECTURE.md AGENTS.md CHANGELOG.md
+	$(BIN)/deptry src
+
+lock: ## rewrite requirements/dev.txt (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --quiet -o requirements/dev.txt
+
+clean: ## remove what was built
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,120 @@
+"""What every codec offers: the door of each folder in `codecs/`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from toolbridge.core.events import Event
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Loss, Message, Problem, Request
+from toolbridge.core.stage import Stage
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What a transcript must look like to be legal for an API; `history` makes it so."""
+
+    id_pattern: str = r".+"
+    """A call id that matches this whole is kept; any other is mapped."""
+    id_length: int = 0
+    """The longest legal call id; 0 for any length."""
+    name_pattern: str = r".+"
+    name_length: int = 0
+    alternate: bool = False
+    """Whether turns of the same role must be merged, and the first must be the user's."""
+    system_in_place: bool = True
+    """Whether a system turn may stand inside the conversation; else the user says it, marked."""
+    empty_text: bool = True
+    """Whether a text may be empty or only white space."""
+    may_end_with_assistant: bool = True
+    """Whether a last turn by the assistant is continued; else the user asks to go on."""
+    pairs: bool = True
+    """Whether every call must be followed by its result, and every result follow its call."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The model that a request goes to, and what is known of it."""
+
+    model: str = ""
+    """Its name at the provider."""
+    provider: str = ""
+    window: int = 0
+    """Tokens of context; 0 where unknown."""
+    max_output: int = 0
+    capabilities: frozenset[str] | None = None
+    """`tools`, `thinking`, `vision` …; None where unknown."""
+    quirks: JsonObject = msgspec.field(default_factory=dict)
+    """Facts about the place, from the closed list of the codec that obeys them."""
+    options: JsonObject = msgspec.field(default_factory=dict)
+    """Fields from the configuration that go into the body as they are."""
+
+    def can(self, capability: str, *, unknown: bool = True) -> bool:
+        """Whether the model has `capability`; `unknown` answers where nobody knows."""
+        return unknown if self.capabilities is None else capability in self.capabilities
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the client asked and when: all that the envelope of its answer needs."""
+
+    request: Request = Request(model="")
+    at: float = 0.0
+    """Seconds since the epoch."""
+    estimate: int = 0
+    """Input tokens, as far as we can tell before the upstream does."""
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """A request in the words of its target."""
+
+    path: str
+    body: JsonObject
+    losses: tuple[Loss, ...] = ()
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """A problem in the envelope of an API, for when no byte of an answer was sent."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Encoder(Stage[Event, bytes], Protocol):
+    def keep_alive(self) -> bytes:
+        """Return an empty event of the API: something for a client to read in silence."""
+        ...
+
+
+class DecodeRequest(Protocol):
+    def __call__(
+        self, body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
+    ) -> Request:
+        """
+        Read a request; `model` and `stream` where the path says them, not the body.
+
+        `counting` reads what a token counter is sent: the same, without the need for a limit.
+        Raise `MalformedRequest` with the path of the fault.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Codec:
+    name: str
+    decode_request: DecodeRequest
+    encode_request: Callable[[Request, Target], Outgoing]
+    stream_decoder: Callable[[Ids], Stage[bytes, Event]]
+    """Reads a stream or a whole body: a whole reply is a stream that came at once."""
+    stream_encoder: Callable[[Asked], Encoder]
+    encode_message: Callable[[Message, Asked], bytes]
+    decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]
+    encode_rejection: Callable[[Problem, str], Rejection]
+    """Takes the problem and the request id."""
+    authorize: Callable[[str], dict[str, str]]
+    """Return the headers that carry a key."""
+    content_type: str
+    """Of a stream."""
+    rules: Rules = Rules()

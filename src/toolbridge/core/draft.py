@@ -1,0 +1,214 @@
+"""
+An answer while it is being written: the only way in which events are made.
+
+A `Draft` cannot say anything illegal. It starts before it speaks, opens a block before it writes
+into it, closes what is open before it finishes, ends once, and is silent afterwards. Every decoder,
+the demo model and the text dialects write through one.
+"""
+
+from collections.abc import Hashable
+
+from toolbridge.core import events as ev
+from toolbridge.core.fold import Fold, derive_stop
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import JsonObject, maybe_object, replace_lone_surrogates
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    Image,
+    Opaque,
+    Problem,
+    StopReason,
+    Text,
+    Thinking,
+)
+from toolbridge.core.usage import Usage
+
+FLOW = "flow"
+"""The key of running text or thought in APIs that do not number their blocks."""
+
+
+class _Block:
+    __slots__ = ("citations", "half", "id", "index", "kind", "name", "opaque")
+
+    def __init__(self, kind: str, index: int, id: str = "", name: str = "") -> None:
+        self.kind = kind
+        self.index = index
+        self.id = id
+        self.name = name
+        self.opaque: list[Opaque] = []
+        self.citations: list[JsonObject] = []
+        self.half = ""
+        """The first half of a surrogate pair whose second half has not come yet."""
+
+
+class Draft:
+    """
+    Turns what a decoder understood into events.
+
+    Blocks are named by the caller's keys. Without a key, text and thought share one flow: writing
+    the one ends the other, as in APIs that only ever append.
+    """
+
+    def __init__(self, ids: Ids | None = None) -> None:
+        self._ids = ids or Ids()
+        self._fold = Fold()
+        self._open: dict[Hashable, _Block] = {}
+        self._next = 0
+        self._called: set[str] = set()
+        self._calls = False
+        self.started = False
+        self.ended = False
+
+    @property
+    def fold(self) -> Fold:
+        """The message so far."""
+        return self._fold
+
+    @property
+    def empty(self) -> bool:
+        """Whether no block was opened yet."""
+        return self._next == 0
+
+    def is_open(self, key: Hashable = FLOW) -> bool:
+        return key in self._open
+
+    def start(self, *, id: str = "", model: str = "") -> list[ev.Event]:
+        """Begin, once; later calls say nothing."""
+        if self.started or self.ended:
+            return []
+        self.started = True
+        return self._say(ev.Started(id or self._ids.message(), model))
+
+    def text(self, piece: str, key: Hashable = FLOW) -> list[ev.Event]:
+        """Speak. A block opens with its first character, so there are no empty ones."""
+        return self._write("text", piece, key)
+
+    def think(self, piece: str, key: Hashable = FLOW) -> list[ev.Event]:
+        return self._write("thinking", piece, key)
+
+    def seal(self, opaque: Opaque, key: Hashable = FLOW) -> list[ev.Event]:
+        """Give the thought at `key` its opaque token; thinking that is hidden is nothing else."""
+        if self.ended:
+            return []
+        said: list[ev.Event] = []
+        if key not in self._open or (key == FLOW and self._open[key].kind != "thinking"):
+            said = self._begin("thinking", key)
+        self._open[key].opaque.append(opaque)
+        return said
+
+    def cite(self, citation: JsonObject, key: Hashable = FLOW) -> None:
+        if key in self._open:
+            self._open[key].citations.append(citation)
+
+    def call(self, key: Hashable, *, name: str, id: str = "") -> list[ev.Event]:
+        """Open a call. An id that is missing or was used before is replaced."""
+        if self.ended:
+            return []
+        said = self.end(FLOW) + self.end(key)
+        if not id or id in self._called:
+            id = self._ids.call()
+        self._called.add(id)
+        self._calls = True
+        return said + self._begin("call", key, id, name)
+
+    def arguments(self, key: Hashable, piece: str) -> list[ev.Event]:
+        """Write a piece of a call's arguments, as JSON text."""
+        if self.ended or not piece:
+            return []
+        return self._say(ev.CallDelta(self._open[key].index, replace_lone_surrogates(piece)))
+
+    def tag_call(self, key: Hashable, opaque: Opaque) -> None:
+        if key in self._open:
+            self._open[key].opaque.append(opaque)
+
+    def add(self, part: Image | Foreign) -> list[ev.Event]:
+        """Add a block that came whole."""
+        if self.ended:
+            return []
+        said = self.start() + self.end(FLOW)
+        self._next += 1
+        return said + self._say(ev.PartAdded(self._next - 1, part))
+
+    def end(self, key: Hashable = FLOW) -> list[ev.Event]:
+        """Close the block at `key`, if it is open."""
+        block = self._open.pop(key, None)
+        if block is None or self.ended:
+            return []
+        written = self._fold.written(block.index)
+        opaque = tuple(block.opaque)
+        if block.kind == "text":
+            part = Text(written, citations=tuple(block.citations), opaque=opaque)
+            return self._say(ev.TextEnd(block.index, part))
+        if block.kind == "thinking":
+            return self._say(ev.ThinkingEnd(block.index, Thinking(written, opaque)))
+        return self._say(ev.CallEnd(block.index, _call(block, written)))
+
+    def usage(self, usage: Usage) -> list[ev.Event]:
+        if self.ended or usage == self._fold.usage:
+            return []
+        return self.start() + self._say(ev.UsageReported(usage))
+
+    def finish(self, claimed: StopReason, *, stop_sequence: str = "") -> list[ev.Event]:
+        """End well. The reason follows what was said, then what the upstream claims."""
+        if self.ended:
+            return []
+        said = self.start()
+        for key in sorted(self._open, key=lambda key: self._open[key].index):
+            said += self.end(key)
+        reason = derive_stop(claimed, calls=self._calls)
+        stop_sequence = stop_sequence if reason == "stop_sequence" else ""
+        message = self._fold.finished(reason, stop_sequence=stop_sequence)
+        said += self._say(ev.Finished(reason, message))
+        self.ended = True
+        return said
+
+    def fail(self, problem: Problem) -> list[ev.Event]:
+        """End badly, with all that came before; what is open stays open."""
+        if self.ended:
+            return []
+        said = self.start()
+        stop: StopReason = "aborted" if problem.kind == "aborted" else "error"
+        said += self._say(ev.Failed(problem, self._fold.finished(stop, problem=problem)))
+        self.ended = True
+        return said
+
+    def _write(self, kind: str, piece: str, key: Hashable) -> list[ev.Event]:
+        if not piece or self.ended:
+            return []
+        said: list[ev.Event] = []
+        if key not in self._open or self._open[key].kind != kind:
+            said = self._begin(kind, key)
+        block = self._open[key]
+        whole = block.half + piece
+        block.half = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
+        whole = replace_lone_surrogates(whole[: len(whole) - len(block.half)])
+        if not whole:
+            return said
+        delta = ev.TextDelta if kind == "text" else ev.ThinkingDelta
+        return said + self._say(delta(block.index, whole))
+
+    def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
+        said = self.start() + self.end(key)
+        index = self._next
+        self._next += 1
+        self._open[key] = _Block(kind, index, id, name)
+        if kind == "text":
+            return said + self._say(ev.TextStart(index))
+        if kind == "thinking":
+            return said + self._say(ev.ThinkingStart(index))
+        return said + self._say(ev.CallStart(index, id, name))
+
+    def _say(self, event: ev.Event) -> list[ev.Event]:
+        self._fold.feed(event)
+        return [event]
+
+
+def _call(block: _Block, written: str) -> Call:
+    opaque = tuple(block.opaque)
+    if not written.strip():  # a call without arguments often comes as nothing at all
+        return Call(block.id, block.name, opaque=opaque)
+    arguments = maybe_object(written)
+    if arguments is None:
+        return Call(block.id, block.name, raw=written, opaque=opaque)
+    return Call(block.id, block.name, arguments, opaque=opaque)

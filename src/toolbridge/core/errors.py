@@ -1,0 +1,199 @@
+"""
+Errors, by whose fault they are.
+
+    ToolbridgeError
+    ├── ClientError                 the caller can mend it
+    │   ├── MalformedRequest        malformed_request      400
+    │   ├── Unsupported             unsupported            400
+    │   │   └── ThinkingUnsupported thinking_not_supported 400
+    │   ├── Overflow                context_overflow       400
+    │   ├── TooLarge                too_large              413
+    │   ├── UnknownModel            unknown_model          404
+    │   ├── UnknownRoute            unknown_route          404
+    │   ├── WrongMethod             wrong_method           405
+    │   └── NotAllowed              not_allowed            403
+    │       └── Unauthenticated     unauthenticated        401
+    ├── UpstreamError               the place behind us is at fault
+    │   ├── Rejected                rejected               its own status
+    │   │   ├── RateLimited         rate_limited           429
+    │   │   └── Overloaded          overloaded             529
+    │   ├── BrokenWire              broken_wire            502
+    │   ├── Truncated               truncated              502
+    │   ├── Unreachable             unreachable            502
+    │   └── TimedOut                timed_out              504
+    ├── ModelError                  the model wrote something unusable
+    │   ├── BrokenCall              broken_call            502
+    │   └── SchemaMismatch          schema_mismatch        502
+    ├── ConfigError                 config                 500
+    └── Aborted                     aborted                499
+
+Before the first byte an error is a status in the envelope of the client's own API; after it, the
+last event of the stream. Both are made from `Problem`, the error as a value.
+"""
+
+from typing import ClassVar
+
+from toolbridge.core.messages import Problem
+
+
+class ToolbridgeError(Exception):
+    kind: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        where: str = "",
+        status: int = 0,
+        retry_after: float | None = None,
+        provider: str = "",
+    ) -> None:
+        super().__init__(text)
+        self.problem = Problem(
+            kind=self.kind,
+            text=text,
+            where=where,
+            status=status,
+            retry_after=retry_after,
+            provider=provider,
+        )
+
+    def __str__(self) -> str:
+        where = self.problem.where
+        return f"{where}: {self.problem.text}" if where else self.problem.text
+
+
+class ClientError(ToolbridgeError):
+    kind = "malformed_request"
+    status = 400
+
+
+class MalformedRequest(ClientError):
+    pass
+
+
+class Unsupported(ClientError):
+    kind = "unsupported"
+
+
+class ThinkingUnsupported(Unsupported):
+    kind = "thinking_not_supported"
+
+
+class Overflow(ClientError):
+    kind = "context_overflow"
+
+
+class TooLarge(ClientError):
+    kind = "too_large"
+    status = 413
+
+
+class UnknownModel(ClientError):
+    kind = "unknown_model"
+    status = 404
+
+
+class UnknownRoute(ClientError):
+    kind = "unknown_route"
+    status = 404
+
+
+class WrongMethod(ClientError):
+    kind = "wrong_method"
+    status = 405
+
+
+class NotAllowed(ClientError):
+    kind = "not_allowed"
+    status = 403
+
+
+class Unauthenticated(NotAllowed):
+    kind = "unauthenticated"
+    status = 401
+
+
+class UpstreamError(ToolbridgeError):
+    kind = "rejected"
+    status = 502
+
+
+class Rejected(UpstreamError):
+    pass
+
+
+class RateLimited(Rejected):
+    kind = "rate_limited"
+    status = 429
+
+
+class Overloaded(Rejected):
+    kind = "overloaded"
+    status = 529
+
+
+class BrokenWire(UpstreamError):
+    kind = "broken_wire"
+
+
+class Truncated(UpstreamError):
+    kind = "truncated"
+
+
+class Unreachable(UpstreamError):
+    kind = "unreachable"
+
+
+class TimedOut(UpstreamError):
+    kind = "timed_out"
+    status = 504
+
+
+class ModelError(ToolbridgeError):
+    kind = "broken_call"
+    status = 502
+
+
+class BrokenCall(ModelError):
+    pass
+
+
+class SchemaMismatch(ModelError):
+    kind = "schema_mismatch"
+
+
+class ConfigError(ToolbridgeError):
+    kind = "config"
+
+
+class Aborted(ToolbridgeError):
+    """The client left, or asked us to stop."""
+
+    kind = "aborted"
+    status = 499
+
+
+def _leaves(root: type[ToolbridgeError]) -> dict[str, type[ToolbridgeError]]:
+    found = {root.kind: root}
+    for child in root.__subclasses__():
+        found |= _leaves(child)
+    return found
+
+
+KINDS = _leaves(ToolbridgeError)
+
+
+def error_of(problem: Problem) -> ToolbridgeError:
+    """Return `problem` as something that can be raised."""
+    error = KINDS.get(problem.kind, ToolbridgeError)(problem.text)
+    error.problem = problem
+    return error
+
+
+def status_of(problem: Problem) -> int:
+    """Return the HTTP status that says `problem`, whatever API says it."""
+    if problem.kind == "rejected" and problem.status >= 400:
+        return problem.status
+    return KINDS.get(problem.kind, ToolbridgeError).status

@@ -1,0 +1,120 @@
+"""
+What a model does, one thing at a time.
+
+`Started` comes first; exactly one of `Finished` and `Failed` comes last. Every block has an index,
+and blocks may interleave. A block's `…End` carries the whole block. After `Failed`, blocks that are
+still open stay open: half a call is never closed as if it were one.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    HealingReport,
+    Image,
+    Message,
+    Problem,
+    StopReason,
+    Text,
+    Thinking,
+)
+from toolbridge.core.usage import Usage
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    id: str
+    model: str
+
+
+class TextStart(msgspec.Struct, frozen=True, tag="text_start"):
+    index: int
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
+    index: int
+    text: str
+
+
+class TextEnd(msgspec.Struct, frozen=True, tag="text_end"):
+    index: int
+    text: Text
+
+
+class ThinkingStart(msgspec.Struct, frozen=True, tag="thinking_start"):
+    index: int
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta"):
+    index: int
+    text: str
+
+
+class ThinkingEnd(msgspec.Struct, frozen=True, tag="thinking_end"):
+    index: int
+    thinking: Thinking
+
+
+class CallStart(msgspec.Struct, frozen=True, tag="call_start"):
+    index: int
+    id: str
+    name: str
+
+
+class CallDelta(msgspec.Struct, frozen=True, tag="call_delta"):
+    index: int
+    json: str
+
+
+class CallEnd(msgspec.Struct, frozen=True, tag="call_end"):
+    index: int
+    call: Call
+
+
+class PartAdded(msgspec.Struct, frozen=True, tag="part_added"):
+    """A block that came whole: a picture, or a part that only its own API understands."""
+
+    index: int
+    part: Image | Foreign
+
+
+class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
+    """The counts so far: totals, never increments."""
+
+    usage: Usage
+
+
+class Healed(msgspec.Struct, frozen=True, tag="healed"):
+    index: int
+    report: HealingReport
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    reason: StopReason
+    message: Message
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    problem: Problem
+    message: Message
+
+
+Event: TypeAlias = (
+    Started
+    | TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | CallStart
+    | CallDelta
+    | CallEnd
+    | PartAdded
+    | UsageReported
+    | Healed
+    | Finished
+    | Failed
+)

@@ -1,0 +1,153 @@
+"""Events in, message out: the partial message at any time, the whole one at the end."""
+
+from collections.abc import Iterable
+
+from toolbridge.core import events as ev
+from toolbridge.core.messages import (
+    Call,
+    HealingReport,
+    Message,
+    Part,
+    Problem,
+    StopReason,
+    Text,
+    Thinking,
+)
+from toolbridge.core.usage import Usage
+
+
+class _Open:
+    """A block that is being written. Its pieces are joined once, when somebody asks."""
+
+    __slots__ = ("id", "kind", "name", "pieces")
+
+    def __init__(self, kind: str, id: str = "", name: str = "") -> None:
+        self.kind = kind
+        self.id = id
+        self.name = name
+        self.pieces: list[str] = []
+
+    def part(self) -> Part:
+        written = "".join(self.pieces)
+        if self.kind == "text":
+            return Text(written)
+        if self.kind == "thinking":
+            return Thinking(written)
+        return Call(self.id, self.name, raw=written)
+
+
+class Fold:
+    """The message so far. Feeding is cheap; `message` costs as much as the message is long."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.model = ""
+        self.usage = Usage()
+        self.healed: list[HealingReport] = []
+        self._blocks: dict[int, _Open | Part] = {}
+        self._terminal: ev.Finished | ev.Failed | None = None
+
+    def feed(self, event: ev.Event) -> None:
+        match event:
+            case ev.TextDelta(index, piece) | ev.ThinkingDelta(index, piece):
+                self._open(index).pieces.append(piece)
+            case ev.CallDelta(index, piece):
+                self._open(index).pieces.append(piece)
+            case ev.TextStart(index):
+                self._blocks[index] = _Open("text")
+            case ev.ThinkingStart(index):
+                self._blocks[index] = _Open("thinking")
+            case ev.CallStart(index, id, name):
+                self._blocks[index] = _Open("call", id, name)
+            case ev.TextEnd(index, part):
+                self._blocks[index] = part
+            case ev.ThinkingEnd(index, thought):
+                self._blocks[index] = thought
+            case ev.CallEnd(index, call):
+                self._blocks[index] = call
+            case ev.PartAdded(index, added):
+                self._blocks[index] = added
+            case _:
+                self._feed_rest(event)
+
+    def _feed_rest(self, event: ev.Event) -> None:
+        match event:
+            case ev.Started(id, model):
+                self.id, self.model = id, model
+            case ev.UsageReported(usage):
+                self.usage = usage
+            case ev.Healed(_, report):
+                self.healed.append(report)
+            case ev.Finished() | ev.Failed():
+                self._terminal = event
+            case _:
+                pass
+
+    def _open(self, index: int) -> _Open:
+        block = self._blocks[index]
+        if not isinstance(block, _Open):
+            raise TypeError(f"block {index} is closed")
+        return block
+
+    def written(self, index: int) -> str:
+        """Return what was written into the open block `index`."""
+        return "".join(self._open(index).pieces)
+
+    @property
+    def message(self) -> Message:
+        if self._terminal is not None:
+            return self._terminal.message
+        return self.finished(None)
+
+    def finished(
+        self,
+        stop: StopReason | None,
+        *,
+        stop_sequence: str = "",
+        problem: Problem | None = None,
+    ) -> Message:
+        """Return the message as it is now, with its end."""
+        blocks = (self._blocks[index] for index in sorted(self._blocks))
+        return Message(
+            id=self.id,
+            model=self.model,
+            content=tuple(b.part() if isinstance(b, _Open) else b for b in blocks),
+            usage=self.usage,
+            stop=stop,
+            stop_sequence=stop_sequence,
+            healed=tuple(self.healed),
+            problem=problem,
+        )
+
+    def refinish(self, event: ev.Finished | ev.Failed) -> ev.Finished | ev.Failed:
+        """Return `event` with the message of this fold: for stages that changed what came before."""
+        old = event.message
+        if isinstance(event, ev.Failed):
+            message = self.finished(old.stop, problem=event.problem)
+            return ev.Failed(event.problem, message)
+        reason = derive_stop(
+            event.reason, calls=any(isinstance(b, Call) for b in self._blocks.values())
+        )
+        return ev.Finished(reason, self.finished(reason, stop_sequence=old.stop_sequence))
+
+
+def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:
+    """
+    Return why the answer stopped: first by what was seen in it, then by what was claimed.
+
+    Servers end a turn of calls with "stop", and claim calls where there is none; a client that
+    believes either stalls. A cut, a refusal and the like stand as claimed.
+    """
+    if calls and claimed in {"end", "stop_sequence"}:
+        return "tool_use"
+    if not calls and claimed == "tool_use":
+        return "end"
+    return claimed
+
+
+def collect(events: Iterable[ev.Event]) -> Message:
+    """Return the message that `events` tell."""
+    fold = Fold()
+    for event in events:
+        fold.feed(event)
+    return fold.message

@@ -1,0 +1,56 @@
+"""
+JSON values, and the one way in which they are written.
+
+Arguments are written compactly and with their keys in the order in which they came: a model server
+finds its cached prefix again only if the same history gives the same bytes.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+JsonObject: TypeAlias = dict[str, Json]
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+def dumps(value: object) -> str:
+    """Return `value` as compact JSON, keys in their own order, nothing escaped without need."""
+    return _encoder.encode(value).decode()
+
+
+def dump_bytes(value: object) -> bytes:
+    return _encoder.encode(value)
+
+
+def loads(text: str | bytes) -> Json:
+    """Return the value of `text`; raise `ValueError` when it is not strict JSON."""
+    try:
+        value: Json = _decoder.decode(text)
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    except msgspec.DecodeError as error:  # a ValueError already; the name says where it came from
+        raise ValueError(str(error)) from None
+    return value
+
+
+def maybe_object(text: str | bytes) -> JsonObject | None:
+    """Return the object that `text` holds, or None when it holds anything else."""
+    try:
+        value = loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def replace_lone_surrogates(text: str) -> str:
+    """Return `text` with every half of a surrogate pair replaced: UTF-8 cannot carry one."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

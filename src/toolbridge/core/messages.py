@@ -1,0 +1,272 @@
+"""
+What is asked and what is answered, in no vendor's shape.
+
+A request is a list of turns; a turn is a list of parts. Results of tools are parts of a user turn,
+in front of whatever else that turn says. What an API cannot express is a `Loss`, never silence.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.core.json import JsonObject
+from toolbridge.core.usage import Usage
+
+Cache: TypeAlias = Literal["", "5m", "1h"]
+"""How long a prefix up to this part should be kept: a hint that some APIs take."""
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """
+    A token that only its maker can read: a signature, an encrypted thought.
+
+    It goes back to where it came from, byte for byte, and nowhere else.
+    """
+
+    origin: str
+    """The API that made it, and the provider and model where known: `anthropic`, `gemini/google`."""
+    kind: Literal["signature", "redacted", "encrypted", "thought_signature", "item"]
+    value: str
+
+
+class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+    text: str
+    citations: tuple[JsonObject, ...] = ()
+    cache: Cache = ""
+    opaque: tuple[Opaque, ...] = ()
+
+
+class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
+    """What the model thought. Redacted thinking has no text, only an opaque token."""
+
+    text: str
+    opaque: tuple[Opaque, ...] = ()
+
+
+class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
+    """One of `data` (base64), `url` and `file_id` is set."""
+
+    data: str = ""
+    media_type: str = ""
+    url: str = ""
+    file_id: str = ""
+    detail: str = ""
+    cache: Cache = ""
+
+
+class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
+    """One of `data` (base64), `text`, `url` and `file_id` is set."""
+
+    data: str = ""
+    media_type: str = ""
+    text: str = ""
+    url: str = ""
+    file_id: str = ""
+    title: str = ""
+    context: str = ""
+    cache: Cache = ""
+
+
+class Audio(msgspec.Struct, frozen=True, tag="audio", omit_defaults=True):
+    data: str
+    media_type: str = ""
+
+
+class Reference(msgspec.Struct, frozen=True, tag="reference"):
+    """A tool that was found by a search among the deferred ones, and may now be called."""
+
+    name: str
+
+
+class Foreign(msgspec.Struct, frozen=True, tag="foreign"):
+    """A part that only its own API understands: kept for that API, a loss for every other."""
+
+    origin: str
+    kind: str
+    raw: JsonObject
+
+
+class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
+    """
+    The model asks for a tool.
+
+    `raw` is what the model wrote when that was not a JSON object; `arguments` is then empty. Nobody
+    runs such a call: healing turns it into a whole one, or says that it could not.
+    """
+
+    id: str
+    name: str
+    arguments: JsonObject = msgspec.field(default_factory=dict)
+    raw: str = ""
+    opaque: tuple[Opaque, ...] = ()
+    cache: Cache = ""
+
+
+ResultPart: TypeAlias = Text | Image | Document | Audio | Reference | Foreign
+
+
+class Result(msgspec.Struct, frozen=True, tag="result", omit_defaults=True):
+    call_id: str
+    content: tuple[ResultPart, ...] = ()
+    is_error: bool = False
+    name: str = ""
+    """The tool's name, where the API gives it or history has found it out."""
+    cache: Cache = ""
+
+
+Part: TypeAlias = Text | Thinking | Image | Document | Audio | Reference | Foreign | Call | Result
+Role: TypeAlias = Literal["system", "user", "assistant"]
+
+
+class Turn(msgspec.Struct, frozen=True):
+    role: Role
+    content: tuple[Part, ...]
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool on offer. A `hosted` one is run by its API and has no schema of ours."""
+
+    name: str
+    description: str = ""
+    schema: JsonObject = msgspec.field(default_factory=dict)
+    strict: bool | None = None
+    deferred: bool = False
+    """Offered only once a `Reference` names it."""
+    freeform: bool = False
+    """Its input is one text, not an object; carried elsewhere as `{"input": text}`."""
+    namespace: str = ""
+    cache: Cache = ""
+    origin: str = ""
+    hosted: JsonObject | None = None
+
+
+class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
+    mode: Literal["auto", "none", "required", "named"] = "auto"
+    names: tuple[str, ...] = ()
+    """The one tool of `named`; for the other modes, the only ones allowed (none given: all)."""
+    parallel: bool | None = None
+
+
+Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class Think(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the model should think. `auto` leaves the decision to the model."""
+
+    mode: Literal["on", "auto", "off", "between_tools", "unset"] = "unset"
+    budget: int | None = None
+    effort: Effort = ""
+    show: Literal["", "omitted", "summarized", "full", "updates"] = ""
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repeat_penalty: float | None = None
+    logprobs: int | None = None
+    """How many alternatives to report per token; 0 reports the chosen one only."""
+
+
+class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer is JSON; with a schema, JSON of that shape."""
+
+    schema: JsonObject | None = None
+    name: str = ""
+    strict: bool | None = None
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    model: str
+    turns: tuple[Turn, ...] = ()
+    system: tuple[Text, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    sampling: Sampling = Sampling()
+    think: Think = Think()
+    output: OutputFormat | None = None
+    stream: bool = False
+    user: str = ""
+    session: str = ""
+    origin: str = ""
+    """The API that the client spoke."""
+    extra: JsonObject = msgspec.field(default_factory=dict)
+    """Fields that only `origin` understands, by their own names."""
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Something that the target could not express."""
+
+    what: str
+    """A path in our request: `sampling.top_k`, `turns.3.content.0`."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One change that healing made: which, how bold, and the value before and after."""
+
+    what: str
+    level: int
+    before: str
+    after: str
+
+
+class HealingReport(msgspec.Struct, frozen=True):
+    call_id: str
+    name: str
+    level: int
+    steps: tuple[Step, ...]
+
+
+StopReason: TypeAlias = Literal[
+    "end", "length", "tool_use", "stop_sequence", "refusal", "pause", "context_overflow",
+    "error", "aborted",
+]  # fmt: skip
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as a value: whose fault, what is wrong and what to do."""
+
+    kind: str
+    """A leaf of the tree in `core.errors`: `malformed_request`, `overloaded`, `truncated` …"""
+    text: str
+    where: str = ""
+    """The path of the fault in what was sent: `messages.0.content.1.text`."""
+    status: int = 0
+    """The HTTP status that the upstream gave, if one did."""
+    retry_after: float | None = None
+    provider: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer, whole or as far as it came."""
+
+    id: str = ""
+    model: str = ""
+    content: tuple[Part, ...] = ()
+    usage: Usage = Usage()
+    stop: StopReason | None = None
+    stop_sequence: str = ""
+    healed: tuple[HealingReport, ...] = ()
+    problem: Problem | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Thinking))
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(part for part in self.content if isinstance(part, Call))

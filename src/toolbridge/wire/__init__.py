@@ -1,0 +1,1 @@
+"""Framing: bytes to frames, frames to shapes. Nothing here knows an API."""
