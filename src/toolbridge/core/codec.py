@@ -117,4 +117,4 @@ class Codec:
     """Return the headers that carry a key."""
     content_type: str
     """Of a stream."""
-    rules: Rules = Rules()
+    rules: Rules
