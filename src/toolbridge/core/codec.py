@@ -92,8 +92,7 @@ class DecodeRequest(Protocol):
     def __call__(
         self, body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
     ) -> Request:
-        """
-        Read a request; `model` and `stream` where the path says them, not the body.
+        """Read a request; `model` and `stream` where the path says them, not the body.
 
         `counting` reads what a token counter is sent: the same, without the need for a limit.
         Raise `MalformedRequest` with the path of the fault.

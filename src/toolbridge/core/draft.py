@@ -1,5 +1,4 @@
-"""
-An answer while it is being written: the only way in which events are made.
+"""An answer while it is being written: the only way in which events are made.
 
 A `Draft` cannot say anything illegal. It starts before it speaks, opens a block before it writes
 into it, closes what is open before it finishes, ends once, and is silent afterwards. Every decoder,
@@ -43,8 +42,7 @@ class _Block:
 
 
 class Draft:
-    """
-    Turns what a decoder understood into events.
+    """Turns what a decoder understood into events.
 
     Blocks are named by the caller's keys. Without a key, text and thought share one flow: writing
     the one ends the other, as in APIs that only ever append.
@@ -106,7 +104,7 @@ class Draft:
         if self.ended:
             return []
         said = self.end(FLOW) + self.end(key)
-        if not id or id in self._called:
+        while not id or id in self._called:
             id = self._ids.call()
         self._called.add(id)
         self._calls = True
@@ -116,7 +114,7 @@ class Draft:
         """Write a piece of a call's arguments, as JSON text."""
         if self.ended or not piece:
             return []
-        return self._say(ev.CallDelta(self._open[key].index, replace_lone_surrogates(piece)))
+        return self._pour(self._open[key], piece)
 
     def tag_call(self, key: Hashable, opaque: Opaque) -> None:
         if key in self._open:
@@ -135,6 +133,11 @@ class Draft:
         block = self._open.pop(key, None)
         if block is None or self.ended:
             return []
+        if block.half:  # its second half never came
+            return self._delta(block, "\ufffd") + self._close(block)
+        return self._close(block)
+
+    def _close(self, block: _Block) -> list[ev.Event]:
         written = self._fold.written(block.index)
         opaque = tuple(block.opaque)
         if block.kind == "text":
@@ -179,14 +182,21 @@ class Draft:
         said: list[ev.Event] = []
         if key not in self._open or self._open[key].kind != kind:
             said = self._begin(kind, key)
-        block = self._open[key]
+        return said + self._pour(self._open[key], piece)
+
+    def _pour(self, block: _Block, piece: str) -> list[ev.Event]:
+        """Write `piece`, but hold a half of a surrogate pair until the other half comes."""
         whole = block.half + piece
         block.half = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
         whole = replace_lone_surrogates(whole[: len(whole) - len(block.half)])
-        if not whole:
-            return said
-        delta = ev.TextDelta if kind == "text" else ev.ThinkingDelta
-        return said + self._say(delta(block.index, whole))
+        return self._delta(block, whole) if whole else []
+
+    def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
+        if block.kind == "text":
+            return self._say(ev.TextDelta(block.index, piece))
+        if block.kind == "thinking":
+            return self._say(ev.ThinkingDelta(block.index, piece))
+        return self._say(ev.CallDelta(block.index, piece))
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
         said = self.start() + self.end(key)

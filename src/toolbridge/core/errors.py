@@ -1,5 +1,4 @@
-"""
-Errors, by whose fault they are.
+"""Errors, by whose fault they are.
 
     ToolbridgeError
     ├── ClientError                 the caller can mend it

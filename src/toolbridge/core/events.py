@@ -1,5 +1,4 @@
-"""
-What a model does, one thing at a time.
+"""What a model does, one thing at a time.
 
 `Started` comes first; exactly one of `Finished` and `Failed` comes last. Every block has an index,
 and blocks may interleave. A block's `…End` carries the whole block. After `Failed`, blocks that are

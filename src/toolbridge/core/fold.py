@@ -128,12 +128,12 @@ class Fold:
         reason = derive_stop(
             event.reason, calls=any(isinstance(b, Call) for b in self._blocks.values())
         )
-        return ev.Finished(reason, self.finished(reason, stop_sequence=old.stop_sequence))
+        stop_sequence = old.stop_sequence if reason == "stop_sequence" else ""
+        return ev.Finished(reason, self.finished(reason, stop_sequence=stop_sequence))
 
 
 def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:
-    """
-    Return why the answer stopped: first by what was seen in it, then by what was claimed.
+    """Return why the answer stopped: first by what was seen in it, then by what was claimed.
 
     Servers end a turn of calls with "stop", and claim calls where there is none; a client that
     believes either stalls. A cut, a refusal and the like stand as claimed.

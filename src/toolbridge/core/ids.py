@@ -1,5 +1,4 @@
-"""
-Names for what has none.
+"""Names for what has none.
 
 Ids are drawn from a seed and a counter, so this room needs no dice: the shell seeds each request
 from the operating system, a test seeds it with a word and gets the same ids every time.

@@ -1,5 +1,4 @@
-"""
-JSON values, and the one way in which they are written.
+"""JSON values, and the one way in which they are written.
 
 Arguments are written compactly and with their keys in the order in which they came: a model server
 finds its cached prefix again only if the same history gives the same bytes.

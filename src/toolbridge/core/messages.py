@@ -1,5 +1,4 @@
-"""
-What is asked and what is answered, in no vendor's shape.
+"""What is asked and what is answered, in no vendor's shape.
 
 A request is a list of turns; a turn is a list of parts. Results of tools are parts of a user turn,
 in front of whatever else that turn says. What an API cannot express is a `Loss`, never silence.
@@ -17,8 +16,7 @@ Cache: TypeAlias = Literal["", "5m", "1h"]
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """
-    A token that only its maker can read: a signature, an encrypted thought.
+    """A token that only its maker can read: a signature, an encrypted thought.
 
     It goes back to where it came from, byte for byte, and nowhere else.
     """
@@ -87,8 +85,7 @@ class Foreign(msgspec.Struct, frozen=True, tag="foreign"):
 
 
 class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
-    """
-    The model asks for a tool.
+    """The model asks for a tool.
 
     `raw` is what the model wrote when that was not a JSON object; `arguments` is then empty. Nobody
     runs such a call: healing turns it into a whole one, or says that it could not.

@@ -1,5 +1,4 @@
-"""
-The one shape of everything that streams.
+"""The one shape of everything that streams.
 
 Lists, not generators: a generator that is dropped half-way leaves its stage in a half-state.
 """

@@ -14,8 +14,7 @@ class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """
-    Tokens, each counted once: `input` leaves out what the cache read or wrote.
+    """Tokens, each counted once: `input` leaves out what the cache read or wrote.
 
     Every API counts otherwise (OpenAI's prompt tokens include the cached ones, Anthropic's input
     tokens do not); codecs turn their own count into this one. `output` includes `reasoning`.

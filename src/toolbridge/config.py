@@ -1,0 +1,205 @@
+"""The configuration: defaults, then the file, then the environment, then flags.
+
+The file is `toolbridge.toml`. A word that it does not know is an error that names the nearest word
+it does know: a setting that is silently ignored costs an afternoon.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import JsonObject
+
+FILE_NAME = "toolbridge.toml"
+T = TypeVar("T")
+
+
+class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """US dollars per million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+
+
+class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A place that speaks an API."""
+
+    api: str = ""
+    url: str = ""
+    key: str = ""
+    """The key, or where it is: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`."""
+    headers: dict[str, str] = {}
+    quirks: JsonObject = {}
+    window: int = 0
+    """Tokens of context for models of which nothing better is known."""
+    window_cap: int = 0
+    """The most context to ask for where the model would take more (Ollama's memory is finite)."""
+    passthrough: bool = True
+    """Whether a client of the same API gets this place's bytes untouched."""
+    midstream_failure: Literal["event", "abort"] = "event"
+    retries: int = 2
+    connect_timeout: float = 10.0
+    idle_timeout: float = 300.0
+
+
+class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known, or wanted, of one model."""
+
+    window: int = 0
+    max_output: int = 0
+    thinking: bool | None = None
+    tools: bool | None = None
+    vision: bool | None = None
+    dialect: str = "auto"
+    heal: int | None = None
+    sequential_tools: bool = False
+    rates: RatesConfig | None = None
+    options: JsonObject = {}
+    quirks: JsonObject = {}
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: int = 3456
+    key: str = ""
+    """The key that clients must send; none is needed on loopback."""
+    thinking: Literal["auto", "drop", "reject"] = "auto"
+    heal: int = 2
+    max_body: int = 32 * 1024 * 1024
+    keep_alive: float = 10.0
+    first_byte: float = 5.0
+    """How long a status waits for the upstream's own before a stream is opened."""
+    stop_grace: float = 5.0
+    """How long a stop waits for answers that are under way."""
+    log: Literal["json", "pretty", "auto", "off"] = "auto"
+    cors: tuple[str, ...] = ()
+    """Origins beyond loopback that may call from a browser; `*` for any."""
+    map: dict[str, str] = {}
+    """A client's model name, alias or tier → `provider/model`; `default` for every other."""
+    providers: dict[str, ProviderConfig] = {}
+    models: dict[str, ModelConfig] = {}
+
+
+def load(
+    path: Path | None = None,
+    *,
+    env: Mapping[str, str] = os.environ,
+    flags: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the configuration in force; raise `ConfigError` that names file, place and way out."""
+    found = path or find(env)
+    values: dict[str, object] = {}
+    if found is not None:
+        values = _read(found)
+    for name, value in {**_from_env(env), **(flags or {})}.items():
+        if value is not None:
+            values[name] = value
+    values["map"] = {**_map_from_env(env), **_table(values.get("map"))}
+    return _convert(values, Config, str(found or "the command line"))
+
+
+def find(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file that applies: named, here, or in the user's configuration directory."""
+    if named := env.get("TOOLBRIDGE_CONFIG"):
+        return Path(named)
+    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    for place in (Path(FILE_NAME), home / "toolbridge" / FILE_NAME):
+        if place.is_file():
+            return place
+    return None
+
+
+def parse_provider(text: str, source: str) -> ProviderConfig:
+    """Return the provider that a TOML file of `providers/` describes."""
+    return _convert(dict(tomllib.loads(text)), ProviderConfig, source)
+
+
+def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
+    """Return a key that was given as itself or by reference; an unset reference is no key."""
+    reference = re.fullmatch(
+        r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
+    )
+    if reference is None:
+        return value
+    return env.get(next(name for name in reference.groups() if name), "")
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return dict(tomllib.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}; `toolbridge init` writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+_ENV = {
+    "host": ("TOOLBRIDGE_HOST",),
+    "port": ("TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT"),
+    "key": ("TOOLBRIDGE_KEY", "TOOLBRIDGE_API_KEY", "CLAUDE_BRIDGE_API_KEY"),
+    "thinking": ("TOOLBRIDGE_THINKING",),
+    "log": ("TOOLBRIDGE_LOG",),
+}
+_MAP_ENV = {
+    "default": "TOOLBRIDGE_MODEL",
+    "opus": "MODEL_OPUS",
+    "sonnet": "MODEL_SONNET",
+    "haiku": "MODEL_HAIKU",
+}
+
+
+def _from_env(env: Mapping[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name, variables in _ENV.items():
+        variable = next((v for v in variables if env.get(v)), None)
+        if variable is None:
+            continue
+        value = env[variable]
+        if name == "port":
+            if not value.isdigit():
+                raise ConfigError(f"must be a number, not {value!r}", where=variable)
+            values[name] = int(value)
+        else:
+            values[name] = value
+    return values
+
+
+def _map_from_env(env: Mapping[str, str]) -> dict[str, object]:
+    return {name: env[variable] for name, variable in _MAP_ENV.items() if env.get(variable)}
+
+
+def _table(value: object) -> dict[str, object]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _convert(values: dict[str, object], shape: type[T], source: str) -> T:
+    try:
+        return msgspec.convert(values, shape)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(str(error))}") from None
+
+
+_STRUCTS = (Config, ProviderConfig, ModelConfig, RatesConfig)
+
+
+def _explain(text: str) -> str:
+    text, _, at = text.partition(" - at `")
+    place = at.removesuffix("`").removeprefix("$").strip(".") or "the top level"
+    unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
+    if unknown is None:
+        return f"{place}: {text[:1].lower()}{text[1:]}"
+    known = {name for struct in _STRUCTS for name in struct.__struct_fields__}
+    near = difflib.get_close_matches(unknown[1], known, 1)
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    return f"{place}: there is no setting `{unknown[1]}`{hint}"
