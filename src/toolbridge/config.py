@@ -26,8 +26,8 @@ class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     input: float = 0.0
     output: float = 0.0
-    cache_read: float = 0.0
-    cache_write: float = 0.0
+    cache_read: float | None = None
+    cache_write: float | None = None
 
 
 class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,12 +4,17 @@ Arguments are written compactly and with their keys in the order in which they c
 finds its cached prefix again only if the same history gives the same bytes.
 """
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
-JsonObject: TypeAlias = dict[str, Json]
+if TYPE_CHECKING:
+    Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+    JsonObject: TypeAlias = dict[str, Json]
+else:
+    # msgspec cannot follow an alias into itself. What it reads here is JSON in any case.
+    Json = object
+    JsonObject = dict[str, object]
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()

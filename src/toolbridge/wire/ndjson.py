@@ -6,8 +6,7 @@ MAX_LINE = 8 * 1024 * 1024
 
 
 class LineReader:
-    """
-    Bytes in, lines out; empty lines are passed over, a last line needs no line end.
+    """Bytes in, lines out; empty lines are passed over, a last line needs no line end.
 
     Only LF ends a line: U+2028 and its like may stand raw inside a JSON string.
     """
@@ -16,21 +15,37 @@ class LineReader:
         self._max_line = max_line
         self._held: list[bytes] = []
         self._size = 0
+        self._broken: BrokenWire | None = None
 
     def feed(self, piece: bytes, /) -> list[bytes]:
+        if self._broken:
+            raise self._broken
+        lines: list[bytes] = []
         first, *rest = piece.split(b"\n")
-        self._held.append(first)
-        self._size += len(first)
-        if self._size > self._max_line:
-            raise BrokenWire(f"a line is longer than {self._max_line} bytes")
-        if not rest:
-            return []
-        whole = [b"".join(self._held), *rest[:-1]]
-        self._held = [rest[-1]]
-        self._size = len(rest[-1])
-        return [line for raw in whole if (line := raw.strip(b" \t\r"))]
+        try:
+            self._hold(first)
+            for start in rest:
+                lines += self._take()
+                self._hold(start)
+        except BrokenWire as error:
+            # What came before the fault is told first, wherever the network cut.
+            self._broken = error
+            if not lines:
+                raise
+        return lines
 
     def close(self) -> list[bytes]:
+        if self._broken:
+            raise self._broken
+        return self._take()
+
+    def _hold(self, part: bytes) -> None:
+        self._held.append(part)
+        self._size += len(part)
+        if self._size > self._max_line:
+            raise BrokenWire(f"a line is longer than {self._max_line} bytes")
+
+    def _take(self) -> list[bytes]:
         last = b"".join(self._held).strip(b" \t\r")
         self._held = []
         self._size = 0

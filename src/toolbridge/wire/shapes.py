@@ -1,5 +1,4 @@
-"""
-Their JSON into our structs, with the path of whatever does not fit.
+"""Their JSON into our structs, with the path of whatever does not fit.
 
 Shapes list only the fields that somebody reads. Where an API keeps adding types, a shape holds the
 member as `msgspec.Raw` and an `OpenUnion` reads it one level down: known types become structs,
@@ -9,15 +8,18 @@ everything else an `Unknown` that can be handed on but crashes nobody.
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar  # a JSON value that no shape describes is Any to msgspec
+from typing import Any, Generic, TypeAlias, TypeVar  # what no shape describes is Any to msgspec
 
 import msgspec
 
 from toolbridge.core.errors import BrokenWire, MalformedRequest
-from toolbridge.core.json import JsonObject, replace_lone_surrogates
+from toolbridge.core.json import JsonObject, loads, replace_lone_surrogates
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
+
+AnyObject: TypeAlias = dict[str, Any]
+"""A JSON object inside a shape that no shape describes; `JsonObject` to all who read it."""
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -32,7 +34,8 @@ class _Tagged(msgspec.Struct):
 
 
 _tags = msgspec.json.Decoder(_Tagged)
-_objects = msgspec.json.Decoder(dict[str, Any])
+_objects = msgspec.json.Decoder(AnyObject)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class OpenUnion(Generic[S]):
@@ -48,20 +51,40 @@ class OpenUnion(Generic[S]):
             decoder = self._decoders.get(tag)
             return Unknown(tag, _objects.decode(raw)) if decoder is None else decoder.decode(raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise _malformed(error, where) from None
+            raise _malformed(error, where, raw) from None
+
+    def decode_frame(self, data: msgspec.Raw | bytes) -> S | Unknown:
+        """Read one member of an upstream's frame, as the function of this name does."""
+        data = bytes(data)
+        tag = decode_frame(data, _tags).type
+        decoder = self._decoders.get(tag)
+        if decoder is None:
+            return Unknown(tag, decode_frame(data, _objects))
+        return decode_frame(data, decoder)
 
 
-def decode_request(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
-    """Read a client's request; raise `MalformedRequest` with the path of the fault."""
+def decode_request(
+    body: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]", where: str = ""
+) -> T:
+    """Read a client's request, or its member at `where`; a `MalformedRequest` has the path."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise _malformed(error, "") from None
+        raise _malformed(error, where, body) from None
+
+
+def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct]) -> JsonObject:
+    """Return the fields of an object that `shape` does not list, by their own names."""
+    known = shape.__struct_encode_fields__
+    members = _members.decode(raw).items()
+    try:
+        return {name: loads(bytes(value)) for name, value in members if name not in known}
+    except ValueError as error:  # what lies in a field that nobody reads was not looked at before
+        raise MalformedRequest(str(error)) from None
 
 
 def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
-    """
-    Read one frame of an upstream; raise `BrokenWire` when it is not JSON of the shape.
+    """Read one frame of an upstream; raise `BrokenWire` when it is not JSON of the shape.
 
     Models write half surrogate pairs and servers pass them on, cut between two frames: such a frame
     is read the slow way, and the draft that is written from it joins the halves.
@@ -73,20 +96,54 @@ def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         try:
             loose = json.loads(data.decode("utf-8", "replace"))
-            return msgspec.convert(loose, decoder.type)
+            return msgspec.convert(_with_raws(loose, decoder.type), decoder.type)
         except (ValueError, RecursionError):
             shown = data[:200].decode("utf-8", "replace")
             raise BrokenWire(f"the upstream sent {shown!r}: {error}") from None
 
 
-def _malformed(error: Exception, where: str) -> MalformedRequest:
+def _with_raws(loose: Any, shape: Any) -> Any:
+    """Return `loose` with the fields that `shape` leaves raw written again, halves escaped."""
+    if not isinstance(loose, dict) or not hasattr(shape, "__struct_fields__"):
+        return loose
+    raw = {f.encode_name for f in msgspec.structs.fields(shape) if f.type is msgspec.Raw}
+    return {
+        name: msgspec.Raw(json.dumps(value).encode()) if name in raw else value
+        for name, value in loose.items()
+    }
+
+
+def _malformed(error: Exception, where: str, body: bytes | msgspec.Raw) -> MalformedRequest:
     if isinstance(error, RecursionError):
         return MalformedRequest("JSON is nested too deeply", where=where)
     text, _, at = str(error).partition(" - at `")
-    path = ".".join(step for step in (where, _dotted(at.removesuffix("`"))) if step)
+    missing = re.fullmatch(r"Object missing required field `([^`]*)`", text)
+    text, field = ("field required", missing[1]) if missing else (text, "")
+    path = ".".join(step for step in (where, _dotted(at.removesuffix("`")), field) if step)
     if not isinstance(error, msgspec.ValidationError):
+        half = _half_pair(bytes(body))
+        if half is not None:
+            path = ".".join(step for step in (where, half) if step)
+            return MalformedRequest("the text holds half of a surrogate pair", where=path)
         text = f"the request body is not valid JSON: {text}"
     return MalformedRequest(replace_lone_surrogates(text), where=path)
+
+
+def _half_pair(body: bytes) -> str | None:
+    """Return the path of a text that no UTF-8 can carry: such JSON is otherwise well-formed."""
+    try:
+        left = [("", json.loads(body))]
+    except (ValueError, RecursionError):
+        return None
+    while left:
+        path, value = left.pop()
+        if isinstance(value, str) and replace_lone_surrogates(value) != value:
+            return path.strip(".")
+        if isinstance(value, dict):
+            left += [(f"{path}.{name}", member) for name, member in value.items()]
+        elif isinstance(value, list):
+            left += [(f"{path}.{place}", member) for place, member in enumerate(value)]
+    return None
 
 
 def _dotted(path: str) -> str:

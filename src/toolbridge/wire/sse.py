@@ -1,5 +1,4 @@
-"""
-Server-sent events, read and written as the HTML standard says (section 9.2).
+"""Server-sent events, read and written as the HTML standard says (section 9.2).
 
 Lines end in LF, CR or CRLF, also when the network cuts between the two. Data stays bytes: a
 multi-byte character that was cut is whole again before anybody decodes it.
@@ -28,29 +27,33 @@ class SseReader:
         self._max_frame = max_frame
         self._line = bytearray()
         self._scanned = 0
+        self._newline = 0
+        self._broken: BrokenWire | None = None
         self._after_cr = False
         self._first = True
         self._clear()
 
     def feed(self, piece: bytes, /) -> list[Frame]:
+        if self._broken:
+            raise self._broken
         if self._after_cr and piece:
             # the second half of a CRLF cut by the network
             piece = piece[1:] if piece.startswith(b"\n") else piece
             self._after_cr = False
         self._line += piece
         frames: list[Frame] = []
-        start = 0
-        while (end := self._line_end()) >= 0:
-            self._take(bytes(self._line[start:end]), frames)
-            start = self._scanned = self._skip_line_end(end)
-        if start:
-            del self._line[:start]
-            self._scanned = 0
-        self._scanned = len(self._line)
-        self._check_size()
+        try:
+            self._take_lines(frames)
+        except BrokenWire as error:
+            # What came before the fault is told first, wherever the network cut.
+            self._broken = error
+            if not frames:
+                raise
         return frames
 
     def close(self) -> list[Frame]:
+        if self._broken:
+            raise self._broken
         frames: list[Frame] = []
         if self._line:
             self._take(bytes(self._line), frames)
@@ -60,10 +63,26 @@ class SseReader:
             self._clear()
         return frames
 
+    def _take_lines(self, frames: list[Frame]) -> None:
+        start = 0
+        while (end := self._line_end()) >= 0:
+            self._take(bytes(self._line[start:end]), frames)
+            start = self._scanned = self._skip_line_end(end)
+        if start:
+            del self._line[:start]
+        self._scanned = len(self._line)
+        self._newline = 0
+        self._check_size(len(self._line))
+
     def _line_end(self) -> int:
-        newline = self._line.find(b"\n", self._scanned)
-        carriage = self._line.find(b"\r", self._scanned, newline if newline >= 0 else None)
-        return carriage if carriage >= 0 else newline
+        # Where the next LF stands is remembered: lines that end in CR do not look for it again.
+        if self._newline <= self._scanned:
+            newline = self._line.find(b"\n", self._scanned)
+            self._newline = newline if newline >= 0 else len(self._line)
+        carriage = self._line.find(b"\r", self._scanned, self._newline)
+        if carriage >= 0:
+            return carriage
+        return self._newline if self._newline < len(self._line) else -1
 
     def _skip_line_end(self, end: int) -> int:
         if self._line[end : end + 1] == b"\n":
@@ -74,6 +93,7 @@ class SseReader:
         return end + 2 if self._line[end + 1 : end + 2] == b"\n" else end + 1
 
     def _take(self, line: bytes, frames: list[Frame]) -> None:
+        self._check_size(len(line))
         if self._first:
             self._first = False
             line = line.removeprefix(_BOM)
@@ -86,8 +106,7 @@ class SseReader:
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value)
-            self._size += len(value)
-            self._check_size()
+            self._size += len(value) + 1  # empty lines take room as well
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
@@ -103,8 +122,8 @@ class SseReader:
         self._event = ""
         self._id = ""
 
-    def _check_size(self) -> None:
-        if self._size + len(self._line) > self._max_frame:
+    def _check_size(self, more: int) -> None:
+        if self._size + more > self._max_frame:
             raise BrokenWire(f"an event is longer than {self._max_frame} bytes")
 
 

@@ -1,0 +1,5 @@
+import sys
+
+from toolbridge.cli import main
+
+sys.exit(main())

@@ -1,0 +1,71 @@
+"""Estimates that learn from what the providers count."""
+
+from collections import OrderedDict, deque
+from statistics import median
+from typing import Literal
+
+LOWEST, HIGHEST = 0.2, 5.0
+"""A ratio beyond these is not a tokenizer's: a cached prefix was left out, or a unit is wrong."""
+_STRAY = 0.25
+"""A report this far from the recent ones is not believed."""
+_DRIFT = 0.1
+"""A mean this far from the recent reports is out of date."""
+_ENOUGH = 3
+_MEMORY = 5
+_SLOWEST = 0.1
+
+
+class _Ratio:
+    """The ratio of actual to estimated tokens: a moving mean, guarded by the recent median.
+
+    One report that leaves out a cached prefix stands away from the median and teaches nothing; when
+    the median itself has moved, the mean was wrong and starts again from there.
+    """
+
+    __slots__ = ("learned", "mean", "recent")
+
+    def __init__(self) -> None:
+        self.mean = 1.0
+        self.learned = 0
+        self.recent: deque[float] = deque(maxlen=_MEMORY)
+
+    def learn(self, ratio: float) -> None:
+        self.recent.append(ratio)
+        middle = median(self.recent)
+        if not self.learned or not _near(self.mean, middle, _DRIFT):
+            self.mean = middle
+            self.learned = 1
+        elif _near(ratio, middle, _STRAY):
+            self.learned += 1
+            self.mean += max(1 / self.learned, _SLOWEST) * (ratio - self.mean)
+
+
+class Calibration:
+    """One ratio per model, for the models that were used last."""
+
+    def __init__(self, *, models: int = 256) -> None:
+        self._most = models
+        self._ratios: OrderedDict[str, _Ratio] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._ratios)
+
+    def learn(self, model: str, estimated: int, actual: int) -> None:
+        """Take in what the provider counted for a prompt that we had estimated."""
+        if estimated <= 0 or not LOWEST <= actual / estimated <= HIGHEST:
+            return
+        self._ratios.setdefault(model, _Ratio()).learn(actual / estimated)
+        self._ratios.move_to_end(model)
+        if len(self._ratios) > self._most:
+            self._ratios.popitem(last=False)
+
+    def apply(self, model: str, estimated: int) -> tuple[int, Literal["calibrated", "estimated"]]:
+        """Return the corrected estimate and whether enough was learned to correct it."""
+        ratio = self._ratios.get(model)
+        if ratio is None or len(ratio.recent) < _ENOUGH:
+            return estimated, "estimated"
+        return round(estimated * ratio.mean), "calibrated"
+
+
+def _near(value: float, middle: float, share: float) -> bool:
+    return abs(value - middle) <= share * middle

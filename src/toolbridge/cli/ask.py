@@ -1,0 +1,86 @@
+"""Ask a model something, here in the terminal: `toolbridge ask why is the sky blue`.
+
+Text on stdin is added to the question. Thoughts go to stderr with --think.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from contextlib import aclosing
+
+import msgspec
+
+from toolbridge.cli import options
+from toolbridge.config import Config
+from toolbridge.core import events as ev
+from toolbridge.core.errors import MalformedRequest, error_of
+from toolbridge.core.messages import Request, Text, Think, Turn
+from toolbridge.server.answering import Answering
+from toolbridge.server.gateway import Gateway
+from toolbridge.translate import Wishes, plan
+from toolbridge.upstream.http import Upstream
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
+    parser.add_argument("-m", "--model", metavar="MODEL", help="a model's name (the default)")
+    parser.add_argument("-s", "--system", default="", help="what the model should be")
+    parser.add_argument("--think", action="store_true", help="let it think, and show that")
+    parser.add_argument("--json", action="store_true", help="print events, one JSON line each")
+    parser.add_argument("prompt", nargs="*", help="the question")
+
+
+def run(args: argparse.Namespace) -> int:
+    words = " ".join(args.prompt)
+    if not sys.stdin.isatty():
+        words = "\n\n".join(part for part in (words, sys.stdin.read()) if part.strip())
+    if not words.strip():
+        raise MalformedRequest("there is no question: toolbridge ask why is the sky blue")
+    model, args.model = args.model or "", None
+    asyncio.run(_ask(options.load(args), model, words, args))
+    return 0
+
+
+async def _ask(config: Config, model: str, words: str, args: argparse.Namespace) -> None:
+    async with Upstream() as upstream:
+        gateway = Gateway(config, upstream)
+        await gateway.roster.look_around()
+        name = model or gateway.roster.default
+        request = Request(
+            model=name,
+            turns=(Turn("user", (Text(words),)),),
+            system=(Text(args.system),) if args.system else (),
+            think=Think(mode="on") if args.think else Think(),
+            stream=True,
+        )
+        route = await gateway.roster.route(name)
+        codec = None if route.is_demo else route.codec
+        ready = plan(request, codec, route.target, Wishes(thinking="drop"))
+        for loss in ready.losses:
+            print(f"toolbridge: lost {loss}", file=sys.stderr)
+        answering = Answering(upstream, route, ready, heal=config.heal)
+        async with aclosing(answering.events()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    _show(event, as_json=args.json)
+
+
+def _show(event: ev.Event, *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.encode(event).decode(), flush=True)
+        return
+    match event:
+        case ev.TextDelta(_, text):
+            print(text, end="", flush=True)
+        case ev.ThinkingDelta(_, text):
+            print(text, end="", file=sys.stderr, flush=True)
+        case ev.ThinkingEnd():
+            print(os.linesep, file=sys.stderr)
+        case ev.Finished():
+            print()
+        case ev.Failed(problem):
+            print()
+            raise error_of(problem)
+        case _:
+            pass

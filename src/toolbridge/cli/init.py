@@ -1,0 +1,61 @@
+"""Write a toolbridge.toml that says what is in force now, ready to be changed."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from toolbridge.cli.models import list_models
+from toolbridge.config import FILE_NAME, Config
+from toolbridge.core.errors import ConfigError
+
+TEMPLATE = """\
+# Every setting is shown with its default.
+# Order: this file < environment (TOOLBRIDGE_PORT, TOOLBRIDGE_KEY …) < flags.
+
+host = "127.0.0.1"
+port = 3456
+# key = "$TOOLBRIDGE_KEY"      # clients must send it; required to listen beyond this machine
+thinking = "auto"              # for models that cannot think: "auto", "drop" or "reject"
+heal = 2                       # 0 strict, 1 syntax, 2 by schema, 3 guesses
+
+# Which model answers which name: an exact name, a tier (opus, sonnet, haiku) or `default`.
+[map]
+default = "{default}"
+# sonnet = "ollama/qwen3:8b"
+# "claude-opus-5" = "anthropic/claude-opus-5"
+
+# Places that speak an API. Known without a table: {known}.
+[providers.ollama]
+api = "ollama"
+url = "http://127.0.0.1:11434"
+
+# [providers.anthropic]
+# api = "anthropic"
+# url = "https://api.anthropic.com"
+# key = "$ANTHROPIC_API_KEY"
+
+# What is known, or wanted, of one model.
+# [models."ollama/qwen3:8b"]
+# window = 65536               # tokens of context, sent to Ollama as num_ctx
+# thinking = true
+# sequential_tools = false     # true for models that lose track of parallel calls
+# options = {{ keep_alive = "30m", temperature = 0.6 }}
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--path", type=Path, default=Path(FILE_NAME), help="where to write it")
+    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.path.exists() and not args.force:
+        raise ConfigError(f"{args.path} exists; --force overwrites it, --path writes another")
+    from toolbridge import providers
+
+    default, _ = asyncio.run(list_models(Config()))
+    args.path.write_text(
+        TEMPLATE.format(default=default, known=", ".join(providers.names())), "utf-8"
+    )
+    print(f"wrote {args.path}; `toolbridge doctor` checks it, `toolbridge serve` uses it")
+    return 0

@@ -1,0 +1,32 @@
+"""List the models on offer: the names that clients may ask for, and who answers."""
+
+import argparse
+import asyncio
+
+from toolbridge.cli import options
+from toolbridge.config import Config
+from toolbridge.server.gateway import Gateway
+from toolbridge.server.roster import Listed
+from toolbridge.upstream.http import Upstream
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    default, listed = asyncio.run(list_models(options.load(args)))
+    wide = max((len(model.id) for model in listed), default=4)
+    for model in listed:
+        mark = "  (default)" if model.address == default else ""
+        print(f"{model.id:<{wide}}  →  {model.address}{mark}")
+    if not listed:
+        print("no model: configure a provider with `toolbridge init`")
+    return 0
+
+
+async def list_models(config: Config) -> tuple[str, list[Listed]]:
+    async with Upstream() as upstream:
+        gateway = Gateway(config, upstream)
+        await gateway.roster.look_around()
+        return gateway.roster.default, await gateway.roster.listed()

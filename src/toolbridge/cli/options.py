@@ -1,0 +1,31 @@
+"""Flags that several commands share."""
+
+import argparse
+from pathlib import Path
+
+from toolbridge import config
+from toolbridge.config import Config
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the configuration to use")
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument("--host", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (3456; 0 for any free one)")
+    parser.add_argument("--api-key", dest="key", metavar="KEY", help="key that clients must send")
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", help="the model for every other name")
+    parser.add_argument("--thinking", choices=("auto", "drop", "reject"))
+    parser.add_argument("--log", choices=("json", "pretty", "auto", "off"))
+
+
+def load(args: argparse.Namespace) -> Config:
+    """Return the configuration with this command line's flags on top."""
+    names = ("host", "port", "key", "thinking", "log")
+    flags = {name: getattr(args, name, None) for name in names}
+    loaded = config.load(args.config, flags=flags)
+    if model := getattr(args, "model", None):
+        loaded.map["default"] = model
+    return loaded

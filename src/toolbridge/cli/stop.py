@@ -1,0 +1,21 @@
+"""Stop the gateway that runs in the background."""
+
+import argparse
+
+from toolbridge.cli import state
+
+
+def arguments(_: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(_: argparse.Namespace) -> int:
+    running = state.find()
+    if running is None:
+        print("toolbridge does not run in the background")
+        return 0
+    if state.stop(running):
+        print(f"stopped (pid {running.pid})")
+    else:
+        print(f"ended by force (pid {running.pid}): it did not stop within 10 s")
+    return 0

@@ -1,0 +1,40 @@
+"""Anthropic's Messages API."""
+
+from toolbridge.codecs.anthropic.decode_request import decode_request
+from toolbridge.codecs.anthropic.decode_stream import StreamDecoder, decode_rejection
+from toolbridge.codecs.anthropic.encode_request import encode_request
+from toolbridge.codecs.anthropic.encode_stream import (
+    StreamEncoder,
+    encode_message,
+    encode_rejection,
+)
+from toolbridge.core.codec import Codec, Rules
+
+
+def authorize(key: str) -> dict[str, str]:
+    return {"x-api-key": key}
+
+
+CODEC = Codec(
+    name="anthropic",
+    decode_request=decode_request,
+    encode_request=encode_request,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    encode_message=encode_message,
+    decode_rejection=decode_rejection,
+    encode_rejection=encode_rejection,
+    authorize=authorize,
+    content_type="text/event-stream",
+    rules=Rules(
+        id_pattern=r"[a-zA-Z0-9_-]+",
+        name_pattern=r"[a-zA-Z0-9_-]+",
+        name_length=128,
+        alternate=True,
+        system_in_place=True,
+        empty_text=False,
+        # Claude 4.6 and later refuse to continue a turn that the client began.
+        may_end_with_assistant=False,
+        pairs=True,
+    ),
+)

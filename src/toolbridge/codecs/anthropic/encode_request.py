@@ -1,0 +1,377 @@
+"""What we ask, in Anthropic's words."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from toolbridge.codecs.anthropic.shapes import (
+    BETAS,
+    MODES,
+    ORIGIN,
+    THINKING_MODES,
+    VERSION,
+    tokens,
+    write_cache,
+)
+from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import (
+    Audio,
+    Call,
+    Document,
+    Foreign,
+    Image,
+    Loss,
+    OutputFormat,
+    Part,
+    Reference,
+    Request,
+    Result,
+    ResultPart,
+    Sampling,
+    Text,
+    Think,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+
+PATH = "/v1/messages"
+MAX_TOKENS = 32_000
+LEAST_BUDGET = 1024
+"""Anthropic refuses a smaller budget for thinking, and one that the answer cannot hold."""
+
+QUIRKS = {
+    "sampling": "False where temperature, top_p and top_k are refused: Claude 4.7 and later",
+    "forced_tools": "False where a forced tool choice is refused: Opus 5.5, Sonnet 5.5",
+}
+"""The facts about a place that this codec obeys."""
+
+Lose: TypeAlias = Callable[[str, str], None]
+"""Takes what could not be said, as a path in our request, and why."""
+
+
+def encode_request(request: Request, target: Target) -> Outgoing:
+    losses: list[Loss] = []
+
+    def lose(what: str, why: str) -> None:
+        losses.append(Loss(what, why))
+
+    max_tokens = _max_tokens(request.max_tokens, target.max_output, lose)
+    body: JsonObject = {
+        "model": target.model or request.model,
+        "max_tokens": max_tokens,
+        "messages": _encode_turns(request.turns, lose),
+    }
+    if request.system:
+        body["system"] = [_encode_text(part) for part in request.system]
+    if request.tools:
+        body["tools"] = _encode_tools(request.tools, lose)
+        body |= _encode_choice(request.tool_choice, target, lose)
+    elif request.tool_choice.mode in {"required", "named"}:
+        lose("tool_choice", "there is no tool to choose")
+    body |= _encode_stop(request.stop, lose)
+    body |= _encode_sampling(request.sampling, target, lose)
+    body |= _encode_thinking(request.think, max_tokens, lose)
+    body |= _encode_output(request.think, request.output, lose)
+    if request.user:
+        body["metadata"] = {"user_id": request.user}
+    if request.stream:
+        body["stream"] = True
+    _restore(request, body, lose)
+    body |= target.options
+    return Outgoing(PATH, body, tuple(losses), _headers(body))
+
+
+def _max_tokens(asked: int | None, most: int, lose: Lose) -> int:
+    if asked is None:
+        return min(most // 3, MAX_TOKENS) if most else MAX_TOKENS
+    if most and asked > most:
+        lose("max_tokens", f"lowered from {asked} to {most}, the most that this model writes")
+        return most
+    return asked
+
+
+def _headers(body: JsonObject) -> dict[str, str]:
+    fields = set(body).union(*(tool for tool in _offers(body)))
+    betas = [beta for field, beta in BETAS.items() if field in fields]
+    headers = {"anthropic-version": VERSION}
+    return headers | {"anthropic-beta": ",".join(betas)} if betas else headers
+
+
+def _restore(request: Request, body: JsonObject, lose: Lose) -> None:
+    """Put back what only Anthropic understands; a request from elsewhere loses its own."""
+    for name, kept in request.extra.items():
+        if request.origin != ORIGIN:
+            lose(f"extra.{name}", f"only {request.origin or 'its own API'} understands it")
+        elif name == "tools":
+            body["tools"] = [
+                _joined(_under(kept, tool.get("name")), tool) for tool in _offers(body)
+            ]
+        else:
+            body[name] = _joined(kept, body.get(name))
+
+
+def _offers(body: JsonObject) -> list[JsonObject]:
+    tools = body.get("tools")
+    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+
+
+def _under(fields: Json, name: Json) -> Json:
+    return fields.get(name) if isinstance(fields, dict) and isinstance(name, str) else None
+
+
+def _joined(kept: Json, ours: Json) -> Json:
+    """Return an object of ours with the fields that were kept beside it."""
+    if isinstance(kept, dict) and isinstance(ours, dict):
+        return ours | {name: value for name, value in kept.items() if name not in ours}
+    return kept if ours is None else ours
+
+
+# ── turns ────────────────────────────────────────────────────────────────────
+
+
+def _encode_turns(turns: tuple[Turn, ...], lose: Lose) -> list[Json]:
+    found = (_encode_turn(turn, f"turns.{i}.content", lose) for i, turn in enumerate(turns))
+    return [message for message in found if message is not None]
+
+
+def _encode_turn(turn: Turn, where: str, lose: Lose) -> JsonObject | None:
+    message: JsonObject = {"role": turn.role}
+    results: list[Json] = []
+    others: list[Json] = []
+    for i, part in enumerate(turn.content):
+        if isinstance(part, Foreign) and (part.origin, part.kind) == (ORIGIN, "message"):
+            message |= part.raw
+        elif (block := _encode_part(part, f"{where}.{i}", lose)) is not None:
+            (results if isinstance(part, Result) else others).append(block)
+    content = results + others  # Anthropic finds results only in front
+    if turn.content and not content:
+        return None  # An empty message is refused; that its parts are lost is said already.
+    return message | {"content": content}
+
+
+def _encode_part(part: Part, where: str, lose: Lose) -> JsonObject | None:
+    match part:
+        case Thinking():
+            return _encode_thought(part, where, lose)
+        case Call():
+            return _encode_call(part)
+        case Result():
+            return _encode_result(part, where, lose)
+        case _:
+            return _encode_content(part, where, lose)
+
+
+def _encode_thought(thought: Thinking, where: str, lose: Lose) -> JsonObject | None:
+    if signatures := tokens(thought, "signature"):
+        return {"type": "thinking", "thinking": thought.text, "signature": signatures[0]}
+    if redacted := tokens(thought, "redacted"):
+        return {"type": "redacted_thinking", "data": redacted[0]}
+    lose(where, "Anthropic takes back only the thoughts that it signed")
+    return None
+
+
+def _encode_call(call: Call) -> JsonObject:
+    input: JsonObject = {"raw": call.raw} if call.raw else call.arguments
+    block: JsonObject = {"type": "tool_use", "id": call.id, "name": call.name, "input": input}
+    return block | write_cache(call.cache)
+
+
+def _encode_result(result: Result, where: str, lose: Lose) -> JsonObject:
+    block: JsonObject = {"type": "tool_result", "tool_use_id": result.call_id}
+    parts = enumerate(result.content)
+    found = (_encode_content(part, f"{where}.content.{i}", lose) for i, part in parts)
+    content: list[Json] = [inner for inner in found if inner is not None]
+    if content:
+        block["content"] = content
+    if result.is_error:
+        block["is_error"] = True
+    return block | write_cache(result.cache)
+
+
+def _encode_content(part: ResultPart, where: str, lose: Lose) -> JsonObject | None:
+    """Return a block that may stand anywhere, also inside a result."""
+    match part:
+        case Text():
+            return _encode_text(part)
+        case Image():
+            if part.detail:
+                lose(f"{where}.detail", "Anthropic chooses the detail of an image itself")
+            return _encode_image(part)
+        case Document():
+            return _encode_document(part)
+        case Reference(name):
+            return {"type": "tool_reference", "tool_name": name}
+        case Foreign(origin, _, raw) if origin == ORIGIN:
+            return raw
+        case Foreign(origin, kind):
+            lose(where, f"only {origin} understands {kind!r}")
+            return None
+        case Audio():
+            lose(where, "Anthropic hears no audio")
+            return None
+
+
+def _encode_text(part: Text) -> JsonObject:
+    block: JsonObject = {"type": "text", "text": part.text}
+    if part.citations:
+        block["citations"] = list(part.citations)
+    return block | write_cache(part.cache)
+
+
+def _encode_image(image: Image) -> JsonObject:
+    block: JsonObject = {"type": "image", "source": _encode_source(image)}
+    return block | write_cache(image.cache)
+
+
+def _encode_document(document: Document) -> JsonObject:
+    source = _encode_source(document)
+    if document.text:
+        source = {"type": "text", "media_type": "text/plain", "data": document.text}
+    block: JsonObject = {"type": "document", "source": source}
+    if document.title:
+        block["title"] = document.title
+    if document.context:
+        block["context"] = document.context
+    return block | write_cache(document.cache)
+
+
+def _encode_source(media: Image | Document) -> JsonObject:
+    if media.url:
+        return {"type": "url", "url": media.url}
+    if media.file_id:
+        return {"type": "file", "file_id": media.file_id}
+    return {"type": "base64", "media_type": media.media_type, "data": media.data}
+
+
+# ── tools ────────────────────────────────────────────────────────────────────
+
+
+def _encode_tools(tools: tuple[Tool, ...], lose: Lose) -> list[Json]:
+    found = (_encode_tool(tool, f"tools.{i}", lose) for i, tool in enumerate(tools))
+    return [offer for offer in found if offer is not None]
+
+
+def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
+    if tool.hosted is not None:
+        if tool.origin == ORIGIN:
+            return tool.hosted
+        lose(where, f"only {tool.origin or 'its own API'} runs the tool {tool.name!r}")
+        return None
+    if tool.namespace:
+        lose(f"{where}.namespace", "Anthropic's tools have no namespaces")
+    offer: JsonObject = {"name": tool.name}
+    if tool.description:
+        offer["description"] = tool.description
+    offer["input_schema"] = _encode_schema(tool)
+    if tool.strict is not None:
+        offer["strict"] = tool.strict
+    if tool.deferred:
+        offer["defer_loading"] = True
+    return offer | write_cache(tool.cache)
+
+
+def _encode_schema(tool: Tool) -> JsonObject:
+    if tool.freeform:
+        text: JsonObject = {"type": "string"}
+        return {"type": "object", "properties": {"input": text}, "required": ["input"]}
+    typed: JsonObject = {"type": "object"}
+    return typed | tool.schema  # a schema without its type is refused
+
+
+def _encode_choice(choice: ToolChoice, target: Target, lose: Lose) -> JsonObject:
+    mode, names = choice.mode, choice.names
+    if mode == "required" and len(names) == 1:
+        mode = "named"
+    if names and mode != "named":
+        lose("tool_choice.names", "Anthropic chooses from all tools or is told one")
+    if mode in {"required", "named"} and target.quirks.get("forced_tools") is False:
+        lose("tool_choice.mode", "this model cannot be made to call a tool")
+        mode = "auto"
+    wanted: JsonObject = {"type": MODES[mode]}
+    if mode == "named":
+        wanted["name"] = names[0]
+    if choice.parallel is not None and mode != "none":
+        wanted["disable_parallel_tool_use"] = not choice.parallel
+    return {} if wanted == {"type": "auto"} else {"tool_choice": wanted}
+
+
+# ── settings ─────────────────────────────────────────────────────────────────
+
+
+def _encode_stop(stop: tuple[str, ...], lose: Lose) -> JsonObject:
+    for i, sequence in enumerate(stop):
+        if not sequence.strip():
+            lose(f"stop.{i}", "Anthropic does not stop at white space")
+    kept: list[Json] = [sequence for sequence in stop if sequence.strip()]
+    return {"stop_sequences": kept} if kept else {}
+
+
+def _encode_sampling(sampling: Sampling, target: Target, lose: Lose) -> JsonObject:
+    taken = set() if target.quirks.get("sampling") is False else {"temperature", "top_p", "top_k"}
+    wanted: JsonObject = {}
+    for name in Sampling.__struct_fields__:
+        value: float | None = getattr(sampling, name)
+        if value is None:
+            continue
+        if name not in taken:
+            lose(f"sampling.{name}", "this model does not take it")
+        elif name == "temperature" and value > 1:
+            lose("sampling.temperature", f"lowered from {value} to 1, the highest there is")
+            wanted[name] = 1
+        else:
+            wanted[name] = value
+    return wanted
+
+
+def _encode_thinking(think: Think, max_tokens: int, lose: Lose) -> JsonObject:
+    mode = "off" if (think.mode, think.effort) == ("unset", "none") else think.mode
+    if mode == "on" and think.budget is not None:
+        return _encode_budget(think, think.budget, max_tokens, lose)
+    if think.budget is not None:
+        lose("think.budget", "Anthropic takes a budget only where thinking is always on")
+    if mode == "on":
+        lose("think.mode", "without a budget, Anthropic leaves it to the model when to think")
+        mode = "auto"
+    if mode == "auto":
+        return {"thinking": {"type": "adaptive", **_encode_show(think, lose)}}
+    if think.show:
+        lose("think.show", "there is nothing to show")
+    return {} if mode == "unset" else {"thinking": {"type": THINKING_MODES[mode]}}
+
+
+def _encode_budget(think: Think, budget: int, max_tokens: int, lose: Lose) -> JsonObject:
+    most = max_tokens - 1
+    if most < LEAST_BUDGET:
+        lose("think", f"thinking needs more than {LEAST_BUDGET} tokens of output")
+        return {}
+    fitting = min(max(budget, LEAST_BUDGET), most)
+    if fitting != budget:
+        lose("think.budget", f"{budget} became {fitting}: from {LEAST_BUDGET} to below max_tokens")
+    config: JsonObject = {"type": "enabled", "budget_tokens": fitting}
+    return {"thinking": config | _encode_show(think, lose)}
+
+
+def _encode_show(think: Think, lose: Lose) -> JsonObject:
+    if think.show == "full":
+        lose("think.show", "Anthropic shows a summary at most")
+        return {"display": "summarized"}
+    return {"display": think.show} if think.show else {}
+
+
+def _encode_output(think: Think, output: OutputFormat | None, lose: Lose) -> JsonObject:
+    config: JsonObject = {}
+    if think.effort == "minimal":
+        lose("think.effort", "became low, the least effort that Anthropic knows")
+        config["effort"] = "low"
+    elif think.effort not in {"", "none"}:
+        config["effort"] = think.effort
+    if output is not None and output.schema is None:
+        lose("output", "Anthropic writes JSON only by a schema")
+    elif output is not None:
+        config["format"] = {"type": "json_schema", "schema": output.schema}
+        for name in ("name", "strict"):
+            if getattr(output, name):
+                lose(f"output.{name}", "Anthropic's schema has no name and is always strict")
+    return {"output_config": config} if config else {}

@@ -1,0 +1,218 @@
+"""Our request as a body for `/api/chat`.
+
+Cache marks are not sent and not lost: the server keeps the prefix of a prompt by itself. The tools
+and messages of one conversation are therefore always written in the same way and order.
+"""
+
+from toolbridge.codecs.ollama import shapes
+from toolbridge.codecs.ollama.encode_turns import TurnEncoder
+from toolbridge.codecs.ollama.schemas import inline
+from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Effort, Loss, Reference, Request, Result, Think, Tool
+
+QUIRKS = {
+    "think_levels": "the model takes a level of thinking (gpt-oss), where others take true or false",
+    "no_truncate": "ask the server to refuse a prompt that is too long instead of cutting it",
+}
+
+_LEVELS: dict[Effort, str] = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "max",
+}
+_BUDGETS = ((1_024, "low"), (8_192, "medium"))
+"""The level that a budget of thinking tokens stands for; above the last, "high"."""
+
+_ENFORCE = "Ollama cannot be made to call a tool; the prompt asks it to"
+
+
+def encode_request(request: Request, target: Target) -> Outgoing:
+    return _RequestEncoder(request, target).encode()
+
+
+class _RequestEncoder:
+    def __init__(self, request: Request, target: Target) -> None:
+        self._request = request
+        self._target = target
+        self._model = target.model or request.model
+        self._losses: list[Loss] = []
+
+    def encode(self) -> Outgoing:
+        request = self._request
+        body: JsonObject = {"model": self._model}
+        messages, tools = self._messages(), self._tools()
+        body["messages"] = messages
+        if tools:
+            body["tools"] = tools
+        if (think := self._think(request.think)) is not None:
+            body["think"] = think
+        if request.output is not None:
+            schema = request.output.schema
+            body["format"] = "json" if schema is None else schema
+        if request.sampling.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
+        if self._target.quirks.get("no_truncate"):
+            body["truncate"] = False
+        options = self._options()
+        self._restore(body, options)
+        self._configure(body, options)
+        if options:
+            body["options"] = options
+        body["stream"] = request.stream
+        return Outgoing("/api/chat", body, tuple(self._losses))
+
+    def _lose(self, what: str, why: str) -> None:
+        self._losses.append(Loss(what, why))
+
+    # ── messages ──
+
+    def _messages(self) -> list[Json]:
+        encoder = TurnEncoder(self._request, self._target)
+        messages: list[Json] = []
+        for number, turn in enumerate(self._request.turns):
+            messages += encoder.encode(number, turn)
+        self._losses += encoder.losses
+        texts = [part.text for part in self._request.system if part.text]
+        if order := self._order():
+            texts.append(order)
+        if texts:
+            messages.insert(0, {"role": "system", "content": "\n\n".join(texts)})
+        return messages
+
+    def _order(self) -> str:
+        """Return the words that stand for a tool choice: the API has no field for one."""
+        choice = self._request.tool_choice
+        if choice.parallel is False:
+            self._lose("tool_choice.parallel", "Ollama cannot be held to one call at a time")
+        if choice.mode in {"auto", "none"}:
+            return ""
+        self._lose("tool_choice", _ENFORCE)
+        if choice.mode == "named" and choice.names:
+            return f"You must call the tool {choice.names[0]} now."
+        return "You must call one of the tools now."
+
+    # ── tools ──
+
+    def _tools(self) -> list[Json]:
+        choice = self._request.tool_choice
+        if choice.mode == "none":
+            return []
+        found = _found(self._request)
+        now: list[Json] = []
+        later: dict[str, list[Json]] = {}
+        for number, tool in enumerate(self._request.tools):
+            if choice.names and tool.name not in choice.names:
+                continue
+            if not tool.deferred or choice.mode == "named":
+                now += self._tool(number, tool)
+            elif tool.name in found:
+                later[tool.name] = self._tool(number, tool)
+        # What a search found goes to the end: the prompt's beginning stays as it was.
+        return now + [offered for name in found for offered in later.get(name, ())]
+
+    def _tool(self, number: int, tool: Tool) -> list[Json]:
+        where = f"tools.{number}"
+        if tool.hosted is not None:
+            self._lose(where, f"{tool.name} is a tool that only {tool.origin or 'its API'} can run")
+            return []
+        if tool.strict:
+            self._lose(f"{where}.strict", "Ollama does not hold a model to a tool's schema")
+        schema, whole = inline(tool.schema)
+        if not whole:
+            self._lose(f"{where}.schema", "the schema refers to itself, or to what is not in it")
+        function: JsonObject = {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": _parameters(tool, schema),
+        }
+        return [{"type": "function", "function": function}]
+
+    # ── thinking ──
+
+    def _think(self, think: Think) -> bool | str | None:
+        if think.mode == "off" or (think.mode == "unset" and think.effort == "none"):
+            return False
+        if think.mode == "unset" and not think.effort:
+            return None
+        if not self._target.can("thinking"):
+            self._lose("think", f"{self._model} cannot think")
+            return None
+        if self._target.quirks.get("think_levels"):
+            return _level(think)
+        if think.effort:
+            self._lose("think.effort", f"{self._model} takes no level of thinking")
+        if think.budget is not None:
+            self._lose("think.budget", "Ollama has no limit for thinking")
+        return None if think.mode == "unset" else True
+
+    # ── everything else ──
+
+    def _options(self) -> JsonObject:
+        request = self._request
+        options: JsonObject = {}
+        if self._target.window > 0:
+            options["num_ctx"] = self._target.window
+        if request.max_tokens is not None:
+            options["num_predict"] = request.max_tokens
+        for name in (*shapes.SAMPLING, *shapes.SAMPLING_COUNTS):
+            if (value := getattr(request.sampling, name)) is not None:
+                options[name] = value
+        if request.stop:
+            options["stop"] = list(request.stop)
+        return options
+
+    def _restore(self, body: JsonObject, options: JsonObject) -> None:
+        """Put back the fields that only an Ollama client sends; name those of other clients."""
+        for name, value in self._request.extra.items():
+            if self._request.origin != "ollama":
+                self._lose(f"extra.{name}", f"only {self._request.origin or 'its API'} knows it")
+            elif name in shapes.GENERATE_EXTRAS:
+                self._lose(f"extra.{name}", "a chat has no such field")
+            elif name == "options" and isinstance(value, dict):
+                options |= value
+            elif name in shapes.CHAT_EXTRAS:
+                body[name] = value
+
+    def _configure(self, body: JsonObject, options: JsonObject) -> None:
+        """Put in what the configuration says; it knows the place and has the last word."""
+        for name, value in self._target.options.items():
+            if name == "options" and isinstance(value, dict):
+                options |= value
+            elif name in shapes.OPTIONS:
+                options[name] = value
+            else:
+                body[name] = value
+
+
+def _level(think: Think) -> bool | str:
+    if think.effort == "none":
+        return False
+    if think.effort:
+        return _LEVELS[think.effort]
+    if think.budget is None:
+        return True
+    return next((level for limit, level in _BUDGETS if think.budget <= limit), "high")
+
+
+def _parameters(tool: Tool, schema: JsonObject) -> JsonObject:
+    if tool.freeform:
+        return {
+            "type": "object",
+            "properties": {"input": {"type": "string"}},
+            "required": ["input"],
+        }
+    return schema if "type" in schema else {"type": "object", "properties": {}, **schema}
+
+
+def _found(request: Request) -> dict[str, None]:
+    """Return the names of tools that a search has found, in the order of their finding."""
+    found: dict[str, None] = {}
+    for turn in request.turns:
+        for part in turn.content:
+            inside = part.content if isinstance(part, Result) else (part,)
+            found |= {p.name: None for p in inside if isinstance(p, Reference)}
+    return found

@@ -1,0 +1,45 @@
+"""Pictures and sounds: bare base64 here, with a media type everywhere else."""
+
+from base64 import b64decode
+from binascii import Error
+
+from toolbridge.core.messages import Audio, Image
+
+_BEGINNINGS = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"ID3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+)
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+
+def decode_media(encoded: str) -> Image | Audio:
+    """Return the picture, or the sound: models that hear are sent both in `images`."""
+    media_type, data = split_data_url(encoded)
+    media_type = media_type or _sniff(data)
+    if media_type.startswith("audio/"):
+        return Audio(data, media_type)
+    return Image(data, media_type)
+
+
+def split_data_url(url: str) -> tuple[str, str]:
+    """Return the media type and the base64 of a `data:` URL; anything else is base64 alone."""
+    head, comma, data = url.partition(",")
+    if not comma or not head.startswith("data:"):
+        return "", url
+    return head.removeprefix("data:").partition(";")[0], data
+
+
+def _sniff(data: str) -> str:
+    """Return the media type by the first twelve bytes, or nothing."""
+    try:
+        head = b64decode(data[:16])
+    except (Error, ValueError):
+        return ""
+    if head.startswith(b"RIFF"):
+        return _RIFF.get(head[8:12], "")
+    return next((kind for start, kind in _BEGINNINGS if head.startswith(start)), "")

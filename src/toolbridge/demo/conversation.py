@@ -1,0 +1,243 @@
+"""What was said, without what clients add to it.
+
+Agents wrap the words of their user in reminders, environments and instructions, and speak in the
+user's name when an answer was cut. Only the user's own last words are a request; everything after
+them is how far the work has come.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from toolbridge.core.json import JsonObject, loads, maybe_object, replace_lone_surrogates
+from toolbridge.core.messages import Call, Document, Image, Reference, Request, Result, Text, Turn
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A call of ours and what came of it."""
+
+    name: str
+    arguments: JsonObject
+    text: str
+    failed: bool
+    position: int = -1
+    """Which of the calls since the last words it was; -1 for one that nobody made."""
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    words: str = ""
+    """The user's own last words."""
+    asked: tuple[str, ...] = ()
+    """All that the user said, oldest first; `words` is the last of it."""
+    system: str = ""
+    cwd: str = ""
+    media: tuple[str, ...] = ()
+    """The media types of what the user attached to the last words."""
+    calls: tuple[Call, ...] = ()
+    """What was called since the last words."""
+    done: tuple[Done, ...] = ()
+    """What came of it."""
+    loaded: frozenset[str] = frozenset()
+    """The deferred tools that a search has found."""
+    begun: str = ""
+    """The beginning of the answer, where the client gives one."""
+
+
+_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
+_NOISE = re.compile(
+    r"reminder|context|instructions|environment|\benv\b|info|metadata|workspace|tokens|budget"
+    r"|command-|local-command|notification|attribution|permissions",
+    re.IGNORECASE,
+)
+_FRAMES = ("task", "user_query", "user_message", "user_request", "prompt", "query")
+_NUDGES = (
+    "[Your previous response",
+    "Output token limit hit",
+    "Your response above was",
+    "Please continue from where you left off",
+    "[Request interrupted by user",
+    "Tool loaded.",
+    "This session is being continued from a previous conversation",
+    "# AGENTS.md instructions",
+    "Caveat: The messages below were generated",
+)
+_CWD = re.compile(
+    r"(?:working directory|current directory|\bcwd\b|workspace root|workspace directory)"
+    r"(?: is now| is)?[*`\"']{0,3} ?[:=>]? ?[`\"']?((?:/|[A-Za-z]:\\)[^\n<>`\"']{0,400})",
+    re.IGNORECASE,
+)
+
+
+def read_conversation(request: Request) -> Conversation:
+    """Return what `request` says, sorted into what was asked and what was done about it."""
+    last = _last_words(request.turns)
+    since = request.turns[last + 1 :]
+    calls = tuple(part for turn in since for part in turn.content if isinstance(part, Call))
+    asked = tuple(words for turn in request.turns if (words := own_words(turn)))
+    return Conversation(
+        words=own_words(request.turns[last]) if last >= 0 else "",
+        asked=asked,
+        system="\n".join(_system_texts(request)),
+        cwd=_working_directory(request),
+        media=_media(request.turns[last]) if last >= 0 else (),
+        calls=calls,
+        done=tuple(_done(since, calls)),
+        loaded=frozenset(_loaded(request.turns)),
+        begun=_begun(request.turns),
+    )
+
+
+def own_words(turn: Turn) -> str:
+    """Return what the user said in `turn`, or nothing when only a program spoke."""
+    if turn.role != "user":
+        return ""
+    texts = (clean(part.text) for part in turn.content if isinstance(part, Text))
+    own = [text for text in texts if text and not text.startswith(_NUDGES)]
+    return _unwrap("\n".join(own))
+
+
+def clean(text: str) -> str:
+    """Return `text` without the blocks that clients put into it."""
+    kept: list[str] = []
+    position = 0
+    while (tag := _TAG.search(text, position)) is not None:
+        if not _NOISE.search(tag[1]):
+            kept.append(text[position : tag.end()])
+            position = tag.end()
+            continue
+        kept.append(text[position : tag.start()])
+        closing = re.compile(re.escape(f"</{tag[1]}>"), re.IGNORECASE).search(text, tag.end())
+        position = closing.end() if closing else len(text)
+    kept.append(text[position:])
+    return replace_lone_surrogates("".join(kept)).strip()
+
+
+def _unwrap(words: str) -> str:
+    """Return `words` out of the tag or the quotes that hold all of them."""
+    for frame in _FRAMES:
+        if words.startswith(f"<{frame}>") and words.endswith(f"</{frame}>"):
+            words = words[len(frame) + 2 : -len(frame) - 3].strip()
+    inside = words[1:-1]
+    # opencode hands over the words of its command line in quotes.
+    if len(words) > 2 and words[0] == words[-1] == '"' and '"' not in inside.replace('\\"', ""):
+        return inside.replace('\\"', '"').strip()
+    return words
+
+
+def _last_words(turns: tuple[Turn, ...]) -> int:
+    speaking = (at for at, turn in enumerate(turns) if own_words(turn) or _media(turn))
+    return max(speaking, default=-1)
+
+
+def _system_texts(request: Request) -> Iterator[str]:
+    yield from (text.text for text in request.system)
+    for turn in request.turns:
+        if turn.role == "system":
+            yield from (part.text for part in turn.content if isinstance(part, Text))
+
+
+def _working_directory(request: Request) -> str:
+    texts = list(_system_texts(request))
+    for turn in request.turns:
+        if turn.role == "user":
+            texts += [part.text for part in turn.content if isinstance(part, Text)]
+    found = [match[1] for text in texts for match in _CWD.finditer(text)]
+    return found[-1].strip().rstrip(".,;)") if found else ""
+
+
+def _begun(turns: tuple[Turn, ...]) -> str:
+    if not turns or turns[-1].role != "assistant":
+        return ""
+    return "".join(part.text for part in turns[-1].content if isinstance(part, Text))
+
+
+def _media(turn: Turn) -> tuple[str, ...]:
+    if turn.role != "user":
+        return ()
+    attached = (part for part in turn.content if isinstance(part, Image | Document))
+    return tuple(part.media_type or type(part).__name__.lower() for part in attached)
+
+
+def _loaded(turns: tuple[Turn, ...]) -> Iterator[str]:
+    for turn in turns:
+        for part in turn.content:
+            if isinstance(part, Reference):
+                yield part.name
+            if isinstance(part, Result):
+                yield from (inner.name for inner in part.content if isinstance(inner, Reference))
+
+
+def _done(turns: tuple[Turn, ...], calls: tuple[Call, ...]) -> Iterator[Done]:
+    # An id may come twice; its results are then taken in the order of its calls.
+    positions: dict[str, deque[int]] = {}
+    for at, call in enumerate(calls):
+        positions.setdefault(call.id, deque()).append(at)
+    for turn in turns:
+        for part in turn.content:
+            if isinstance(part, Result):
+                waiting = positions.get(part.call_id)
+                at = waiting.popleft() if waiting else -1
+                call = calls[at] if at >= 0 else Call(part.call_id, part.name)
+                yield _outcome(call, part, at)
+
+
+def _outcome(call: Call, result: Result, position: int) -> Done:
+    text = clean("\n".join(_result_texts(result)))
+    failed = result.is_error or _says_failure(text)
+    name = call.name or result.name or "tool"
+    return Done(name, call.arguments, _essence(text), failed, position)
+
+
+def _result_texts(result: Result) -> Iterator[str]:
+    for part in result.content:
+        match part:
+            case Text(text):
+                yield text
+            case Reference(name):
+                yield f"[tool {name}]"
+            case Image(media_type=kind) | Document(media_type=kind):
+                yield f"[{kind or 'attachment'}]"
+            case _:
+                pass
+
+
+_EXIT = re.compile(r"(?:exited with code|^exit code:?) (-?\d{1,10})", re.IGNORECASE | re.MULTILINE)
+
+
+def _says_failure(text: str) -> bool:
+    """Whether a result is a failure that its API could not mark as one."""
+    if text[:6].lower() in {"error:", "error "}:
+        return True
+    code = _EXIT.search(text[:400])
+    if code is not None:
+        return int(code[1]) != 0
+    inside = maybe_object(text)
+    return inside is not None and bool(inside.get("error"))
+
+
+def _essence(text: str) -> str:
+    """Return what a result says, out of the envelope that its client put it in."""
+    inside = maybe_object(text)
+    if inside is not None and len(inside) == 1:
+        value = next(iter(inside.values()))
+        if isinstance(value, str):
+            return _essence_of_shell(value)
+    return _essence_of_shell(_plain(text))
+
+
+def _plain(text: str) -> str:
+    if not text.startswith('"'):
+        return text
+    try:
+        value = loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, str) else text
+
+
+def _essence_of_shell(text: str) -> str:
+    head, found, output = text.partition("Output:\n")
+    is_envelope = found and _EXIT.search(head)
+    return (output if is_envelope else text).strip()

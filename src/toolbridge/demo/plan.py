@@ -1,0 +1,235 @@
+"""What to answer: the one decision that the demo model makes, as a value."""
+
+import re
+
+import msgspec
+
+from toolbridge.core.json import dumps
+from toolbridge.core.messages import Call, Problem, Request, Tool
+from toolbridge.demo import speech
+from toolbridge.demo.conversation import Conversation
+from toolbridge.demo.facts import Facts
+from toolbridge.demo.fill import Filler, fill
+from toolbridge.demo.intent import Intent, read_intents
+from toolbridge.demo.matching import calls_of, matching_calls
+from toolbridge.demo.offer import Kit, kit_of, name_tokens, shell_of
+from toolbridge.demo.tools import forced, fulfil
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer before it is spoken."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    thinking: str = ""
+    problem: Problem | None = None
+
+
+class _Work(msgspec.Struct, frozen=True):
+    """All the calls that the words ask for, in steps, and what each of them is for."""
+
+    steps: tuple[tuple[Call, ...], ...] = ()
+    intents: tuple[Intent, ...] = ()
+    """One for each call, or none at all where the calls come from no intent."""
+    obstacle: str = ""
+    """Why the words cannot be acted on."""
+
+
+_MARK = re.compile(r"\[\[(\w{1,20})\]\]")
+_COUNTING = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+_LONG = 2000
+_SUMMARY = re.compile(
+    r"respond with TEXT ONLY|<state_snapshot>|handoff summary|CHECKPOINT COMPACTION"
+    r"|\bsummar(?:y of|i[sz]e) (?:the|this|our) conversation",
+    re.IGNORECASE,
+)
+_TITLE_SYSTEM = re.compile(
+    r"title generator|naming a coding session|you generate titles", re.IGNORECASE
+)
+
+
+def plan(request: Request, conversation: Conversation) -> Reply:
+    """Return what to answer."""
+    marks = {mark.lower() for mark in _MARK.findall(conversation.words)}
+    words = _MARK.sub("", conversation.words).strip()
+    staged = None if conversation.calls else _staged(marks)
+    if staged is not None:
+        reply = staged
+    elif _SUMMARY.search(words) or ("<summary>" in words and "<analysis>" in words):
+        reply = Reply(speech.summary_of(conversation), thinking="I am asked for a summary.")
+    elif _wants_title(request, conversation):
+        reply = _title(request, conversation)
+    else:
+        reply = _act(request, conversation, _work(request, conversation, words, marks), words)
+    return _with_thinking(request, reply, marks)
+
+
+def _staged(marks: set[str]) -> Reply | None:
+    """Return what a mark in the words asks for, for tests and demonstrations."""
+    if "error" in marks:
+        problem = Problem("overloaded", "the demo model was asked to fail", provider="demo")
+        return Reply("I begin to answer, and then", problem=problem)
+    texts = {
+        "empty": "",
+        "long": " ".join(_COUNTING[at % 10] for at in range(_LONG)),
+        "unicode": speech.UNICODE,
+        "json": '{"answer": "yes"}',
+        "code": speech.CODE,
+    }
+    return next((Reply(texts[mark]) for mark in texts if mark in marks), None)
+
+
+def _with_thinking(request: Request, reply: Reply, marks: set[str]) -> Reply:
+    mode = request.think.mode
+    asked = mode in {"on", "auto", "between_tools"} and request.think.effort != "none"
+    if (not asked and not ("think" in marks and mode == "unset")) or "empty" in marks:
+        return msgspec.structs.replace(reply, thinking="")
+    first = reply.thinking or "I read the last message of the user."
+    names = list(dict.fromkeys(call.name for call in reply.calls))
+    second = f"I will call {' and '.join(names)}." if names else "I will answer in words."
+    return msgspec.structs.replace(reply, thinking=f"{first} {second}")
+
+
+# Titles.
+
+
+def _wants_title(request: Request, conversation: Conversation) -> bool:
+    if _TITLE_SYSTEM.search(conversation.system[:4000]):
+        return not request.tools
+    return not request.tools and bool(speech.TITLE_ORDER.search(conversation.words))
+
+
+def _title(request: Request, conversation: Conversation) -> Reply:
+    title = speech.title_of(conversation)
+    schema = request.output.schema if request.output else None
+    if schema is not None:
+        filled = fill(schema, Filler(Facts(""), say=title, fallback=title))
+        return Reply(dumps(filled), thinking="I am asked for a title.")
+    as_json = request.output is not None or '"title"' in conversation.words
+    return Reply(dumps({"title": title}) if as_json else title, thinking="I am asked for a title.")
+
+
+# Acting.
+
+
+def _work(request: Request, conversation: Conversation, words: str, marks: set[str]) -> _Work:
+    kit = kit_of(request, conversation)
+    if marks & {"tool", "tool2", "texttool", "thinktool"}:
+        work = _marked(kit, two="tool2" in marks)
+    else:
+        work = _asked(kit, words)
+    if request.tool_choice.mode in {"required", "named"} and not work.steps:
+        work = _called([calls_of(tool, words) for tool in kit.tools[:1]])
+    if request.tool_choice.parallel is not False:
+        return work
+    one_by_one = tuple((call,) for step in work.steps for call in step)
+    return msgspec.structs.replace(work, steps=one_by_one)
+
+
+def _called(steps: list[list[Call]]) -> _Work:
+    return _Work(tuple(tuple(step) for step in steps if step))
+
+
+def _asked(kit: Kit, words: str) -> _Work:
+    """Return the calls for what the words ask, by intent first, by the tools' own words second."""
+    steps: list[tuple[Call, ...]] = []
+    intents: list[Intent] = []
+    for step in read_intents(words):
+        calls = [fulfil(intent, kit) for intent in step]
+        known = tuple(call for call in calls if call is not None)
+        if len(known) < len(step):
+            obstacle = speech.unable(step[0], len(kit.tools))
+            return _Work(tuple(steps), tuple(intents), obstacle)
+        steps.append(known)
+        intents += step
+    if steps:
+        return _Work(tuple(steps), tuple(intents))
+    return _called([matching_calls(words, kit)])
+
+
+def _marked(kit: Kit, *, two: bool) -> _Work:
+    tool = shell_of(kit) or next(iter(kit.tools), None)
+    if tool is None:
+        return _Work()
+    if not two:
+        return _called([[forced(tool, "")]])
+    return _called([[forced(tool, "Berlin", fallback="one"), forced(tool, "Rome", fallback="two")]])
+
+
+def _act(request: Request, conversation: Conversation, work: _Work, words: str) -> Reply:
+    failed = any(one.failed for one in conversation.done)
+    upcoming = [] if failed else _upcoming(work, conversation.calls)
+    if upcoming:
+        return _calling(request, work, upcoming, len(conversation.calls))
+    text = _say(conversation, work, words)
+    final = _final_tool(kit_of(request, conversation))
+    if final is not None and final.name not in {call.name for call in conversation.calls}:
+        return Reply(calls=(forced(final, words, say=text, fallback=text),))
+    return _spoken(request, conversation, text)
+
+
+def _upcoming(work: _Work, made: tuple[Call, ...]) -> list[Call]:
+    """Return the next step that was not made yet. The same call is never made twice in a row."""
+    before = 0
+    for step in work.steps:
+        if before >= len(made):
+            repeated = made and (made[-1].name, made[-1].arguments) == (
+                step[0].name,
+                step[0].arguments,
+            )
+            return [] if repeated else list(step)
+        before += len(step)
+    return []
+
+
+def _calling(request: Request, work: _Work, calls: list[Call], position: int) -> Reply:
+    intents = list(work.intents[position : position + len(calls)])
+    said = speech.announce(calls, intents)
+    thinking = (
+        f"The user wants me to {speech.purpose(intents[0])}." if intents else "A tool fits this."
+    )
+    quiet = request.tool_choice.mode in {"required", "named"}
+    return Reply("" if quiet else said, tuple(calls), thinking)
+
+
+def _say(conversation: Conversation, work: _Work, words: str) -> str:
+    if conversation.done:
+        said = speech.report(conversation.done, _purposes(conversation, work))
+        return f"{said}\n\n{work.obstacle}".strip()
+    if work.obstacle:
+        return work.obstacle
+    if conversation.calls:
+        return "I called a tool, but no result came back."
+    talk = speech.small_talk(words)
+    if conversation.media and talk == speech.ABOUT:
+        return speech.seen(conversation.media)
+    return talk
+
+
+def _purposes(conversation: Conversation, work: _Work) -> list[Intent | None]:
+    """Return what each result was for; nothing for calls that another model made."""
+    planned = [call.name for step in work.steps for call in step]
+    intents = dict(zip(range(len(planned)), zip(planned, work.intents, strict=False), strict=False))
+    purposes: list[Intent | None] = []
+    for done in conversation.done:
+        name, intent = intents.get(done.position, ("", None))
+        purposes.append(intent if name == done.name else None)
+    return purposes
+
+
+def _spoken(request: Request, conversation: Conversation, text: str) -> Reply:
+    thinking = "The tools have answered." if conversation.done else ""
+    if request.output is None:
+        return Reply(text, thinking=thinking)
+    if request.output.schema is None:
+        return Reply(dumps({"answer": text}), thinking=thinking)
+    filler = Filler(Facts(conversation.words), say=text)
+    return Reply(dumps(fill(request.output.schema, filler)), thinking=thinking)
+
+
+_FINAL = {"structuredoutput", "finalresult", "finalanswer"}
+
+
+def _final_tool(kit: Kit) -> Tool | None:
+    """Return the tool that takes the answer itself: some clients want it in no other way."""
+    return next((tool for tool in kit.tools if "".join(name_tokens(tool.name)) in _FINAL), None)

@@ -1,0 +1,1 @@
+"""Ten ways in which models write calls, and the frames around them."""

@@ -1,0 +1,174 @@
+"""`<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>`."""
+
+import re
+from dataclasses import dataclass
+
+from toolbridge.dialects.engines.arguments import Arguments, RawValue
+from toolbridge.dialects.engines.calls_json import stream_object
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.values import typed
+from toolbridge.wire.tags import Marks, Wait
+
+_NAME = re.compile(r"(?:\\(?!n)|[^\s<>{}\[\]()\"'`,;\\])+")
+_SUFFIX = re.compile(r":[^<>\s]{1,32}")
+_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^\s<]+)")
+
+
+@dataclass(frozen=True)
+class PairCalls:
+    """Marks are given without their `>`: a shipped tokenizer may add a suffix to each."""
+
+    call: tuple[str, ...] = ("<tool_call",)
+    call_close: tuple[str, ...] = ("</tool_call",)
+    wrapper: tuple[str, ...] = ()
+    wrapper_close: tuple[str, ...] = ()
+    separator: str = "<tool_sep"
+    key: str = "<arg_key"
+    key_close: str = "</arg_key"
+    value: str = "<arg_value"
+    value_close: str = "</arg_value"
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        if mark.rstrip(">") in self.wrapper:
+            yield from self._accept(scribe, *self.wrapper)
+            yield from self._space(scribe)
+            if (yield from self._accept(scribe, *self.wrapper_close)):
+                return
+            if not (yield from cursor.stands(*self.call)):
+                raise NotACall("no call")
+        yield from self._call(scribe)
+        while (yield from cursor.follows(*self.call, at_end=False)):
+            place = cursor.remember()
+            yield from self._space(scribe)
+            try:
+                yield from self._call(scribe)
+            except NotACall:
+                cursor.rewind(place)
+                return
+        if self.wrapper_close and (yield from cursor.follows(*self.wrapper_close, at_end=False)):
+            yield from self._space(scribe)
+            yield from self._accept(scribe, *self.wrapper_close)
+
+    def _accept(self, scribe: Scribe, *marks: str) -> Wait[str]:
+        """Take a mark with its suffix and its bracket."""
+        cursor = scribe.cursor
+        mark = yield from cursor.stands(*marks)
+        if not mark:
+            return ""
+        place = cursor.remember()
+        cursor.take(len(mark))
+        if (yield from self._end_of_mark(scribe)):
+            return mark
+        cursor.rewind(place)
+        return ""
+
+    def _space(self, scribe: Scribe) -> Wait[None]:
+        """Take white space, also where the model wrote it as an escape."""
+        cursor = scribe.cursor
+        yield from cursor.skip()
+        while (yield from cursor.accept("\\n", "\\r", "\\t")):
+            yield from cursor.skip()
+
+    def _call(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        if not (yield from self._accept(scribe, *self.call)):
+            raise NotACall("no mark")
+        yield from cursor.skip()
+        written = yield from cursor.match(_NAME)
+        cursor.take(len(written))
+        name = scribe.resolve(written)
+        spaced = yield from cursor.skip(" \t")
+        yield from self._space(scribe)
+        yield from self._accept(scribe, self.separator)
+        yield from self._space(scribe)
+        if spaced and (yield from self._assigned(scribe, name)):
+            return
+        if (yield from cursor.peek()) == "{":
+            scribe.call(name)
+            yield from stream_object(scribe, Marks([*self.call_close, *self.call]))
+            yield from self._close(scribe)
+            return
+        if not (yield from cursor.stands(self.key, *self.call_close)) and (yield from cursor.peek()):
+            raise NotACall("text after the name")
+        scribe.call(name)
+        yield from self._pairs(scribe, Arguments(scribe, name))
+
+    def _assigned(self, scribe: Scribe, name: str) -> Wait[bool]:
+        """Take `a=1 b=2`, which some models write after the name."""
+        cursor = scribe.cursor
+        written = yield from cursor.match(re.compile(r"[^<]*"), 2000)
+        pairs = _ASSIGNED.findall(written)
+        if not pairs or _ASSIGNED.sub("", written).strip():
+            return False
+        cursor.take(len(written))
+        scribe.call(name)
+        arguments = Arguments(scribe, name)
+        for key, value in pairs:
+            arguments.add(key, typed(value.strip("\"'"), arguments.types(key)))
+        arguments.end()
+        yield from self._close(scribe)
+        return True
+
+    def _close(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        if (yield from cursor.follows(*self.call_close, at_end=False)):
+            yield from self._space(scribe)
+            yield from self._accept(scribe, *self.call_close)
+
+    def _pairs(self, scribe: Scribe, arguments: Arguments) -> Wait[None]:
+        cursor = scribe.cursor
+        while True:
+            yield from self._space(scribe)
+            if (yield from self._accept(scribe, *self.call_close)):
+                arguments.end()
+                return
+            if not (yield from self._accept(scribe, self.key)):
+                arguments.end()
+                return
+            key: list[str] = []
+            if not (yield from cursor.until(Marks([self.key_close]), key.append)):
+                arguments.cut()
+                return
+            yield from self._end_of_mark(scribe)
+            yield from self._space(scribe)
+            if not (yield from self._pair(scribe, arguments, "".join(key).strip())):
+                return
+
+    def _end_of_mark(self, scribe: Scribe) -> Wait[bool]:
+        """Take the rest of a mark: its bracket, or a suffix and its bracket."""
+        cursor = scribe.cursor
+        if (yield from cursor.accept(">")):
+            return True
+        if (yield from cursor.peek()) != ":":
+            return False
+        suffix = yield from cursor.match(_SUFFIX, 40)
+        cursor.take(len(suffix))
+        return bool((yield from cursor.accept(">")))
+
+    def _pair(self, scribe: Scribe, arguments: Arguments, key: str) -> Wait[bool]:
+        """Take the value of `key`; tell whether the call goes on."""
+        cursor = scribe.cursor
+        if not (yield from self._accept(scribe, self.value)):
+            if (yield from cursor.stands(self.key, *self.call_close)):
+                return True  # a key without a value
+            if not (yield from cursor.peek()):
+                arguments.cut()
+                return False
+        value = RawValue(arguments, key, arguments.types(key))
+        marks = Marks([self.value_close])
+        after = (self.key, *self.call_close, "\\n")
+        while True:
+            if not (yield from cursor.until(marks, value.feed, keep=True)):
+                value.cut()
+                arguments.cut()
+                return False
+            place = cursor.remember()
+            cursor.take(len(self.value_close))
+            yield from self._end_of_mark(scribe)
+            if (yield from cursor.follows(*after)):
+                cursor.forget()
+                value.end()
+                return True
+            cursor.rewind(place)
+            value.feed(cursor.take(len(self.value_close)))

@@ -1,0 +1,216 @@
+"""Calls written as JSON objects: `{"name": …, "arguments": {…}}` and its many spellings."""
+
+from dataclasses import dataclass, field
+
+from toolbridge.core.json import loads, maybe_object
+from toolbridge.dialects.engines.literals import unescape
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import Ending, JsonWalk, Marks, Wait
+
+_ARGUMENTS = frozenset({"arguments", "parameters", "args", "input", "tool_input", "kwargs"})
+_NAMES = frozenset({"name", "tool_name", "tool", "function_name"})
+_IDS = frozenset({"id", "tool_call_id", "call_id"})
+_INSIDE = frozenset({"function", "tool_call", "tool_calls", "function_call", "action"})
+_FIRST = frozenset('{["\'n')
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a dialect spells a call in JSON."""
+
+    ends: tuple[str, ...] = ()
+    """Marks that end a body which is no JSON."""
+    keyed: bool = False
+    """`{NAME: ARGUMENTS}`."""
+    id_last: bool = False
+    """The id may follow the arguments, which are then held until it is known."""
+    strict: bool = False
+    """An object counts only if it has arguments, as in text that may hold any JSON."""
+    between: str = ","
+    """What may stand between two calls."""
+    marks: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marks", Marks(self.ends))
+
+
+def read_string(scribe: Scribe) -> Wait[str | None]:
+    """Take a JSON string and return its text; None when it is cut or none stands here."""
+    parts: list[str] = []
+    walk = JsonWalk(scribe.cursor, parts.append, Marks(()))
+    if (yield from walk.string()) is not Ending.WHOLE:
+        return None
+    written = "".join(parts)
+    try:
+        return str(loads(written))
+    except ValueError:
+        return unescape(written[1:-1])
+
+
+def read_calls(scribe: Scribe, shape: Shape) -> Wait[int]:
+    """Take one call, a list of calls, or calls one after the other; return how many."""
+    cursor = scribe.cursor
+    before = scribe.calls
+    yield from cursor.skip()
+    if (yield from cursor.accept("[")):
+        yield from _read_list(scribe, shape)
+        return scribe.calls - before
+    yield from _read_call(scribe, shape)
+    while shape.between and (yield from cursor.follows("{", *shape.between, at_end=False)):
+        place = cursor.remember()
+        yield from cursor.skip(shape.between + " \t\r\n")
+        try:
+            yield from _read_call(scribe, shape)
+        except NotACall:
+            cursor.rewind(place)
+            break
+    return scribe.calls - before
+
+
+def _read_list(scribe: Scribe, shape: Shape) -> Wait[None]:
+    cursor = scribe.cursor
+    before = scribe.calls
+    while True:
+        yield from cursor.skip(", \t\r\n")
+        here = yield from cursor.peek()
+        if here == "]":
+            cursor.take(1)
+            return
+        if here != "{":
+            if scribe.calls == before:
+                raise NotACall("a list of something else")
+            return
+        place = cursor.remember()
+        try:
+            yield from _read_call(scribe, shape)
+        except NotACall:
+            if scribe.calls == before:
+                raise
+            cursor.rewind(place)
+            return
+
+
+def _read_call(scribe: Scribe, shape: Shape) -> Wait[None]:
+    yield from CallObject(scribe, shape).read()
+
+
+class CallObject:
+    """One object that is a call, read key by key."""
+
+    def __init__(self, scribe: Scribe, shape: Shape, name: str = "") -> None:
+        self._scribe = scribe
+        self._cursor = scribe.cursor
+        self._shape = shape
+        self._name = name
+        self._id = ""
+        self._held: list[str] | None = None
+        self._held_ending = Ending.WHOLE
+        self._open = False
+        self._done = False
+
+    def read(self) -> Wait[None]:
+        ending = yield from self._object()
+        if self._done:
+            return
+        if not self._name or (self._shape.strict and self._held is None):
+            raise NotACall("no name")
+        self._scribe.call(self._name, self._id)
+        self._done = True
+        if self._held is not None:
+            self._write_held("".join(self._held))
+            ending = self._held_ending if self._held_ending is not Ending.WHOLE else ending
+        if ending is Ending.CUT:
+            self._scribe.cut_call()
+        else:
+            self._scribe.end_call()
+
+    def _object(self) -> Wait[Ending]:
+        cursor = self._cursor
+        if not (yield from cursor.accept("{")):
+            raise NotACall("no object")
+        while True:
+            yield from cursor.skip(", \t\r\n")
+            here = yield from cursor.peek()
+            if not here:
+                return Ending.CUT
+            if here == "}":
+                cursor.take(1)
+                return Ending.WHOLE
+            key = yield from read_string(self._scribe)
+            yield from cursor.skip()
+            if key is None or not (yield from cursor.accept(":")):
+                return self._stop()
+            yield from cursor.skip()
+            if (ending := (yield from self._member(key))) is not Ending.WHOLE:
+                return ending
+
+    def _stop(self) -> Ending:
+        """The object is broken here: fatal before the call was written, its end afterwards."""
+        if not self._done and (self._held is None or not self._name):
+            raise NotACall("no JSON")
+        return Ending.CUT if self._cursor.ended and not self._rest() else Ending.BROKEN
+
+    def _rest(self) -> str:
+        return self._cursor.text[self._cursor.at :]
+
+    def _member(self, key: str) -> Wait[Ending]:
+        here = yield from self._cursor.peek()
+        if self._shape.keyed and here == "{":
+            self._name = self._scribe.resolve(key)
+            return (yield from self._arguments())
+        if key in _INSIDE and here in {"{", "["}:
+            return (yield from self._inside(here))
+        if key in _NAMES | {"function"} and here == '"' and not self._name:
+            name = yield from read_string(self._scribe)
+            if name is None:
+                return self._stop()
+            self._name = self._scribe.resolve(name)
+            return Ending.WHOLE
+        if key in _ARGUMENTS and not self._done:
+            return (yield from self._arguments())
+        value: list[str] = []
+        ending = yield from JsonWalk(self._cursor, value.append, self._shape.marks).value()
+        if key in _IDS:
+            self._id = "".join(value).strip("\"'")
+        return ending if ending is Ending.WHOLE else self._stop()
+
+    def _inside(self, here: str) -> Wait[Ending]:
+        if here == "{":
+            return (yield from self._object())
+        self._cursor.take(1)
+        yield from _read_list(self._scribe, self._shape)
+        self._done = True
+        return Ending.WHOLE
+
+    def _arguments(self) -> Wait[Ending]:
+        here = yield from self._cursor.peek()
+        if here and here not in _FIRST:
+            raise NotACall("arguments that are no JSON")
+        if self._name and not self._shape.id_last and here == "{":
+            self._scribe.call(self._name, self._id)
+            self._done = True
+            return (yield from stream_object(self._scribe, self._shape.marks))
+        self._held = []
+        walk = JsonWalk(self._cursor, self._held.append, self._shape.marks)
+        self._held_ending = yield from walk.value()
+        return self._held_ending
+
+    def _write_held(self, written: str) -> None:
+        """Write arguments that waited; a JSON text of an object is that object."""
+        if written.startswith('"'):
+            try:
+                inner = str(loads(written))
+            except ValueError:
+                inner = written
+            written = inner if maybe_object(inner) is not None or inner else written
+        self._scribe.arguments("{}" if written.strip() in {"null", ""} else written)
+
+
+def stream_object(scribe: Scribe, ends: Marks) -> Wait[Ending]:
+    """Hand on an object as the arguments of the open call, and end the call with it."""
+    ending = yield from JsonWalk(scribe.cursor, scribe.arguments, ends).value()
+    if ending is Ending.CUT:
+        scribe.cut_call()
+    else:
+        scribe.end_call()
+    return ending

@@ -1,0 +1,134 @@
+"""
+Channels with attributes: `<|open|>NAME key="value"<|sep|> … <|close|>NAME<|sep|>`.
+
+The whole answer stands in channels: thoughts, the response, and the tools with their calls.
+"""
+
+import re
+from dataclasses import dataclass, field
+from html import unescape as unescape_html
+
+from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import Marks, Wait
+
+_ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*\"([^\"]*)\"")
+_TYPES = {"number": frozenset({"number", "integer"})}
+
+
+@dataclass(frozen=True)
+class _Tag:
+    name: str
+    closes: bool
+    attributes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Channels:
+    open: str = "<|open|>"
+    close: str = "<|close|>"
+    separator: str = "<|sep|>"
+    drop: tuple[str, ...] = ("<|end_of_msg|>",)
+    marks: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marks", Marks([self.open, self.close, *self.drop]))
+
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        cursor = scribe.cursor
+        channel = "think" if thinking else ""
+        while True:
+            write = scribe.think if channel == "think" and scribe.thoughts else scribe.text
+            mark = yield from cursor.until(self.marks, write, keep=True)
+            if not mark:
+                return
+            if mark in self.drop:
+                cursor.take(len(mark))
+                continue
+            if (yield from self._cut_mark(scribe)):
+                return
+            tag = yield from self.tag(scribe)
+            if tag is None:
+                write(cursor.take(len(mark)))
+                continue
+            if channel == "think":
+                scribe.end_thought()
+            channel = "" if tag.closes else tag.name
+            if channel == "tools" and not (yield from self._tools(scribe)):
+                return
+            channel = "" if channel == "tools" else channel
+
+    def _cut_mark(self, scribe: Scribe) -> Wait[bool]:
+        """Tell whether the text ends inside the tag that stands here: half a tag is no text."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        found = yield from cursor.until(Marks([self.separator]), lambda _: None)
+        rest = "".join(cursor._trail or [])[:300]  # noqa: SLF001 -- replaced below
+        cursor.rewind(place)
+        return not found and len(rest) < 300 and self.open not in rest[8:]
+
+    def tag(self, scribe: Scribe) -> Wait[_Tag | None]:
+        """Take a whole tag; nothing where none stands."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        mark = yield from cursor.accept(self.open, self.close)
+        held: list[str] = []
+        ends = Marks([self.separator, self.open, self.close, "\n"])
+        if not mark or (yield from cursor.until(ends, held.append)) != self.separator:
+            cursor.rewind(place)
+            return None
+        written = "".join(held).strip()
+        name = written.split(" ", 1)[0]
+        attributes = {key: unescape_html(value) for key, value in _ATTRIBUTE.findall(written)}
+        if not name.isidentifier():
+            cursor.rewind(place)
+            return None
+        return _Tag(name, mark == self.close, attributes)
+
+    def _tools(self, scribe: Scribe) -> Wait[bool]:
+        """Take the calls of the tools channel; tell whether the answer goes on."""
+        cursor = scribe.cursor
+        if not scribe.tools.offered:
+            scribe.text(f"{self.open}tools{self.separator}")
+            yield from cursor.until(Marks(()), scribe.text)
+            return False
+        while True:
+            yield from cursor.skip()
+            tag = yield from self.tag(scribe)
+            if tag is None or tag.closes:
+                return tag is not None or bool((yield from cursor.peek()))
+            if tag.name == "call":
+                yield from self._call(scribe, tag.attributes.get("tool", ""))
+
+    def _call(self, scribe: Scribe, written: str) -> Wait[None]:
+        try:
+            name = scribe.resolve(written)
+        except NotACall:
+            name = written
+        scribe.call(name)
+        arguments = Arguments(scribe, name)
+        while True:
+            yield from scribe.cursor.skip()
+            tag = yield from self.tag(scribe)
+            if tag is None:
+                arguments.cut()
+                return
+            if tag.closes:
+                arguments.end()
+                return
+            if not (yield from self._argument(scribe, arguments, tag.attributes)):
+                arguments.cut()
+                return
+
+    def _argument(
+        self, scribe: Scribe, arguments: Arguments, attributes: dict[str, str]
+    ) -> Wait[bool]:
+        kind = attributes.get("type", "string")
+        types = TEXT if kind == "string" else _TYPES.get(kind, frozenset({kind}))
+        value = RawValue(arguments, attributes.get("key", ""), types)
+        close = f"{self.close}argument{self.separator}"
+        if not (yield from scribe.cursor.until(Marks([close]), value.feed)):
+            value.cut()
+            return False
+        value.end()
+        return True

@@ -1,0 +1,272 @@
+"""
+Messages with a header each: who speaks to whom, in which channel.
+
+A frame reader reads the whole stream: it takes headers, and hands each body to the thoughts, to the
+text or to the engine of the calls.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from toolbridge.dialects.engines.calls_json import Shape, stream_object
+from toolbridge.dialects.engines.prose import CallReader, attempt
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.wire.tags import Marks, Wait
+
+_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_CHANNEL = re.compile(r"<\|channel\|>\s*([a-z]+)")
+_ROLE = re.compile(r"\s*(?:assistant)?\s*(?:to=[^\s<]*)?\s*(?:[a-z]*)\s*")
+_FILLER = frozenset({"", "commentary", "analysis", "final", "assistant", "json"})
+_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+
+
+@dataclass(frozen=True)
+class Harmony:
+    """OpenAI's frames: `<|start|>assistant to=R<|channel|>C<|message|>BODY<|end|>`."""
+
+    drop: tuple[str, ...] = ("<|eot|>",)
+    heads: Marks = field(
+        default_factory=lambda: Marks(["<|start|>", "<|channel|>", "<|message|>", *_ENDS])
+    )
+    body_ends: Marks = field(
+        default_factory=lambda: Marks([*_ENDS, "<|start|>", "<|channel|>"])
+    )
+
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        cursor = scribe.cursor
+        spoken = False
+        yield from self._stripped(scribe)
+        while True:
+            header: list[str] = []
+            yield from self._before(scribe, header)
+            mark = yield from cursor.until(self.heads, header.append)
+            if not mark:
+                self._say(scribe, "".join(header))
+                return
+            if mark in _ENDS:
+                self._say(scribe, "".join(header))
+                continue
+            while mark and mark != "<|message|>" and mark not in _ENDS:
+                header.append(mark)
+                mark = yield from cursor.until(self.heads, header.append)
+            if mark != "<|message|>":
+                continue
+            spoken = yield from self._body(scribe, "".join(header), spoken=spoken)
+
+    def _before(self, scribe: Scribe, header: list[str]) -> Wait[None]:
+        """Say at once what cannot be a header; hold what may be one."""
+        cursor = scribe.cursor
+        word = yield from cursor.match(_ROLE, 200)
+        header.append(cursor.take(len(word)))
+        if (yield from cursor.peek()) not in {"<", ""}:
+            self._say(scribe, header.pop())
+            while (yield from cursor.until(self.heads, scribe.text, keep=True)) and False:
+                pass
+
+    def _stripped(self, scribe: Scribe) -> Wait[None]:
+        """Read an answer whose control tokens were lost: `analysis … assistantfinal …`."""
+        cursor = scribe.cursor
+        if not scribe.thoughts or not (yield from cursor.accept("analysis ")):
+            return
+        yield from cursor.until(Marks(["assistantfinal", "<|"]), scribe.think, keep=True)
+        yield from cursor.accept("assistantfinal")
+        scribe.end_thought()
+
+    def _say(self, scribe: Scribe, text: str) -> None:
+        if text.strip() not in _FILLER:
+            scribe.text(text)
+
+    def _body(self, scribe: Scribe, header: str, *, spoken: bool) -> Wait[bool]:
+        cursor = scribe.cursor
+        channels = _CHANNEL.findall(header)
+        channel = channels[-1] if channels else "final"
+        recipient = _RECIPIENT.search(header)
+        to = recipient.group(1) if recipient else ""
+        if to and to != "assistant" and (yield from self._call(scribe, to)):
+            yield from cursor.until(self.body_ends, lambda _: None, keep=True)
+            yield from cursor.accept(*_ENDS)
+            return False
+        if channel == "analysis" and scribe.thoughts:
+            yield from cursor.until(self.body_ends, scribe.think, keep=True)
+            scribe.end_thought()
+        else:
+            scribe.text("\n" if spoken else "")
+            yield from cursor.until(self.body_ends, scribe.text, keep=True)
+            spoken = True
+        yield from cursor.accept(*_ENDS)
+        return spoken
+
+    def _call(self, scribe: Scribe, to: str) -> Wait[bool]:
+        """Take the body as the arguments of a call; tell whether it was one."""
+        cursor = scribe.cursor
+        if not scribe.tools.offered:
+            return False
+        try:
+            name = scribe.resolve(to.removeprefix("functions."))
+        except NotACall:
+            return False
+        yield from cursor.skip()
+        here = yield from cursor.peek()
+        if here and here not in "{<":
+            return False
+        scribe.call(name)
+        if here == "{":
+            yield from stream_object(scribe, self.body_ends)
+        else:
+            scribe.end_call()
+        return True
+
+
+@dataclass(frozen=True)
+class Recipients:
+    """Frames of one recipient each: ` to=R<|message|>BODY<|eom|>`."""
+
+    calls: CallReader
+    opener: str
+    """The mark that a body of calls begins with."""
+    ends: tuple[str, ...] = ("<|eom|>", "<|eot|>")
+    start: str = "<|start|>"
+    message: str = "<|message|>"
+    body_ends: Marks = field(init=False)
+    heads: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body_ends", Marks([*self.ends, self.start]))
+        object.__setattr__(self, "heads", Marks([*self.ends, self.start, self.message]))
+
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        cursor = scribe.cursor
+        while True:
+            to = yield from self._header(scribe)
+            if to is None:
+                yield from self._speech(scribe, "")
+            elif to == "self" and scribe.thoughts:
+                yield from cursor.until(self.body_ends, scribe.think, keep=True)
+                scribe.end_thought()
+            elif to == "self" or to == "user":
+                yield from cursor.until(self.body_ends, scribe.text, keep=True)
+            else:
+                yield from self._speech(scribe, to)
+            yield from cursor.accept(*self.ends)
+            if not (yield from cursor.peek()):
+                return
+
+    def _header(self, scribe: Scribe) -> Wait[str | None]:
+        """Take a header and return its recipient; None where there is no header."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        yield from cursor.skip()
+        started = yield from cursor.accept(self.start)
+        head = yield from cursor.match(_ROLE, 200)
+        cursor.take(len(head))
+        if (yield from cursor.accept(self.message)):
+            cursor.forget()
+            recipient = _RECIPIENT.search(head)
+            return recipient.group(1) if recipient else ""
+        cursor.rewind(place)
+        cursor.forget()
+        if started:
+            yield from cursor.skip()
+            cursor.take(len(started))
+        return None
+
+    def _speech(self, scribe: Scribe, to: str) -> Wait[None]:
+        """Take a body that may be calls."""
+        cursor = scribe.cursor
+        while (yield from cursor.follows(self.opener, at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.accept(self.opener)
+            if not (yield from attempt(scribe, (self.calls,), self.opener)):
+                scribe.text(self.opener)
+                break
+        yield from cursor.until(self.body_ends, scribe.text, keep=True)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Frames of one kind each: `<|message_model|>NAME<|content_KIND|>BODY<|end_message|>`."""
+
+    thinking: str = "<|content_thinking|>"
+    text: str = "<|content_text|>"
+    calls: str = "<|content_invoke_tool_json|>"
+    start: str = "<|message_model|>"
+    ends: tuple[str, ...] = ("<|end_message|>", "<|content_model_end_sampling|>")
+    other: tuple[str, ...] = (
+        "<|content_tool_error|>", "<|content_invoke_tool_text|>", "<|message_user|>",
+        "<|content_audio_input|>", "<|audio_end|>",
+    )  # fmt: skip
+    marks: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds = (self.thinking, self.text, self.calls, self.start)
+        object.__setattr__(self, "marks", Marks([*kinds, *self.ends, *self.other]))
+
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        cursor = scribe.cursor
+        reader = JsonBody(close=self.ends, shape=Shape(ends=self.ends, strict=True), only="{")
+        write = scribe.think if thinking else scribe.text
+        name = yield from self._name(scribe)
+        while True:
+            write(name)
+            mark = yield from cursor.until(self.marks, write)
+            name = ""
+            if not mark:
+                return
+            if mark == self.calls:
+                if not (yield from attempt(scribe, (reader,), mark)):
+                    scribe.text("" if scribe.tools.offered else mark)
+            elif mark == self.start:
+                name = yield from self._name(scribe)
+            if not scribe.tools.offered and mark in {self.calls, *self.other, self.start}:
+                pass
+            if write == scribe.think:
+                scribe.end_thought()
+            write = scribe.think if mark == self.thinking and scribe.thoughts else scribe.text
+
+    def _name(self, scribe: Scribe) -> Wait[str]:
+        """Take the name of a tool that stands before its call; return any other text."""
+        cursor = scribe.cursor
+        word = yield from cursor.match(re.compile(r"[\w.:-]*"), 200)
+        cursor.take(len(word))
+        return "" if (yield from cursor.stands(self.calls)) else word
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """`>>>NAME\\nJSON` and `>>>all\\ntext`; the prompt has written the first mark."""
+
+    mark: str = ">>>"
+    everyone: str = "all"
+
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        cursor = scribe.cursor
+        yield from cursor.accept(self.mark)
+        while True:
+            if not (yield from self._message(scribe)):
+                yield from cursor.accept(self.everyone + "\n")
+            while mark := (yield from cursor.until(Marks([self.mark]), scribe.text)):
+                if (yield from self._message(scribe)):
+                    continue
+                if (yield from cursor.accept(self.everyone + "\n")):
+                    continue
+                scribe.text(mark)
+            return
+
+    def _message(self, scribe: Scribe) -> Wait[bool]:
+        """Take a call, if one stands here."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        written = yield from cursor.match(re.compile(r"[\w.:-]+"), 128)
+        cursor.take(len(written))
+        yield from cursor.skip(" \t")
+        newline = yield from cursor.accept("\n")
+        name = scribe.tools.resolve(written) if written and scribe.tools.offered else None
+        yield from cursor.skip()
+        if not name or not newline or (yield from cursor.peek()) != "{":
+            cursor.rewind(place)
+            cursor.forget()
+            return False
+        scribe.call(name)
+        yield from stream_object(scribe, Marks([self.mark]))
+        return True

@@ -1,0 +1,17 @@
+"""`<function=NAME><parameter=KEY>VALUE</parameter></function>`, in a wrapper or without one."""
+
+from toolbridge.dialects.engines.parameters import ParameterCalls
+
+
+def function_xml(
+    wrapper: str = "<tool_call>", wrapper_close: str = "</tool_call>"
+) -> ParameterCalls:
+    return ParameterCalls(
+        call=("<function=",),
+        call_close=("</function>",),
+        parameter=("<parameter=",),
+        parameter_close=("</parameter>",),
+        wrapper=(wrapper,),
+        wrapper_close=(wrapper_close,),
+        newlines=True,
+    )

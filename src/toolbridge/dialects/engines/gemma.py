@@ -1,0 +1,214 @@
+"""
+`call:NAME{key:VALUE,…}`, strings between marks that are one token each.
+
+The object is written on as JSON while it is read. A string ends at its mark only where the grammar
+can go on: the same mark also stands for a quote inside a value.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from toolbridge.core.json import dumps
+from toolbridge.dialects.engines.arguments import Arguments
+from toolbridge.dialects.engines.literals import unescape
+from toolbridge.dialects.engines.scribe import NotACall, Scribe, escaped
+from toolbridge.dialects.engines.values import typed
+from toolbridge.wire.tags import Marks, Sink, Wait
+
+_NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;:=|]+")
+_KEY = re.compile(r"[\"']?[^\s<>{}\[\]()\"'`,;:=|]+[\"']?")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_WORDS = {"true", "false", "null"}
+_CLOSES = {"{": "}", "(": ")"}
+
+
+@dataclass(frozen=True)
+class GemmaCalls:
+    quote: str
+    close: tuple[str, ...]
+    lead: str = "call:"
+    quotes: Marks = field(init=False)
+    loose: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quotes", Marks([self.quote]))
+        object.__setattr__(self, "loose", Marks([self.quote, ",", "}", "]", ")", *self.close]))
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        cursor.take(len(mark) if mark != self.lead else 0)
+        yield from cursor.skip()
+        yield from self._call(scribe)
+        while (yield from cursor.follows(self.lead, *self.close, at_end=False)):
+            yield from cursor.skip()
+            if (yield from cursor.accept(*self.close)):
+                continue
+            place = cursor.remember()
+            try:
+                yield from self._call(scribe)
+            except NotACall:
+                cursor.rewind(place)
+                return
+
+    def _call(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        yield from cursor.accept(self.lead)
+        written = yield from cursor.match(_NAME)
+        cursor.take(len(written))
+        opened = yield from cursor.stands("{", "(")
+        if not written or not opened:
+            raise NotACall("no call")
+        name = scribe.resolve(written)
+        scribe.call(name)
+        cursor.take(1)
+        reading = _Reading(scribe, self, Arguments(scribe, name))
+        if (yield from reading.members(_CLOSES[opened])):
+            scribe.end_call()
+        else:
+            scribe.cut_call()
+
+
+class _Reading:
+    """The arguments of one call."""
+
+    def __init__(self, scribe: Scribe, grammar: GemmaCalls, arguments: Arguments) -> None:
+        self._cursor = scribe.cursor
+        self._grammar = grammar
+        self._arguments = arguments
+        self._write: Sink = scribe.arguments
+
+    def members(self, close: str, *, top: bool = True) -> Wait[bool]:
+        """Take the members of an object; tell whether it was closed."""
+        cursor = self._cursor
+        first = True
+        self._write("{")
+        while True:
+            yield from cursor.skip(", \t\r\n")
+            if (yield from cursor.accept(close)):
+                self._write("}")
+                return True
+            key = yield from cursor.match(_KEY)
+            cursor.take(len(key))
+            yield from cursor.skip()
+            if not key or not (yield from cursor.accept(":", "=")):
+                return False
+            yield from cursor.skip()
+            key = key.strip("\"'")
+            self._write(("" if first else ", ") + dumps(key) + ": ")
+            first = False
+            if not (yield from self._typed(key) if top else self._value(in_list=False)):
+                return False
+
+    def _typed(self, key: str) -> Wait[bool]:
+        """Take a value of the call itself, whose schema may know better than the model."""
+        types = self._arguments.types(key)
+        quoted = yield from self._cursor.stands(self._grammar.quote)
+        if not quoted or not types or "string" in types:
+            return (yield from self._value(in_list=False))
+        self._cursor.take(len(quoted))
+        held: list[str] = []
+        ended = yield from self._string(held.append)
+        self._write(dumps(typed("".join(held), types)) if ended else "")
+        return ended
+
+    def _value(self, *, in_list: bool) -> Wait[bool]:
+        """Take one value; tell whether it ended."""
+        cursor = self._cursor
+        if (yield from cursor.accept(self._grammar.quote)):
+            return (yield from self._text(self._string))
+        here = yield from cursor.peek()
+        if here == "{":
+            cursor.take(1)
+            return (yield from self.members("}", top=False))
+        if here == "[":
+            cursor.take(1)
+            return (yield from self._items())
+        if here in {'"', "'"}:
+            cursor.take(1)
+            held: list[str] = []
+            ended = yield from self._plain_string(held, here)
+            self._write('"' + escaped("".join(held)) + ('"' if ended else ""))
+            return ended
+        return (yield from self._bare(in_list=in_list))
+
+    def _items(self) -> Wait[bool]:
+        cursor = self._cursor
+        first = True
+        self._write("[")
+        while True:
+            yield from cursor.skip(", \t\r\n")
+            if (yield from cursor.accept("]")):
+                self._write("]")
+                return True
+            if not (yield from cursor.peek()):
+                return False
+            self._write("" if first else ", ")
+            first = False
+            if not (yield from self._value(in_list=True)):
+                return False
+
+    def _text(self, read: Callable[[Sink], Wait[bool]]) -> Wait[bool]:
+        self._write('"')
+        ended = yield from read(lambda piece: self._write(escaped(piece)))
+        self._write('"' if ended else "")
+        return ended
+
+    def _string(self, sink: Sink) -> Wait[bool]:
+        """Take a string up to the mark after which the grammar goes on."""
+        cursor = self._cursor
+        size = len(self._grammar.quote)
+        while (yield from cursor.until(self._grammar.quotes, sink, keep=True)):
+            if (yield from cursor.follows(",", "}", "]", ")", offset=size)):
+                cursor.take(size)
+                return True
+            cursor.take(size)
+            sink('"')
+        return False
+
+    def _plain_string(self, held: list[str], quote: str) -> Wait[bool]:
+        cursor = self._cursor
+        marks = Marks([quote, "\\"])
+        while mark := (yield from cursor.until(marks, held.append)):
+            if mark == quote:
+                return True
+            yield from cursor.need(1)
+            held.append(unescape("\\" + cursor.take(1)))
+        return False
+
+    def _bare(self, *, in_list: bool) -> Wait[bool]:
+        """Take a value without quotes: a number, a word, or a text that lost its marks."""
+        cursor, grammar = self._cursor, self._grammar
+        held: list[str] = []
+        while mark := (yield from cursor.until(grammar.loose, held.append, keep=True)):
+            if mark == grammar.quote:
+                cursor.take(len(mark))
+                self._write(dumps("".join(held)))
+                return True
+            if mark == "," and not in_list and not (yield from self._key_follows()):
+                held.append(cursor.take(1))
+                continue
+            break
+        word = "".join(held).strip()
+        if not mark:
+            self._write('"' + escaped(word) if word[:1].isalpha() else "")
+            return False
+        plain = word in _WORDS or _NUMBER.fullmatch(word)
+        self._write(word if plain else dumps(_worded(word)))
+        return True
+
+    def _key_follows(self) -> Wait[bool]:
+        """Tell whether the comma that stands here is followed by a key."""
+        cursor = self._cursor
+        place = cursor.remember()
+        cursor.take(1)
+        yield from cursor.skip()
+        key = yield from cursor.match(_KEY)
+        cursor.take(len(key))
+        found = bool(key) and (yield from cursor.follows(":", "=", at_end=False))
+        cursor.rewind(place)
+        return found
+
+
+def _worded(word: str) -> object:
+    return {"True": True, "False": False, "None": None}.get(word, word)

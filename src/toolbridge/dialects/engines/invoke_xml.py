@@ -1,0 +1,61 @@
+"""`<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`, with any prefix."""
+
+import re
+from dataclasses import dataclass
+
+from toolbridge.dialects.engines.parameters import Header, ParameterCalls, tag_end
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import Wait
+
+_NAME = re.compile(r"\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
+_STRING = re.compile(r"\bstring\s*=\s*[\"']?(true|false)")
+BARS = ("｜", "|", "‖", "｜｜", "||", "‖‖")
+"""The bars of DeepSeek's marks, as models write them."""
+
+
+@dataclass(frozen=True)
+class InvokeCalls(ParameterCalls):
+    """The names stand in attributes; `string="true"` may type a value."""
+
+    def call_header(self, scribe: Scribe) -> Wait[Header]:
+        return (yield from self._attributes(scribe))
+
+    def parameter_header(self, scribe: Scribe) -> Wait[Header]:
+        return (yield from self._attributes(scribe))
+
+    def _attributes(self, scribe: Scribe) -> Wait[Header]:
+        written = yield from tag_end(scribe)
+        name = _NAME.search(written)
+        if name is None:
+            raise NotACall("a tag without a name")
+        string = _STRING.search(written)
+        return Header(
+            next(group for group in name.groups() if group is not None).strip(),
+            is_text=string.group(1) == "true" if string else None,
+            closed=written.rstrip(">").rstrip().endswith("/"),
+        )
+
+
+def invoke_xml(wrapper: str, *, prefix: str = "", bare: bool = True) -> InvokeCalls:
+    """Return the reader of `<wrapper><prefix:invoke …>`; `wrapper` without its brackets."""
+    return InvokeCalls(
+        call=(f"<{prefix}invoke",),
+        call_close=(f"</{prefix}invoke>",),
+        parameter=(f"<{prefix}parameter",),
+        parameter_close=(f"</{prefix}parameter>",),
+        wrapper=(f"<{wrapper}>",),
+        wrapper_close=(f"</{wrapper}>",),
+        bare=bare,
+    )
+
+
+def dsml(wrapper: str) -> InvokeCalls:
+    """Return the reader of DeepSeek's markup, whatever bars the model writes."""
+    return InvokeCalls(
+        call=tuple(f"<{bar}DSML{bar}invoke" for bar in BARS),
+        call_close=tuple(f"</{bar}DSML{bar}invoke>" for bar in BARS),
+        parameter=tuple(f"<{bar}DSML{bar}parameter" for bar in BARS),
+        parameter_close=tuple(f"</{bar}DSML{bar}parameter>" for bar in BARS),
+        wrapper=tuple(f"<{bar}DSML{bar}{wrapper}>" for bar in BARS),
+        wrapper_close=tuple(f"</{bar}DSML{bar}{wrapper}>" for bar in BARS),
+    )

@@ -1,0 +1,273 @@
+"""
+Calls whose parameters are tags around raw text.
+
+A raw value ends at its close tag only where the grammar can go on after it: the next parameter, the
+end of the call, or the end of the stream. Any other close tag is part of the value.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import SPACE, Marks, Wait
+
+EQUALS = re.compile(r"\s*=?\s*[\"']?([^<>\n\"'{}]+?)[\"']?\s*>")
+"""What stands in `<function=NAME>` after its mark."""
+_LEAD = re.compile(r"[^<>{}\[\]]{1,400}")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the opening tag of a call or of a parameter says."""
+
+    name: str
+    is_text: bool | None = None
+    """Whether the tag itself says that the value is a text."""
+    closed: bool = False
+
+
+@dataclass(frozen=True)
+class ParameterCalls:
+    """`<call NAME> <parameter KEY>VALUE</parameter> … </call>`, wrapped or not."""
+
+    call: tuple[str, ...]
+    call_close: tuple[str, ...]
+    parameter: tuple[str, ...]
+    parameter_close: tuple[str, ...]
+    wrapper: tuple[str, ...] = ()
+    wrapper_close: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+    """Marks that may stand around a call inside the wrapper, and say nothing."""
+    newlines: bool = False
+    """One line end at each end of a value is markup."""
+    bare: bool = True
+    """A call may stand without its wrapper."""
+    head: "re.Pattern[str]" = EQUALS
+    json_body: bool = True
+    """The wrapper or the call may hold JSON instead of tags."""
+    cdata: bool = False
+    closers: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        marks = (*self.parameter_close, *self.call_close, *self.parameter, *self.wrapper_close)
+        object.__setattr__(self, "closers", Marks(marks))
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        if mark in self.wrapper:
+            scribe.cursor.take(len(mark))
+            yield from self._wrapped(scribe)
+            return
+        if not self.bare and not scribe.tools.known:
+            raise NotACall("a call without its wrapper")
+        yield from self._call(scribe)
+        yield from self._more(scribe)
+        yield from self._take_after_space(scribe, self.wrapper_close)
+
+    def _wrapped(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        yield from self._pass_over(scribe)
+        if (yield from cursor.accept(*self.wrapper_close)):
+            return  # an empty wrapper
+        here = yield from cursor.peek()
+        if self.json_body and here in {"{", "["}:
+            yield from read_calls(scribe, Shape(ends=self.wrapper_close))
+            yield from self._take_after_space(scribe, self.wrapper_close)
+            return
+        lead = ""
+        if here != "<":
+            lead = yield from cursor.match(_LEAD, limit=400)
+            cursor.take(len(lead))
+        if not (yield from cursor.stands(*self.call)):
+            raise NotACall("no call")
+        before = scribe.calls
+        yield from self._call(scribe, lead.strip(SPACE))
+        yield from self._more(scribe)
+        if scribe.calls == before:
+            raise NotACall("no call that anybody offers")
+        yield from self._take_after_space(scribe, self.wrapper_close)
+
+    def _more(self, scribe: Scribe) -> Wait[None]:
+        """Take the calls that follow the first one."""
+        cursor = scribe.cursor
+        while True:
+            place = cursor.remember()
+            yield from self._pass_over(scribe)
+            if not (yield from cursor.stands(*self.call)):
+                cursor.rewind(place)
+                return
+            try:
+                yield from self._call(scribe)
+            except NotACall:
+                cursor.rewind(place)
+                if not (yield from self._leave_out(scribe)):
+                    return
+
+    def _leave_out(self, scribe: Scribe) -> Wait[bool]:
+        """Pass over a call that is none, if it ends: one bad call does not spoil the others."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        ends = Marks([*self.call_close, *self.wrapper_close])
+        found = yield from cursor.until(ends, lambda _: None)
+        if found in self.call_close:
+            return True
+        cursor.rewind(place)
+        return False
+
+    def _pass_over(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        yield from cursor.skip()
+        while self.inner and (yield from cursor.accept(*self.inner)):
+            yield from cursor.skip()
+
+    def _take_after_space(self, scribe: Scribe, marks: tuple[str, ...]) -> Wait[None]:
+        cursor = scribe.cursor
+        marks = (*self.inner, *marks)
+        while marks and (yield from cursor.follows(*marks, at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.accept(*marks)
+
+    def _call(self, scribe: Scribe, lead: str = "") -> Wait[None]:
+        cursor = scribe.cursor
+        yield from cursor.accept(*self.call)
+        header = yield from self.call_header(scribe)
+        name = scribe.resolve(header.name)
+        if header.closed:
+            scribe.whole_call(name, "{}")
+            return
+        goes_on = (*self.parameter, *self.call_close, *self.parameter_close, *self.wrapper_close)
+        if not (yield from cursor.follows(*goes_on, *("{" if self.json_body else ""))):
+            raise NotACall("text after the name")
+        scribe.text(lead)
+        scribe.call(name)
+        yield from self._body(scribe, Arguments(scribe, name))
+
+    def _body(self, scribe: Scribe, arguments: Arguments) -> Wait[None]:
+        cursor = scribe.cursor
+        while True:
+            yield from cursor.skip()
+            here = yield from cursor.peek()
+            if not here:
+                arguments.cut()
+                return
+            if self.json_body and here == "{" and not arguments.count:
+                yield from stream_object(scribe, self.closers)
+                yield from self._take_after_space(scribe, self.call_close)
+                return
+            if (yield from cursor.accept(*self.parameter)):
+                if not (yield from self._parameter(scribe, arguments)):
+                    return
+            elif (yield from cursor.accept(*self.call_close)):
+                arguments.end()
+                return
+            elif not (yield from cursor.accept(*self.parameter_close)):
+                arguments.end()  # the call never closes itself, but nothing of it can follow
+                return
+
+    def _parameter(self, scribe: Scribe, arguments: Arguments) -> Wait[bool]:
+        """Take one parameter; tell whether the call goes on."""
+        try:
+            header = yield from self.parameter_header(scribe)
+        except NotACall:
+            arguments.cut()
+            return False
+        types = arguments.types(header.name)
+        if header.is_text:
+            types = TEXT
+        value = RawValue(arguments, header.name, types, newlines=self.newlines)
+        if header.closed:
+            value.end()
+            return True
+        if not (yield from self._value(scribe, value, arguments.name)):
+            value.cut()
+            arguments.cut()
+            return False
+        value.end()
+        return True
+
+    def _value(self, scribe: Scribe, value: RawValue, name: str) -> Wait[bool]:
+        """Take a value and its close tag; tell whether it ended."""
+        cursor = scribe.cursor
+        if self.cdata:
+            yield from self._cdata(scribe, value)
+        while True:
+            mark = yield from cursor.until(self.closers, value.feed, keep=True)
+            if not mark:
+                return False
+            if (yield from self._ends(scribe, value, mark, name)):
+                if mark in self.parameter_close:
+                    cursor.take(len(mark))
+                return True
+            value.feed(cursor.take(len(mark)))
+
+    def _cdata(self, scribe: Scribe, value: RawValue) -> Wait[None]:
+        cursor = scribe.cursor
+        if not (yield from cursor.follows("<![CDATA[", at_end=False)):
+            return
+        yield from cursor.skip()
+        yield from cursor.accept("<![CDATA[")
+        yield from cursor.until(_CDATA_END, value.feed)
+        yield from cursor.skip()
+
+    def _ends(self, scribe: Scribe, value: RawValue, mark: str, name: str) -> Wait[bool]:
+        """Tell whether the grammar can go on after `mark`, so that it is no part of the value."""
+        cursor = scribe.cursor
+        size = len(mark)
+        if mark in self.parameter_close:
+            after = (*self.parameter, *self.call_close, *self.wrapper_close, *self.inner)
+        elif mark in self.call_close:
+            after = (*self.wrapper_close, *self.wrapper, *self.call, *self.inner)
+        elif mark in self.wrapper_close:
+            after = self.wrapper
+        else:
+            return value.tail == "\n" and (yield from self._declared(scribe, mark, name))
+        return (yield from cursor.follows(*after, offset=size))
+
+    def _declared(self, scribe: Scribe, mark: str, name: str) -> Wait[bool]:
+        """Tell whether the opening tag that stands here names a parameter of the tool."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        cursor.take(len(mark))
+        try:
+            header = yield from self.parameter_header(scribe)
+        except NotACall:
+            return False
+        finally:
+            cursor.rewind(place)
+        return not scribe.tools.known or scribe.tools.declares(name, header.name)
+
+    def call_header(self, scribe: Scribe) -> Wait[Header]:
+        return (yield from self._matched(scribe, self.head))
+
+    def parameter_header(self, scribe: Scribe) -> Wait[Header]:
+        return (yield from self._matched(scribe, self.head))
+
+    def _matched(self, scribe: Scribe, pattern: "re.Pattern[str]") -> Wait[Header]:
+        written = yield from tag_end(scribe)
+        match = pattern.fullmatch(written)
+        if match is None:
+            raise NotACall("a tag that names nothing")
+        return Header(match.group(1).strip())
+
+
+_CDATA_END = Marks(["]]>"])
+
+
+def tag_end(scribe: Scribe, limit: int = 512) -> Wait[str]:
+    """Take the rest of a tag, with the `>` that ends it."""
+    cursor = scribe.cursor
+    taken: list[str] = []
+    quote = ""
+    while len(taken) < limit:
+        if not (yield from cursor.need(1)):
+            raise NotACall("a tag that does not end")
+        here = cursor.take(1)
+        taken.append(here)
+        if here == ">" and not quote:
+            return "".join(taken)
+        if here in "\"'" and (not quote or quote == here):
+            quote = "" if quote else here
+        if here in "<\n":
+            raise NotACall("a tag that does not end")
+    raise NotACall("a tag that is too long")

@@ -1,0 +1,182 @@
+"""Running text with calls and thoughts in it: the loop that most dialects share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import Marks, Wait
+
+FENCE = "```"
+
+
+class CallReader(Protocol):
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        """Read calls from `mark` on; raise `NotACall` while nothing is written and none is there."""
+        ...
+
+
+class Span(NamedTuple):
+    """The marks around a thought."""
+
+    open: str
+    close: str
+
+
+THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
+
+
+class Prose:
+    """
+    Reads text until a mark, then lets the readers of that mark try.
+
+    What no reader takes for a call stays text. So does everything in a fenced block: code that the
+    user asked for is never eaten.
+    """
+
+    def __init__(
+        self,
+        calls: Mapping[str, Sequence[CallReader]],
+        *,
+        thoughts: Sequence[Span] = THINK,
+        first: Iterable[str] = (),
+        bare: Iterable[str] = (),
+        drop: Iterable[str] = (),
+        drop_closers: bool = False,
+        drop_tags: Iterable[str] = (),
+    ) -> None:
+        self.calls = {mark: tuple(readers) for mark, readers in calls.items()}
+        self.thoughts = tuple(thoughts)
+        self.first = frozenset(first)
+        """Marks that count only before anything was said."""
+        self.bare = frozenset({*bare, *self.first, FENCE})
+        """Marks that mean a call only by what follows: in a thought they mean nothing."""
+        self.drop = frozenset(drop)
+        """Marks that mean nothing and are left out."""
+        self.drop_closers = drop_closers
+        self.drop_tags = frozenset(drop_tags)
+        """Beginnings of tags that mean nothing, up to their `>`; in thoughts, too."""
+        self._closes = {span.open: span.close for span in self.thoughts}
+        closers = {span.close for span in self.thoughts}
+        self._in_thought = {
+            span.close: Marks([span.close, *self.drop_tags, *(mark for mark in self.calls if mark not in self.bare)])
+            for span in self.thoughts
+        }
+        plain = [*self.calls, *self.drop, *self.drop_tags, FENCE]
+        self._plain = Marks(plain)
+        self._marks = Marks([*plain, *self._closes, *closers])
+
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        """Read the whole stream; `thinking` when the prompt has opened a thought already."""
+        session = _Session(self, scribe)
+        if thinking and scribe.thoughts and self.thoughts:
+            yield from session.think(self.thoughts[0].close)
+        marks = self._marks if scribe.thoughts else self._plain
+        while mark := (yield from scribe.cursor.until(marks, scribe.text)):
+            yield from session.meet(mark)
+
+
+class _Session:
+    """One reading of one stream."""
+
+    def __init__(self, prose: Prose, scribe: Scribe) -> None:
+        self._prose = prose
+        self._scribe = scribe
+        self._no_closer = False
+        """Whether the end of the stream has shown that no thought is closed any more."""
+        self._may_close = True
+
+    def meet(self, mark: str) -> Wait[None]:
+        prose, scribe = self._prose, self._scribe
+        if mark in prose.calls and (mark not in prose.first or not scribe.said_anything):
+            if (yield from attempt(scribe, prose.calls[mark], mark)):
+                return
+        if mark in prose.drop:
+            return
+        if mark in prose.drop_tags:
+            yield from _pass_over(scribe)
+            return
+        if mark == FENCE and scribe.line_start:
+            scribe.text(mark)
+            yield from _fenced(scribe)
+        elif mark in prose._closes and scribe.thoughts:  # noqa: SLF001 -- its own session
+            yield from self.think(prose._closes[mark])  # noqa: SLF001
+        elif self._is_stray(mark):
+            scribe.end_thought()
+        else:
+            scribe.text(mark)
+
+    def _is_stray(self, mark: str) -> bool:
+        """A closer without a thought: the prompt may have opened one that the model left empty."""
+        closers = {span.close for span in self._prose.thoughts}
+        if mark not in closers or not self._scribe.thoughts:
+            return False
+        return self._prose.drop_closers or not self._scribe.said_anything
+
+    def think(self, close: str) -> Wait[None]:
+        """
+        Read a thought up to its closer.
+
+        A call inside it is a draft when the thought is closed later, and a call when the stream
+        ends first: only the future tells, so everything after its mark is held.
+        """
+        cursor, scribe = self._scribe.cursor, self._scribe
+        yield from cursor.skip()
+        opens = [span.open for span in self._prose.thoughts if span.close == close]
+        yield from cursor.accept(*opens)  # the model repeats what the prompt has opened
+        marks = self._prose._in_thought[close]  # noqa: SLF001
+        while (mark := (yield from cursor.until(marks, scribe.think))) in self._prose.drop_tags:
+            yield from _pass_over(scribe)
+        if mark and mark != close:
+            yield from self._draft(mark, close)
+        else:
+            scribe.end_thought()
+
+    def _draft(self, mark: str, close: str) -> Wait[None]:
+        cursor, scribe = self._scribe.cursor, self._scribe
+        held: list[str] = [mark]
+        closed = ""
+        if not self._no_closer:
+            closed = yield from cursor.until(Marks([close]), held.append)
+        if closed:
+            yield from cursor.skip()
+        if not closed or not (yield from cursor.peek()):
+            self._no_closer = True
+            scribe.end_thought()
+            cursor.push_back("".join(held))
+        else:
+            scribe.think("".join(held))
+            scribe.end_thought()
+
+
+def _pass_over(scribe: Scribe) -> Wait[None]:
+    """Take the rest of a tag."""
+    while (here := (yield from scribe.cursor.peek())) and here != ">":
+        scribe.cursor.take(1)
+    scribe.cursor.take(1)
+
+
+def attempt(scribe: Scribe, readers: Sequence[CallReader], mark: str) -> Wait[bool]:
+    """Let each reader try to read calls after `mark`; tell whether one did."""
+    if not scribe.tools.offered:
+        return False
+    cursor = scribe.cursor
+    cursor.push_back(mark)
+    place = cursor.remember()
+    for reader in readers:
+        try:
+            yield from reader(scribe, mark)
+        except NotACall:
+            cursor.rewind(place)
+        else:
+            cursor.forget()
+            return True
+    cursor.forget()
+    cursor.take(len(mark))
+    return False
+
+
+_FENCE_END = Marks(["\n" + FENCE])
+
+
+def _fenced(scribe: Scribe) -> Wait[None]:
+    scribe.text((yield from scribe.cursor.until(_FENCE_END, scribe.text)))

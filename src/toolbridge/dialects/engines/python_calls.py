@@ -1,0 +1,256 @@
+"""Calls in the manner of Python: `[name(key="value", other=2)]`, listed or line by line."""
+
+import re
+from dataclasses import dataclass
+
+from toolbridge.core.json import Json
+from toolbridge.dialects.engines.arguments import Arguments
+from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.literals import Unreadable, literal, unescape
+from toolbridge.dialects.engines.scribe import NotACall, Scribe, escaped
+from toolbridge.dialects.engines.values import typed
+from toolbridge.wire.tags import Marks, Sink, Wait
+
+_NAME = re.compile(r"[^\W\d][\w.\-]*")
+_KEY = re.compile(r"[^\W\d]\w*")
+_PREFIX = re.compile(r"[bBrRuUfF]{1,2}(?=[\"'])|")
+_PLAIN = re.compile(r"[^,()\[\]{}\"']+")
+_RUN = {quote: re.compile(rf"[^{quote}\\]+") for quote in ("'", '"')}
+_ESCAPE = {"x": 2, "u": 4, "U": 8}
+_OPEN = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True)
+class PythonCalls:
+    """Calls after a mark, in a list or without one."""
+
+    close: tuple[str, ...] = ()
+    listed: bool = True
+    """Whether the calls stand in brackets."""
+    json: bool = True
+    """The mark may be followed by calls in JSON."""
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        bracket = mark if mark.startswith("[") else ""
+        cursor.take(len(mark))
+        yield from cursor.skip()
+        if not bracket:
+            if self.json and (yield from self._json(scribe)):
+                return
+            bracket = yield from cursor.accept("[")
+        if self.listed and not bracket:
+            raise NotACall("no list")
+        yield from self._call(scribe)
+        while (yield from self._goes_on(scribe, bracketed=bool(bracket))):
+            place = cursor.remember()
+            try:
+                yield from self._call(scribe)
+            except NotACall:
+                cursor.rewind(place)
+                break
+        if bracket and (yield from cursor.follows("]", at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.accept("]")
+        if self.close and (yield from cursor.follows(*self.close, at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.accept(*self.close)
+
+    def _json(self, scribe: Scribe) -> Wait[bool]:
+        cursor = scribe.cursor
+        here = yield from cursor.peek()
+        if here == "[" and not (yield from cursor.follows("{", offset=1, at_end=False)):
+            return False
+        if here not in {"[", "{"}:
+            return False
+        yield from read_calls(scribe, Shape(ends=self.close, between=",;"))
+        if self.close and (yield from cursor.follows(*self.close, at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.accept(*self.close)
+        return True
+
+    def _goes_on(self, scribe: Scribe, *, bracketed: bool) -> Wait[bool]:
+        """Take what stands between two calls; tell whether another one may follow."""
+        cursor = scribe.cursor
+        if (yield from cursor.follows(",", ";", at_end=False)):
+            yield from cursor.skip()
+            cursor.take(1)
+            yield from cursor.skip()
+            return True
+        if bracketed or not self.close:
+            return False
+        if (yield from cursor.follows(*self.close)):
+            return False
+        yield from cursor.skip()
+        return True
+
+    def _call(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        written = yield from cursor.match(_NAME)
+        cursor.take(len(written))
+        if not written or not (yield from cursor.accept("(")):
+            raise NotACall("no call")
+        name = scribe.resolve(written.removesuffix(".call"))
+        yield from cursor.skip()
+        here = yield from cursor.peek()
+        if here == "{":
+            yield from self._object(scribe, name)
+            return
+        if here == ")" or (yield from self._key_stands(scribe)) or not here:
+            scribe.call(name)
+            yield from _Keywords(scribe, Arguments(scribe, name)).read()
+            return
+        raise NotACall("arguments without names")
+
+    def _key_stands(self, scribe: Scribe) -> Wait[bool]:
+        cursor = scribe.cursor
+        key = yield from cursor.match(_KEY)
+        if not key:
+            return False
+        offset = len(key)
+        if not (yield from cursor.follows("=", offset=offset, at_end=False)):
+            return False
+        return not (yield from cursor.follows("==", offset=offset, at_end=False))
+
+    def _object(self, scribe: Scribe, name: str) -> Wait[None]:
+        scribe.call(name)
+        yield from stream_object(scribe, Marks(self.close))
+        if (yield from scribe.cursor.follows(")", at_end=False)):
+            yield from scribe.cursor.skip()
+            yield from scribe.cursor.accept(")")
+
+
+class _Keywords:
+    """The arguments of one call."""
+
+    def __init__(self, scribe: Scribe, arguments: Arguments) -> None:
+        self._cursor = scribe.cursor
+        self._arguments = arguments
+
+    def read(self) -> Wait[None]:
+        cursor, arguments = self._cursor, self._arguments
+        while True:
+            yield from cursor.skip(", \t\r\n")
+            here = yield from cursor.peek()
+            if here == ")":
+                cursor.take(1)
+                arguments.end()
+                return
+            key = yield from cursor.match(_KEY)
+            cursor.take(len(key))
+            yield from cursor.skip()
+            if not key or not (yield from cursor.accept("=")):
+                arguments.cut()
+                return
+            yield from cursor.skip()
+            if not (yield from self._value(key)):
+                arguments.cut()
+                return
+
+    def _value(self, key: str) -> Wait[bool]:
+        """Take one value; tell whether it ended."""
+        types = self._arguments.types(key)
+        yield from self._cursor.need(3)
+        prefix = yield from self._cursor.stands('f"', "f'", 'r"', "r'", 'b"', "b'", 'u"', "u'")
+        here = yield from self._cursor.peek()
+        if (prefix or here in _RUN) and (not types or "string" in types):
+            self._cursor.take(len(prefix[:1]))
+            self._arguments.key(key)
+            self._arguments.write('"')
+            ended = yield from self._string(self._write, raw=prefix[:1] == "r")
+            self._arguments.write('"' if ended else "")
+            return ended
+        held: list[str] = []
+        if not (yield from self._held(held)):
+            self._arguments.key(key)
+            return False
+        self._arguments.add(key, _meaning("".join(held), types))
+        return True
+
+    def _write(self, piece: str) -> None:
+        self._arguments.write(escaped(piece))
+
+    def _string(self, sink: Sink, *, raw: bool) -> Wait[bool]:
+        """Take a quoted text and hand on what it says; tell whether it was closed."""
+        cursor = self._cursor
+        quote = yield from cursor.accept('"""', "'''", '"', "'")
+        if quote in {'"', "'"} and (yield from cursor.stands(quote)):
+            cursor.take(1)
+            return True
+        while True:
+            here = yield from cursor.peek()
+            if not here:
+                return False
+            if here == "\\":
+                sink(unescape((yield from self._escape()), raw=raw))
+            elif (yield from cursor.accept(quote)):
+                return True
+            elif match := _RUN[quote[0]].match(cursor.text, cursor.at):
+                sink(cursor.take(len(match.group())))
+            else:
+                sink(cursor.take(1))
+
+    def _escape(self) -> Wait[str]:
+        """Take an escape; both halves of a surrogate pair are one."""
+        cursor = self._cursor
+        yield from cursor.need(2)
+        size = 2 + _ESCAPE.get(cursor.text[cursor.at + 1 : cursor.at + 2], 0)
+        yield from cursor.need(size)
+        written = cursor.take(size)
+        if written[:3].lower() == "\\ud" and written[3:4].lower() in {"8", "9", "a", "b"}:
+            if (yield from cursor.stands("\\u")):
+                yield from cursor.need(6)
+                written += cursor.take(6)
+        return written
+
+    def _held(self, held: list[str]) -> Wait[bool]:
+        """Take a value up to the comma or bracket that ends it."""
+        cursor = self._cursor
+        depth: list[str] = []
+        while True:
+            here = yield from cursor.peek()
+            if not here:
+                return False
+            if here in _RUN:
+                held.append(here)
+                if not (yield from self._quoted(held)):
+                    return False
+            elif here in _OPEN:
+                depth.append(_OPEN[here])
+                held.append(cursor.take(1))
+            elif here in ")]}" and depth:
+                depth.pop()
+                held.append(cursor.take(1))
+            elif here in ",)]}" and not depth:
+                return True
+            elif match := _PLAIN.match(cursor.text, cursor.at):
+                held.append(cursor.take(len(match.group())))
+            else:
+                held.append(cursor.take(1))
+
+    def _quoted(self, held: list[str]) -> Wait[bool]:
+        """Take a quoted text as it stands; its first quote is held already."""
+        cursor = self._cursor
+        quote = cursor.take(1)
+        while True:
+            here = yield from cursor.peek()
+            if not here:
+                return False
+            if here == "\\":
+                yield from cursor.need(2)
+                held.append(cursor.take(2))
+            elif here == quote:
+                held.append(cursor.take(1))
+                return True
+            elif match := _RUN[quote].match(cursor.text, cursor.at):
+                held.append(cursor.take(len(match.group())))
+
+
+def _meaning(written: str, types: frozenset[str]) -> Json:
+    if types == {"string"}:
+        return written.strip()
+    try:
+        value = literal(written)
+    except Unreadable:
+        return typed(written.strip(), types)
+    return typed(value, types) if isinstance(value, str) and types else value

@@ -1,0 +1,145 @@
+"""Writes down what a reader of text understood: words, thoughts and calls."""
+
+from toolbridge.core import events as ev
+from toolbridge.core.draft import Draft
+from toolbridge.core.json import dumps, replace_lone_surrogates
+from toolbridge.dialects.engines.toolbox import Toolbox
+from toolbridge.wire.tags import SPACE, Cursor
+
+
+class NotACall(Exception):  # noqa: N818 -- it is no error: the text that was read stays text
+    """What looked like a call is none, and nothing was written yet."""
+
+
+class Scribe:
+    """
+    A draft that knows how text around calls is written.
+
+    White space is written once something follows it: between two calls, and between a thought and
+    a call, it belongs to the markup and is dropped.
+    """
+
+    def __init__(self, draft: Draft, tools: Toolbox, *, thoughts: bool = True) -> None:
+        self.cursor = Cursor()
+        self.tools = tools
+        self.thoughts = thoughts
+        """Whether thoughts are read as such; else they stay in the text, marks and all."""
+        self.events: list[ev.Event] = []
+        self._draft = draft
+        self._space = ""
+        self._spoken = False
+        """Whether something was said since the last call or thought."""
+        self._calls = 0
+        self._written = False
+        self._thinking = False
+        self._after_thought = False
+        self.line_start = True
+        self.said_anything = False
+
+    @property
+    def calls(self) -> int:
+        return self._calls
+
+    def text(self, piece: str) -> None:
+        if self._thinking:
+            self.end_thought()
+        self._follow_lines(piece)
+        if self._after_thought:
+            piece = piece.lstrip(SPACE)
+        body = piece.rstrip(SPACE)
+        if not body:
+            self._space += piece
+            return
+        self.events += self._draft.text(self._space + body)
+        self._space = piece[len(body) :]
+        self._spoken = self.said_anything = True
+        self._after_thought = False
+
+    def _follow_lines(self, piece: str) -> None:
+        _, newline, tail = piece.rpartition("\n")
+        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
+
+    def think(self, piece: str) -> None:
+        if not self._thinking:
+            self._flush_space()
+            self._thinking = True
+        if not self._spoken:
+            piece = piece.lstrip(SPACE)
+        body = piece.rstrip(SPACE)
+        if not body:
+            self._space += piece
+            return
+        self.events += self._draft.think(self._space + body)
+        self._space = piece[len(body) :]
+        self._spoken = True
+
+    def end_thought(self) -> None:
+        """The thought is over; the white space around its end belongs to the markup."""
+        if not self._thinking:
+            self._flush_space()
+        self._thinking = False
+        self._space = ""
+        self._spoken = False
+        self._after_thought = True
+        self.line_start = True
+
+    def _flush_space(self) -> None:
+        if self._spoken and self._space and not self._thinking:
+            self.events += self._draft.text(self._space)
+        self._space = ""
+        self._spoken = False
+
+    def resolve(self, name: str) -> str:
+        """Return the declared name; raise `NotACall` where there is none."""
+        found = self.tools.resolve(name)
+        if not found:
+            raise NotACall(name)
+        return found
+
+    def call(self, name: str, id: str = "") -> None:
+        """Open a call. From here on there is no way back: what was read cannot be text again."""
+        self.cursor.forget()
+        if self._thinking:
+            self.end_thought()
+        self._flush_space()
+        self._calls += 1
+        self._written = False
+        self.said_anything = True
+        self.events += self._draft.call(self._calls, name=name, id=id)
+
+    def arguments(self, piece: str) -> None:
+        self._written = self._written or bool(piece.strip())
+        self.events += self._draft.arguments(self._calls, piece)
+
+    def end_call(self) -> None:
+        if not self._written:
+            self.arguments("{}")
+        self.events += self._draft.end(self._calls)
+        self.line_start = True
+
+    def cut_call(self) -> None:
+        """End a call that did not end: its arguments are no whole object, so nobody runs it."""
+        if not self._written:
+            self.arguments("{")
+        self.events += self._draft.end(self._calls)
+
+    def whole_call(self, name: str, arguments: str, id: str = "") -> None:
+        self.call(name, id)
+        self.arguments(arguments)
+        self.end_call()
+
+    def finish(self) -> None:
+        if self._thinking or (self._calls and not self._spoken):
+            self._space = ""
+        if self._space:
+            self.events += self._draft.text(self._space)
+            self._space = ""
+
+    def drain(self) -> list[ev.Event]:
+        events, self.events = self.events, []
+        return events
+
+
+def escaped(piece: str) -> str:
+    """Return `piece` as it stands inside a JSON string."""
+    return dumps(replace_lone_surrogates(piece))[1:-1]

@@ -1,0 +1,182 @@
+"""
+Calls in JSON between marks.
+
+The name stands in the JSON (`JsonBody`) or before it (`NamedJson`). A body ends where its JSON value
+ends, never at the first end mark: that may stand inside a string.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import Marks, Wait
+
+_NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;|]+")
+
+
+@dataclass(frozen=True)
+class JsonBody:
+    """`<mark>{"name": …, "arguments": {…}}</mark>`, one or many, or a list of them."""
+
+    close: tuple[str, ...] = ()
+    shape: Shape = field(default_factory=Shape)
+    fence: bool = False
+    """The JSON may stand in a fenced block."""
+    lead: tuple[str, ...] = ()
+    """Marks that may stand between the opening mark and the JSON."""
+    only: str = "{["
+    """What the JSON may begin with."""
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        if mark not in {"{", "["}:
+            cursor.take(len(mark))
+        yield from cursor.skip()
+        while self.lead and (yield from cursor.accept(*self.lead)):
+            yield from cursor.skip()
+        if self.close and (yield from cursor.accept(*self.close)):
+            return  # an empty section
+        fenced = self.fence and bool((yield from cursor.accept("```json\n", "```json", "```")))
+        yield from cursor.skip()
+        if (yield from cursor.peek()) not in {*self.only}:
+            raise NotACall("no JSON")
+        yield from read_calls(scribe, self.shape)
+        yield from self._after(scribe, fenced=fenced)
+
+    def _after(self, scribe: Scribe, *, fenced: bool) -> Wait[None]:
+        """Take what closes the body, with the brackets that a model writes too many."""
+        cursor = scribe.cursor
+        closers = (*self.close, *(("```",) if fenced else ()))
+        while (yield from cursor.follows("}", "]", *closers, at_end=False)):
+            yield from cursor.skip()
+            if not (yield from cursor.accept("}", "]", *closers)):
+                return
+
+
+@dataclass(frozen=True)
+class NamedJson:
+    """
+    `<mark>NAME<separator>{…}`, with an id, a section around it or a fence, as the dialect has it.
+    """
+
+    before: tuple[str, ...] = ()
+    """What stands before the name and says nothing."""
+    needs_before: bool = False
+    separators: tuple[str, ...] = ()
+    """What stands between the name and the JSON; the JSON itself ends a name, too."""
+    needs_separator: bool = True
+    id_marks: tuple[str, ...] = ()
+    """What stands between the name and the id that follows it."""
+    id_first: str = ""
+    """What stands between the id and the name that follows it."""
+    close: tuple[str, ...] = ()
+    call: tuple[str, ...] = ()
+    """Marks that open a call inside a section."""
+    section: tuple[str, ...] = ()
+    section_close: tuple[str, ...] = ()
+    name: "re.Pattern[str]" = _NAME
+    fence: bool = False
+    empty: bool = False
+    """A name without JSON is a call without arguments."""
+    raw_tools: frozenset[str] = frozenset()
+    ends: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        marks = (*self.close, *self.section_close, *self.call)
+        object.__setattr__(self, "ends", Marks(marks))
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        cursor.take(len(mark))
+        if mark not in self.section:
+            yield from self._one(scribe)
+        elif not (yield from self._opens(scribe)):
+            yield from cursor.skip()
+            if (yield from cursor.accept(*self.section_close)):
+                return
+            raise NotACall("an empty section")
+        else:
+            yield from self._one(scribe)
+        while (yield from self._opens(scribe)):
+            place = cursor.remember()
+            try:
+                yield from self._one(scribe)
+            except NotACall:
+                cursor.rewind(place)
+                break
+        if self.section_close and (yield from cursor.follows(*self.section_close, at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.accept(*self.section_close)
+
+    def _opens(self, scribe: Scribe) -> Wait[bool]:
+        """Take the mark of the next call, if one follows."""
+        cursor = scribe.cursor
+        if not self.call or not (yield from cursor.follows(*self.call, at_end=False)):
+            return False
+        yield from cursor.skip()
+        yield from cursor.accept(*self.call)
+        return True
+
+    def _one(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        yield from cursor.skip()
+        name, id = yield from self._header(scribe)
+        yield from cursor.skip()
+        if self.fence:
+            yield from cursor.accept("```json", "```")
+            yield from cursor.skip()
+        if (yield from cursor.peek()) != "{":
+            if not self.empty and not cursor.ended:
+                raise NotACall("no JSON")
+            if not self.empty and not (yield from cursor.peek()):
+                scribe.call(name, id)
+                scribe.cut_call()
+                return
+            if not self.empty:
+                raise NotACall("no JSON")
+            scribe.whole_call(name, "{}", id)
+            return
+        scribe.call(name, id)
+        yield from stream_object(scribe, self.ends)
+        yield from self._after(scribe)
+
+    def _header(self, scribe: Scribe) -> Wait[tuple[str, str]]:
+        cursor = scribe.cursor
+        if self.before and not (yield from cursor.accept(*self.before)) and self.needs_before:
+            raise NotACall("another form")
+        id = ""
+        if self.id_first:
+            id = yield from self._word(scribe)
+            if not (yield from cursor.accept(self.id_first)):
+                raise NotACall("no name after the id")
+        written = yield from self._word(scribe)
+        yield from cursor.skip(" \t")
+        if self.id_marks and (yield from cursor.accept(*self.id_marks)):
+            id = yield from self._word(scribe)
+        name, own_id = self.identify(scribe, written)
+        yield from cursor.skip()
+        separated = yield from cursor.accept(*self.separators)
+        if self.needs_separator and not separated and self.separators:
+            raise NotACall("no separator")
+        return name, id or own_id
+
+    def identify(self, scribe: Scribe, written: str) -> tuple[str, str]:
+        """Return the tool and the id that the header names."""
+        return scribe.resolve(written), ""
+
+    def _word(self, scribe: Scribe) -> Wait[str]:
+        cursor = scribe.cursor
+        word = yield from cursor.match(self.name)
+        if not word:
+            raise NotACall("no name")
+        return cursor.take(len(word))
+
+    def _after(self, scribe: Scribe) -> Wait[None]:
+        cursor = scribe.cursor
+        marks = ("```", *self.close) if self.fence else self.close
+        while marks and (yield from cursor.follows(*marks, at_end=False)):
+            yield from cursor.skip()
+            found = yield from cursor.accept(*marks)
+            if found != "```":
+                return

@@ -1,0 +1,211 @@
+"""
+Parameters as a tree of tags that carry their names, each behind a token of its own.
+
+`NS<invoke name="N">NS<city>ParisNS</city>NS</invoke>`: only a tag behind the token is markup, so any
+other tag may stand in a value.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from toolbridge.core.json import Json
+from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.values import typed, types_of
+from toolbridge.wire.tags import Marks, Wait
+
+_NAME = re.compile(r"\s*name\s*=\s*[\"']?([^\"'<>]+)")
+_TAG = re.compile(r"<?(/?)\s*([^<>\s/]+)([^<>]*)")
+
+
+@dataclass(frozen=True)
+class _Tag:
+    name: str
+    closes: bool
+    rest: str = ""
+
+
+@dataclass(frozen=True)
+class TreeCalls:
+    token: str
+    wrapper: str = "tool_call"
+    call: str = "invoke"
+    marks: Marks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marks", Marks([self.token]))
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        tag = yield from self._tag(scribe)
+        before = scribe.calls
+        if tag is None or tag.closes or tag.name not in {self.wrapper, self.call}:
+            raise NotACall("no call")
+        if tag.name == self.call:
+            yield from self._call(scribe, tag)
+        while (yield from cursor.follows(self.token, at_end=False)):
+            place = cursor.remember()
+            yield from cursor.skip()
+            tag = yield from self._tag(scribe)
+            if tag is not None and tag.closes and tag.name == self.wrapper:
+                return
+            if tag is None or tag.closes or tag.name != self.call:
+                cursor.rewind(place)
+                break
+            try:
+                yield from self._call(scribe, tag)
+            except NotACall:
+                cursor.rewind(place)
+                break
+        if scribe.calls == before:
+            raise NotACall("no call")
+
+    def _tag(self, scribe: Scribe) -> Wait[_Tag | None]:
+        """Take the token and the tag behind it; None where something else stands there."""
+        cursor = scribe.cursor
+        if not (yield from cursor.accept(self.token)):
+            return None
+        yield from cursor.skip()
+        written: list[str] = []
+        while (here := (yield from cursor.peek())) != ">":
+            if not here or here in "]\n" or (here == "<" and written) or len(written) > 256:
+                return None
+            written.append(cursor.take(1))
+        cursor.take(1)
+        match = _TAG.fullmatch("".join(written))
+        return _Tag(match.group(2), bool(match.group(1)), match.group(3)) if match else None
+
+    def _call(self, scribe: Scribe, tag: _Tag) -> Wait[None]:
+        named = _NAME.match(tag.rest)
+        if named is None:
+            raise NotACall("no name")
+        name = scribe.resolve(named.group(1))
+        scribe.call(name)
+        yield from _Tree(scribe, self, Arguments(scribe, name)).read()
+
+    def read_tag(self, scribe: Scribe) -> Wait[_Tag | None]:
+        """Take the next tag, or nothing at all where none stands."""
+        cursor = scribe.cursor
+        place = cursor.remember()
+        tag = yield from self._tag(scribe)
+        if tag is None:
+            cursor.rewind(place)
+        return tag
+
+
+class _Tree:
+    """The arguments of one call."""
+
+    def __init__(self, scribe: Scribe, grammar: TreeCalls, arguments: Arguments) -> None:
+        self._scribe = scribe
+        self._grammar = grammar
+        self._arguments = arguments
+        self._schema = scribe.tools.schema(arguments.name)
+
+    def read(self) -> Wait[None]:
+        cursor, arguments = self._scribe.cursor, self._arguments
+        while True:
+            yield from cursor.skip()
+            tag = yield from self._grammar.read_tag(self._scribe)
+            if tag is not None and tag.closes:
+                arguments.end()  # of the call, or of something around it
+                return
+            if tag is not None:
+                ended = yield from self._parameter(tag.name)
+            else:
+                ended = yield from self._nameless()
+            if not ended:
+                arguments.cut()
+                return
+
+    def _nameless(self) -> Wait[bool]:
+        """Take a parameter whose opening tag was lost; its closing tag names it."""
+        cursor = self._scribe.cursor
+        if not (yield from cursor.accept(self._grammar.token)):
+            return False
+        held: list[str] = []
+        if not (yield from cursor.until(self._grammar.marks, held.append, keep=True)):
+            return False
+        tag = yield from self._grammar.read_tag(self._scribe)
+        if tag is None or not tag.closes:
+            return False
+        self._arguments.add(tag.name, typed("".join(held), self._arguments.types(tag.name)))
+        return True
+
+    def _parameter(self, key: str) -> Wait[bool]:
+        types = self._arguments.types(key)
+        if types == TEXT:
+            value = RawValue(self._arguments, key, types)
+            if not (yield from self._text(key, value)):
+                return False
+            value.end()
+            return True
+        schema = self._scribe.tools.parameter(self._arguments.name, key)
+        held: list[str] = []
+        found = yield from self._element(key, schema, held)
+        if found is None:
+            self._arguments.key(key)
+            return False
+        self._arguments.add(key, found[0])
+        return True
+
+    def _text(self, key: str, value: RawValue) -> Wait[bool]:
+        """Take a text up to the closing tag of its own name."""
+        cursor = self._scribe.cursor
+        while (yield from cursor.until(self._grammar.marks, value.feed, keep=True)):
+            place = cursor.remember()
+            tag = yield from self._grammar.read_tag(self._scribe)
+            if tag is not None and tag.closes:
+                return True
+            cursor.rewind(place)
+            value.feed(cursor.take(len(self._grammar.token)))
+        return False
+
+    def _element(self, key: str, schema: Json, held: list[str]) -> Wait[tuple[Json] | None]:
+        """Take what stands in an element: a text, or elements; None when it is cut."""
+        cursor = self._scribe.cursor
+        children: list[tuple[str, Json]] = []
+        while (yield from cursor.until(self._grammar.marks, held.append, keep=True)):
+            tag = yield from self._grammar.read_tag(self._scribe)
+            if tag is None:
+                held.append(cursor.take(len(self._grammar.token)))
+            elif tag.closes:
+                return (self._built("".join(held), children, schema),)
+            else:
+                inner = yield from self._element(tag.name, self._member(schema, tag.name), [])
+                if inner is None:
+                    return None
+                children.append((tag.name, inner[0]))
+        return None
+
+    def _built(self, text: str, children: list[tuple[str, Json]], schema: Json) -> Json:
+        types = types_of(schema, self._schema)
+        if not children:
+            if not text.strip() and "array" in types and "string" not in types:
+                return []
+            if not text.strip() and "object" in types and "string" not in types:
+                return {}
+            return typed(text, types)
+        if "array" in types or all(name == "item" for name, _ in children):
+            return [value for _, value in children]
+        return dict(children)
+
+    def _member(self, schema: Json, name: str) -> Json:
+        """Return the schema of a child."""
+        for option in _options(schema, self._schema):
+            properties = option.get("properties")
+            if isinstance(properties, dict) and name in properties:
+                return properties[name]
+            if name == "item" and "items" in option:
+                return option["items"]
+        return None
+
+
+def _options(schema: Json, root: Json) -> list[dict[str, Json]]:
+    if not isinstance(schema, dict):
+        return []
+    options = [schema]
+    for key in ("anyOf", "oneOf", "allOf"):
+        members = schema.get(key)
+        options += [m for m in members if isinstance(m, dict)] if isinstance(members, list) else []
+    return options

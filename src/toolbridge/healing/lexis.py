@@ -1,0 +1,149 @@
+"""
+The words of broken JSON: what may stand for a quote, a colon, a number or a literal.
+
+Every pattern is possessive or bounded, so that none of them looks at a character more than a fixed
+number of times.
+"""
+
+import re
+
+from toolbridge.core.json import Json
+
+CLOSERS = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "\u201c": "\u201d\u201c\u201e\"",
+    "\u201d": "\u201d\"",
+    "\u201e": "\u201d\u201c\"",
+    "\u2018": "\u2019\u2018'",
+    "\u2019": "\u2019'",
+    "\u00ab": "\u00bb",
+    "\uff02": "\uff02\"",
+}
+"""What may end a string that a quote began."""
+QUOTES = "".join(CLOSERS)
+MARKS = {closers: re.compile(rf"[{closers}\\]") for closers in CLOSERS.values()}
+OPENERS = {"{": "}", "[": "]", "(": ")", "\uff5b": "\uff5d", "\uff3b": "\uff3d"}
+ENDS = "}])\uff5d\uff3d"
+SEPARATORS = ",;\uff0c\u3001"
+
+_BLANK = r"\s\ufeff\u200b\u200c\u200d\u2060"
+SPACE = re.compile(rf"[{_BLANK}]*+")
+NOISE = re.compile(
+    rf"(?://[^\n]{{0,200}}\n|#[^\n]{{0,200}}\n|/\*[^*]{{0,200}}\*/|\\[nrt](?:[{_BLANK}]|\\[nrt]){{0,32}})"
+)
+"""A comment, or white space that was escaped."""
+FILLER = re.compile(
+    rf"(?:[{_BLANK}{SEPARATORS}]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/|$)|#[^\n]*+|\\[nrt]"
+    r"|\.\.\.|\u2026)*+"
+)
+"""What may stand between two members."""
+PLAIN_FILLER = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+")
+SEPARATOR = re.compile(rf"(?:[{_BLANK}]|\\[nrt])*+(=>|->|[:=\uff1a\uff1d])(?:[{_BLANK}]|\\[nrt])*+")
+"""What may stand between a key and its value."""
+QUOTED_KEY = re.compile(
+    rf"[{_BLANK}]{{0,32}}+\\{{0,3}}[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)\\{{0,3}}[{QUOTES}]"
+    rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)"
+)
+BARE_KEY = re.compile(
+    rf"[{_BLANK}]{{0,32}}+[{QUOTES}]?([^\W\d][\w$.\-]{{0,63}})[{QUOTES}]?"
+    rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)(?!//)"
+)
+"""Also half a quoted key. A colon before two slashes is a URL's."""
+KEY_WORD = re.compile(r"[^\W\d][\w$.\-]{0,63}|[$@\-][\w$.\-]{1,63}")
+HALF_KEY = re.compile(rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])")
+JOINED = re.compile(rf"[{_BLANK}]{{0,32}}\+[{_BLANK}]{{0,32}}(?=[{QUOTES}])")
+TAG = re.compile(r"(?:</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```)")
+START = re.compile(
+    rf"[{{\[][{_BLANK}]{{0,32}}+(?:[{{}}\]\[{QUOTES}\\,]|&quot;|[^\W\d][\w$\-]{{0,63}}[{_BLANK}]{{0,16}}[:=]|[\d\-])"
+)
+"""Where JSON begins inside prose: a bracket with something of JSON behind it."""
+_STOP = rf"(?=[{_BLANK}]{{0,32}}(?:[{SEPARATORS}{ENDS}\n\r\"'}}]|$|//|#|/\*|</|<\||```))"
+NUMBER = re.compile(
+    rf"[+\-]?(?:0[xX][0-9a-fA-F]++|\d[\d_]*+(?:\.\d*+)?(?:[eE][+\-]?\d++)?|\.\d++(?:[eE][+\-]?\d++)?){_STOP}"
+)
+STRICT_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+\-]?\d++)?")
+BARE_STOP = re.compile(rf"[{SEPARATORS}{ENDS}\n\r<#/]")
+CALL = re.compile(rf"[^\W\d][\w.\-]{{0,63}}\((?=[{_BLANK}]{{0,32}}(?:\)|[^\W\d][\w\-]{{0,63}}[{_BLANK}]{{0,8}}=))")
+HALF_NUMBER = re.compile(r"[+\-]?(?:\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+\-]?\d*+)?$")
+WORD = re.compile(rf"[+\-]?[A-Za-z]{{2,9}}{_STOP}")
+_LITERALS: dict[str, Json] = {
+    "true": True, "false": False, "null": None, "none": None, "undefined": None, "nil": None,
+}  # fmt: skip
+NOT_FINITE = {"NaN", "Infinity", "-Infinity", "+Infinity", "-NaN", "inf", "-inf", "nan"}
+
+
+def literal(word: str) -> tuple[bool, Json]:
+    """Return whether `word` is a literal in JSON, Python or JavaScript, and its value."""
+    if word in NOT_FINITE:
+        return True, float("nan")
+    lower = word.lower()
+    return lower in _LITERALS, _LITERALS.get(lower)
+
+
+def half_literal(word: str) -> str:
+    """Return the literal that `word` begins, or nothing."""
+    return next((whole for whole in ("true", "false", "null") if whole.startswith(word)), "")
+
+
+def number(written: str) -> int | float | None:
+    """Return the number that a person meant by `written`, or None when it is none."""
+    bare = written.replace("_", "").lstrip("+")
+    try:
+        if "x" in bare.lower():
+            return int(bare, 16)
+        if bare.lstrip("-").isdigit():
+            return _whole(bare)
+        value = float(bare)
+    except ValueError:
+        return None
+    return value if abs(value) != float("inf") else None
+
+
+def _whole(digits: str) -> int | None:
+    # Python refuses to read integers of more than 4,300 digits, for they take quadratic time.
+    return int(digits) if len(digits) <= 4000 else None
+
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u]|u)", re.DOTALL)
+HALF_ESCAPE = re.compile(
+    r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?$"
+)
+"""An escape that the end of the text cuts, with the half of a pair in front of it."""
+_SIMPLE = {
+    '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+    "'": "'", "\n": "",
+}  # fmt: skip
+
+
+def unescape(raw: str) -> tuple[str, bool]:
+    """
+    Return what a string's raw content means, and whether all its escapes were JSON's.
+
+    A backslash that begins no escape is itself: models write `\\d` and `C:\\Users` and mean it.
+    Halves of surrogate pairs become U+FFFD, for UTF-8 cannot carry them.
+    """
+    if "\\" not in raw:
+        return raw, True
+    sound = True
+
+    def decode(match: re.Match[str]) -> str:
+        nonlocal sound
+        body = match.group(1)
+        if len(body) == 5:
+            return chr(int(body[1:], 16))
+        if body in "'\n" or body not in _SIMPLE:
+            sound = False
+        return _SIMPLE.get(body, match.group())
+
+    text = _ESCAPE.sub(decode, raw)
+    if text.isascii():
+        return text, sound
+    joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return joined, sound and "\ufffd" not in joined
+
+
+def unescape_layer(text: str) -> str:
+    """Return `text` with one layer of escaping taken off, as if it had stood inside a string."""
+    return unescape(text)[0]

@@ -1,0 +1,95 @@
+"""
+Names that mean another name: keys of arguments, choices of enums, names of tools.
+
+A name is replaced only when exactly one candidate fits, and never by likeness of spelling: a tool
+with a similar name is another tool.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+
+_SEPARATORS = str.maketrans("", "", " \t\n\r-_.")
+_NOISE = re.compile(r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]\s*", re.IGNORECASE)
+_TAIL = re.compile(r"(?:\(\s*\)|:\d{1,6})\s*$")
+_NAMESPACE = re.compile(r"^(?:.*?)(?:\.|:|/|__)(?=[^.:/]+$)")
+
+
+def plain(name: str) -> str:
+    """Return `name` without case, blanks and separators."""
+    return name.translate(_SEPARATORS).casefold()
+
+
+def only(found: Iterable[str]) -> str | None:
+    """Return the one element of `found`, or None when there is none or more than one."""
+    seen = set(found)
+    return seen.pop() if len(seen) == 1 else None
+
+
+def heal_name(name: str, tools: Collection[str]) -> str | None:
+    """Return the tool that `name` means, or None when no tool or more than one fits."""
+    if name in tools:
+        return name
+    bare = name.strip().strip("`\"'").strip()
+    stripped = _TAIL.sub("", bare)
+    stripped = _NOISE.sub("", stripped)
+    for spelling in dict.fromkeys((bare, stripped)):
+        if spelling in tools:
+            return spelling
+        found = only(tool for tool in tools if plain(tool) == plain(spelling) and plain(spelling))
+        if found is not None:
+            return found
+    return _without_namespace(stripped, tools)
+
+
+def _without_namespace(name: str, tools: Collection[str]) -> str | None:
+    """Match where only one side has a namespace: `list` and `mcp__files__list`."""
+    short = plain(_last(name))
+    if not short:
+        return None
+    if _last(name) == name:
+        return only(tool for tool in tools if _last(tool) != tool and plain(_last(tool)) == short)
+    return only(tool for tool in tools if _last(tool) == tool and plain(tool) == short)
+
+
+def _last(name: str) -> str:
+    """Return the part of a name behind its namespaces."""
+    for mark in ("__", ".", ":", "/"):
+        head, found, tail = name.rpartition(mark)
+        if found and head and tail:
+            name = tail
+    return name
+
+
+def heal_choice(written: str, choices: Iterable[object]) -> str | None:
+    """Return the choice of an enum that `written` means but for case, blanks and quotes."""
+    texts = [choice for choice in choices if isinstance(choice, str)]
+    bare = written.strip().strip("\"'`").strip()
+    if bare in texts:
+        return bare
+    folded = bare.casefold()
+    found = only(choice for choice in texts if choice.casefold() == folded)
+    return found or only(choice for choice in texts if plain(choice) == plain(bare))
+
+
+_SYNONYMS = (
+    {"path", "filepath", "file", "filename", "targetfile"},
+    {"command", "cmd", "shellcommand", "bashcommand", "script"},
+    {"content", "contents", "text", "filecontent", "filetext", "body"},
+    {"query", "q", "search", "searchquery", "searchterm"},
+    {"pattern", "regex", "regexp", "glob"},
+    {"oldstring", "oldstr", "oldtext", "oldcontent"},
+    {"newstring", "newstr", "newtext", "newcontent"},
+    {"url", "uri", "link", "href"},
+    {"directory", "dir", "folder", "cwd"},
+)
+
+
+def heal_key(key: str, free: Iterable[str]) -> str | None:
+    """Return the parameter among `free` that `key` means, or None when it is not just one."""
+    names = list(free)
+    short = plain(key)
+    found = only(name for name in names if plain(name) == short)
+    if found is not None or not short:
+        return found
+    alike = next((group for group in _SYNONYMS if short in group), None)
+    return only(name for name in names if plain(name) in alike) if alike else None

@@ -1,0 +1,174 @@
+"""
+From text to a value: strict first, then layer by layer of what models and servers wrap around it.
+"""
+
+import html
+import re
+
+import msgspec
+
+from toolbridge.core.json import Json, dumps, loads
+from toolbridge.core.messages import Step
+from toolbridge.healing import lexis as lx
+from toolbridge.healing.syntax import TolerantReader
+
+MAX_LAYERS = 4
+_ESCAPED = re.compile(r"\s*(?:\\[nrt]|\s)*+(?:[{\[](?:\\[nrt]|\s)*+)?\\+[\"']")
+_ENTITIES = re.compile(r"\s*+[{\[]?\s*+&(?:quot|apos|#34|#39|#x22|#x27);")
+_PLAIN_QUOTE = re.compile(r"(?<!\\)\"")
+_QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
+
+
+class Reading:
+    """What was read, and what had to be put right for it."""
+
+    __slots__ = ("cut", "doubtful", "found", "open", "steps", "value")
+
+    def __init__(self) -> None:
+        self.value: Json = None
+        self.found = False
+        """Whether there was a value at all."""
+        self.steps: list[Step] = []
+        self.cut = False
+        self.open = False
+        self.doubtful = False
+
+    def take(self, what: str, before: str) -> None:
+        self.steps.append(Step(what, 1, clip(before), ""))
+
+
+def clip(text: str, size: int = 60) -> str:
+    return text if len(text) <= size else text[: size - 1] + "\u2026"
+
+
+def read_text(text: str, keys: frozenset[str] = frozenset(), *, tolerant: bool = True) -> Reading:
+    """Read arguments as text; `keys` are the names of the parameters."""
+    reading = Reading()
+    for _ in range(MAX_LAYERS):
+        inner = _read_strict(text, reading)
+        if inner is None and tolerant and not reading.found:
+            inner = _peel(text, reading)
+            if inner is None:
+                _read_tolerantly(text, keys, reading)
+        if inner is None:
+            break
+        text = inner
+    if reading.steps and reading.found:
+        after = clip(_show(reading.value))
+        reading.steps = [msgspec.structs.replace(step, after=after) for step in reading.steps]
+    return reading
+
+
+def _read_strict(text: str, reading: Reading) -> str | None:
+    """Read strict JSON; return the text inside a string that holds more of it."""
+    try:
+        value = loads(text)
+    except ValueError:
+        return None
+    reading.value, reading.found = value, True
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+        reading.take("encoded as a string", text)
+        reading.found = False
+        return value
+    return None
+
+
+def _peel(text: str, reading: Reading) -> str | None:
+    """Return what stands inside one layer around the arguments, or None when there is none."""
+    if _ENTITIES.match(text):
+        reading.take("HTML entities", text)
+        return html.unescape(text)
+    if _ESCAPED.match(text) and not _PLAIN_QUOTE.search(text):
+        reading.take("escaped twice", text)
+        return lx.unescape_layer(text)
+    if _QUOTED.match(text):
+        stripped = text.strip()
+        closed = len(stripped) > 1 and stripped[-1] == stripped[0]
+        reading.take("encoded as a string", text)
+        reading.cut |= not closed
+        return lx.unescape_layer(stripped[1 : -1 if closed else None])
+    again = _last_emission(text)
+    if again:
+        reading.take("sent again and again", text)
+        return text[again:]
+    return None
+
+
+def _last_emission(text: str) -> int:
+    """
+    Return where the last copy begins when each copy of a growing text follows the one before.
+
+    Servers that confuse "the text so far" with "the next piece" send `P1 P2 P3`, where each begins
+    with the whole of its predecessor. Each comparison is as long as the step it allows.
+    """
+    start = 0
+    head = text[:8]
+    if len(head) < 8 or head[0] != "{":
+        return 0
+    while (at := text.find(head, start + 8)) >= 0:
+        if not text.startswith(text[start:at], at):
+            break
+        start = at
+    return start
+
+
+def _read_tolerantly(text: str, keys: frozenset[str], reading: Reading) -> None:
+    reader = TolerantReader(text, keys)
+    reading.found = reader.read()
+    if reading.found:
+        take_reader(reader, reading)
+
+
+def take_reader(reader: TolerantReader, reading: Reading) -> None:
+    """Take over what `reader` has read."""
+    reading.cut |= reader.cut
+    reading.open |= reader.open
+    reading.doubtful |= reader.doubtful
+    for what, at in reader.notes.items():
+        reading.take(what, reader.text[max(at - 12, 0) : at + 48])
+    reading.value = _one(reader.docs, reading)
+    if "number that is not finite" in reader.notes:
+        reading.value = _finite(reading.value)
+
+
+def _one(docs: list[Json], reading: Reading) -> Json:
+    """Return the one value that several in a row stand for."""
+    if len(docs) == 1:
+        return docs[0]
+    full = [doc for doc in docs if doc != {} and doc != []]
+    if not full:
+        return docs[0] if docs else None
+    reading.steps.append(Step("several values", 2, clip(_show(docs)), ""))
+    merged = full[0]
+    for doc in full[1:]:
+        if grows(merged, doc):
+            merged = doc
+        elif not isinstance(merged, dict) or not isinstance(doc, dict) or merged.keys() & doc.keys():
+            break
+        else:
+            merged = {**merged, **doc}
+    return merged
+
+
+def grows(old: Json, new: Json) -> bool:
+    """Whether `new` is `old` and more: a copy, a longer text, an object with more members."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return all(key in new and grows(value, new[key]) for key, value in old.items())
+    if isinstance(old, str) and isinstance(new, str):
+        return new.startswith(old)
+    return old == new
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _finite(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_finite(element) for element in value]
+    return None if isinstance(value, float) and value != value else value  # noqa: PLR0124
+
+
+def _show(value: object) -> str:
+    try:
+        return dumps(value)
+    except (RecursionError, UnicodeEncodeError, ValueError):
+        return ""

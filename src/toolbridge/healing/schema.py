@@ -1,0 +1,181 @@
+"""
+What a JSON Schema says about a value, as far as healing needs it.
+
+Types, enums, members, items, unions and local references are understood. Limits, patterns and
+formats are not: a value that breaks one of these cannot be healed, only refused.
+"""
+
+from collections.abc import Mapping
+
+from toolbridge.core.json import Json, JsonObject
+
+MAX_VISITS = 50_000
+_HOPS = 16
+_EMPTY: JsonObject = {}
+
+
+class Schema:
+    """A schema with its root, for references, and a bound on the work that one value may cost."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self.root = root
+        self.visits = 0
+
+    def resolve(self, schema: Json) -> JsonObject:
+        """Return the schema that `schema` refers to; what cannot be found allows everything."""
+        for _ in range(_HOPS):
+            if not isinstance(schema, dict):
+                return _EMPTY
+            pointer = schema.get("$ref")
+            if not isinstance(pointer, str):
+                return schema
+            schema = self._look_up(pointer)
+        return _EMPTY
+
+    def _look_up(self, pointer: str) -> Json:
+        if not pointer.startswith("#"):
+            return None
+        found: Json = self.root
+        for step in pointer[1:].split("/"):
+            if step:
+                name = step.replace("~1", "/").replace("~0", "~")
+                found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+    def fits(self, value: Json, schema: Json) -> bool:
+        """Whether `value` is what `schema` asks for."""
+        self.visits += 1
+        if schema is False:
+            return False
+        rule = self.resolve(schema)
+        if not rule or self.visits > MAX_VISITS:
+            return True
+        if value is None and rule.get("nullable") is True:
+            return True
+        if not self._fits_type(value, rule) or not self._fits_parts(value, rule):
+            return False
+        if isinstance(value, dict):
+            return self._fits_object(value, rule)
+        if isinstance(value, list):
+            items = rule.get("items")
+            return not isinstance(items, dict) or all(self.fits(item, items) for item in value)
+        return True
+
+    def _fits_type(self, value: Json, rule: JsonObject) -> bool:
+        names = type_names(rule)
+        if names and not any(is_type(value, name) for name in names):
+            return False
+        choices = choices_of(rule)
+        return choices is None or any(same(value, choice) for choice in choices)
+
+    def _fits_parts(self, value: Json, rule: JsonObject) -> bool:
+        every = rule.get("allOf")
+        if isinstance(every, list) and not all(self.fits(value, part) for part in every):
+            return False
+        options = self.options(rule)
+        return not options or any(self.fits(value, option) for option in options)
+
+    def _fits_object(self, value: JsonObject, rule: JsonObject) -> bool:
+        properties = self.properties(rule)
+        for name in required_of(rule):
+            if name not in value:
+                return False
+        more = rule.get("additionalProperties", True)
+        patterns = rule.get("patternProperties")
+        for key, member in value.items():
+            if key in properties:
+                if not self.fits(member, properties[key]):
+                    return False
+            elif not patterns and more is not True and not self.fits(member, more):
+                return False
+        return True
+
+    @staticmethod
+    def properties(rule: JsonObject) -> Mapping[str, Json]:
+        found = rule.get("properties")
+        return found if isinstance(found, dict) else _EMPTY
+
+    @staticmethod
+    def options(rule: JsonObject) -> list[Json]:
+        found = rule.get("anyOf") or rule.get("oneOf")
+        return found if isinstance(found, list) else []
+
+    def members(self, schema: Json, depth: int = 0) -> Mapping[str, Json]:
+        """Return the members that an object of `schema` may have, those of its parts included."""
+        rule = self.resolve(schema)
+        parts = rule.get("allOf")
+        more = [*parts, *self.options(rule)] if isinstance(parts, list) else self.options(rule)
+        if not more or depth > 4:
+            return self.properties(rule)
+        found = dict(self.properties(rule))
+        for part in more:
+            for name, member in self.members(part, depth + 1).items():
+                found.setdefault(name, member)
+        return found
+
+    def names(self, schema: Json, depth: int = 0) -> set[str]:
+        """Return every name that the schema declares, nested ones included."""
+        rule = self.resolve(schema)
+        members = self.members(rule)
+        found = set(members)
+        if depth < 4:
+            for member in members.values():
+                if isinstance(member, dict) and member.keys() & _NESTING:
+                    found |= self.names(member, depth + 1)
+            if isinstance(items := rule.get("items"), dict):
+                found |= self.names(items, depth + 1)
+        return found
+
+
+_NESTING = {"$ref", "properties", "items", "anyOf", "oneOf", "allOf"}
+
+
+def type_names(rule: JsonObject) -> tuple[str, ...]:
+    """Return the types that `rule` allows; none for any."""
+    found = rule.get("type")
+    if isinstance(found, str):
+        return (found.lower(),)
+    if isinstance(found, list):
+        return tuple(name.lower() for name in found if isinstance(name, str))
+    return ()
+
+
+def required_of(rule: JsonObject) -> list[str]:
+    found = rule.get("required")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def choices_of(rule: JsonObject) -> list[Json] | None:
+    if "const" in rule:
+        return [rule["const"]]
+    found = rule.get("enum")
+    return found if isinstance(found, list) else None
+
+
+def is_type(value: Json, name: str) -> bool:
+    match name:
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return _is_number(value) and (isinstance(value, int) or float(str(value)).is_integer())
+        case "number":
+            return _is_number(value)
+        case "boolean":
+            return isinstance(value, bool)
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case "null":
+            return value is None
+        case _:
+            return True
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def same(left: Json, right: Json) -> bool:
+    """Equal, and not only as `True == 1` is."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)

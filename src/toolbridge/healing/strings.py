@@ -1,0 +1,313 @@
+"""
+Where a string ends when its quotes cannot be trusted.
+
+A quote ends a string when what follows it can follow a string: a comma and a key, a closing
+bracket, the end. Any other quote belongs to the text. The look ahead is bounded, so a text full of
+quotes costs no more than its length.
+"""
+
+from toolbridge.core.json import Json
+from toolbridge.healing import lexis as lx
+
+LONG = 2000
+"""In strings longer than this no quote is guessed about: a wrong guess would ruin a file."""
+
+
+class Frame:
+    """An object or array that is being read."""
+
+    __slots__ = ("closer", "holder", "key", "words")
+
+    def __init__(self, holder: "dict[str, Json] | list[Json]", closer: str) -> None:
+        self.holder = holder
+        self.closer = closer
+        """What ends it; empty for an object whose braces are missing."""
+        self.key = ""
+        self.words: list[Json] = []
+        """Keys that came without a value; a Python set is nothing else."""
+
+
+class StringReader:
+    """The part of the reader that knows strings. `keys` are the names that a schema declares."""
+
+    def __init__(self, text: str, keys: frozenset[str] = frozenset()) -> None:
+        self.text = text
+        self.size = len(text)
+        self.keys = keys
+        self.at = 0
+        self.stack: list[Frame] = []
+        self.notes: dict[str, int] = {}
+        """What was put right, and where first."""
+        self.cut = False
+        """Whether the text ends inside a value: what is missing is not known."""
+        self.open = False
+        """Whether the text ends before its brackets do."""
+        self.doubtful = False
+        """Whether a reading was chosen that another one could compete with."""
+
+    def note(self, what: str, at: int = -1) -> None:
+        self.notes.setdefault(what, self.at if at < 0 else at)
+
+    def skip_space(self, at: int) -> int:
+        return lx.SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
+
+    def read_string(self, *, key: bool) -> str:
+        """Read the string whose opening quote is at `at`."""
+        text, start = self.text, self.at
+        quote = text[start]
+        if text.startswith((quote * 3,), start) and quote in "\"'`":
+            end = text.find(quote * 3, start + 3)
+            if end > 0:
+                self.note("triple quotes", start)
+                self.at = end + 3
+                return self._content(start + 3, end)
+        if quote != '"':
+            self.note(_QUOTE_NAMES.get(quote, "curly quotes"), start)
+        return self.finish_string(start + 1, start + 1, lx.CLOSERS[quote], key=key)
+
+    def finish_string(self, start: int, floor: int, closers: str, *, key: bool = False) -> str:
+        """
+        Read on in a string that began at `start`; return its content.
+
+        What stands before `floor` is settled: the string does not end there.
+        """
+        text, at, inner = self.text, floor, -1
+        escaped = start >= 2 and text[start - 2] == "\\"
+        marks = lx.MARKS[closers]
+        while (mark := marks.search(text, at)) is not None:
+            at = mark.start()
+            if text[at] == "\\":
+                if self._escaped_end(at, closers, escaped=escaped, key=key):
+                    self.at = at + 2
+                    self.note("escaped quotes", at)
+                    return self._content(start, at if escaped or key else at + 1)
+                at += 2
+                continue
+            if key and inner < 0 and self._half_key(start, at):
+                return self._end_half_key(start)
+            if self._ends(at + 1, key=key, dirty=inner >= 0):
+                self.at = at + 1
+                # A last quote behind other quotes may be one more of them.
+                self.cut |= inner >= 0 and self.skip_space(at + 1) >= self.size
+                return self._content(start, at, inner)
+            if not key and self._begins_next_key(inner, at):
+                content = self._end_before(start, floor, inner)
+                if content is not None:
+                    return content
+            inner = at
+            at += 1
+        return self._unfinished(start, floor, inner)
+
+    def _content(self, start: int, end: int, inner: int = -1) -> str:
+        raw = self.text[start:end]
+        content, sound = lx.unescape(raw)
+        if not sound:
+            self.note("escape that is not JSON's", start)
+        if inner >= 0:
+            self.note("quotes inside a string", inner)
+            self.doubtful |= len(raw) > LONG
+        if not raw.isprintable() and any(mark < " " for mark in raw):
+            self.note("raw control character", start)
+        return content
+
+    # What may follow the end of a string.
+
+    def _ends(self, after: int, *, key: bool, dirty: bool) -> bool:
+        """Whether a quote before `after` ends its string; `dirty` when it has quotes inside."""
+        at = self.skip_space(after)
+        if at >= self.size:
+            return True
+        mark = self.text[at]
+        if key:
+            return self._ends_key(at, mark)
+        in_object = bool(self.stack) and isinstance(self.stack[-1].holder, dict)
+        if mark in lx.ENDS:
+            return self.bracket_fits(at, dirty=dirty)
+        if mark in lx.SEPARATORS:
+            return self.next_fits(at + 1, in_object=in_object, dirty=dirty)
+        if mark == ":" and not in_object:
+            return True
+        return self._ends_oddly(at, mark, in_object=in_object, dirty=dirty)
+
+    def _ends_key(self, at: int, mark: str) -> bool:
+        if mark in ":=\uff1a\uff1d" or mark in lx.ENDS or mark in lx.SEPARATORS:
+            return True
+        # A key without its colon: a value follows at once.
+        return mark in "-[{" or mark.isdigit() or mark in lx.QUOTES or mark == "\\"
+
+    def _ends_oddly(self, at: int, mark: str, *, in_object: bool, dirty: bool) -> bool:
+        """Whether a string ends although neither a comma nor a bracket follows."""
+        text = self.text
+        if mark == "+":
+            return lx.JOINED.match(text, at) is not None and not dirty
+        if mark == "<" or mark == "`":
+            return lx.TAG.match(text, at) is not None
+        if mark == "{":
+            return self.restarts(at)
+        if mark in "/#\\":
+            noise = lx.NOISE.match(text, at)
+            return noise is not None and not dirty and self._ends(noise.end(), key=False, dirty=True)
+        if in_object:
+            return self._key_fits(at, dirty=dirty)
+        return mark in lx.QUOTES and not dirty and text[at - 1 : at].isspace()
+
+    def next_fits(self, at: int, *, in_object: bool, dirty: bool) -> bool:
+        """Whether a member can begin at `at`, after a comma."""
+        at = self.skip_space(at)
+        if at >= self.size:
+            return True
+        mark = self.text[at]
+        if mark in lx.ENDS or mark in lx.SEPARATORS or self.text.startswith("...", at):
+            return True
+        if mark == "#" or self.text.startswith(("//", "/*"), at):
+            return True
+        if in_object:
+            return self._key_fits(at, dirty=dirty) or (mark == "{" and self.restarts(at))
+        if not dirty:
+            return True
+        return mark in lx.QUOTES or mark in "-[{" or mark.isdigit()
+
+    def _key_fits(self, at: int, *, dirty: bool) -> bool:
+        found = lx.QUOTED_KEY.match(self.text, at) or lx.BARE_KEY.match(self.text, at)
+        if found is None:
+            return not dirty and self.text[at] in lx.QUOTES and self._cut_key(at)
+        # After a quote that was no end, only a name that the schema knows is believed.
+        return not (dirty and self.keys) or found.group(1) in self.keys
+
+    def _cut_key(self, at: int) -> bool:
+        """Whether the text ends inside a key, or with a key that has no value."""
+        rest = self.text[at + 1 : at + 82]
+        quote = rest.find(self.text[at])
+        if quote < 0:
+            return at + 1 + len(rest) >= self.size
+        return rest[quote + 1 :].lstrip()[:1] in ("", "}", ",")
+
+    def bracket_fits(self, at: int, *, dirty: bool) -> bool:
+        """Whether the bracket at `at` can be one of ours, seen by what follows it."""
+        text, after = self.text, self.skip_space(at + 1)
+        if after >= self.size:
+            return True
+        mark = text[after]
+        if mark in lx.ENDS:
+            return True
+        if mark in lx.SEPARATORS:
+            return not dirty or self._follows_bracket(after + 1)
+        if mark in "<`":
+            return lx.TAG.match(text, after) is not None
+        if len(self.stack) <= 1:
+            return not dirty and mark not in "\"'\\).;:+-*/&|=>"
+        return self._key_fits(after, dirty=True) or (mark == "{" and text[at] == "}")
+
+    def _follows_bracket(self, at: int) -> bool:
+        at = self.skip_space(at)
+        return self.text[at : at + 1] in ("{", "[") or self.next_fits(
+            at, in_object=True, dirty=True
+        )
+
+    def restarts(self, at: int) -> bool:
+        """Whether the outermost object begins again at `at`, with the same key as before."""
+        holder = self.stack[0].holder if self.stack else None
+        if not isinstance(holder, dict):
+            return False
+        first = next(iter(holder), self.stack[0].key)
+        found = lx.QUOTED_KEY.match(self.text, at + 1)
+        return found is not None and found.group(1) == first
+
+    # Strings that have no end of their own.
+
+    def _escaped_end(self, at: int, closers: str, *, escaped: bool, key: bool) -> bool:
+        """Whether an escaped quote ends the string: one of a text that is escaped in part."""
+        if self.text[at + 1 : at + 2] not in closers or at + 1 >= self.size:
+            return False
+        if key:
+            return lx.SEPARATOR.match(self.text, at + 2) is not None
+        if escaped:
+            return self._ends(at + 2, key=False, dirty=False)
+        # `"C:\tmp\", "content": …`: the backslash is the path's, the quote is the string's.
+        after = self.skip_space(at + 2)
+        if self.text[after : after + 1] != "," or not self.keys:
+            return False
+        found = lx.QUOTED_KEY.match(self.text, after + 1)
+        return found is not None and found.group(1) in self.keys and "\\" not in found.group()
+
+    def _half_key(self, start: int, at: int) -> bool:
+        """Whether the quote at `at` begins a value: `"city: "Paris"`."""
+        if self._ends_key_surely(at + 1):
+            return False
+        found = lx.HALF_KEY.match(self.text, start)
+        return found is not None and found.end() <= at
+
+    def _ends_key_surely(self, after: int) -> bool:
+        at = self.skip_space(after)
+        return self.text[at : at + 1] in (":", "\uff1a", "=")
+
+    def _end_half_key(self, start: int) -> str:
+        found = lx.HALF_KEY.match(self.text, start)
+        name = found.group(1) if found else ""
+        self.note("missing quote", start)
+        self.at = start + len(name)
+        return name
+
+    def _begins_next_key(self, inner: int, at: int) -> bool:
+        """Whether the quotes at `inner` and `at` enclose the next key: the value lacks its quote."""
+        if inner < 0 or not self.stack or not isinstance(self.stack[-1].holder, dict):
+            return False
+        name = self.text[inner + 1 : min(at, inner + 82)]
+        after = self.skip_space(at + 1)
+        if self.text[after : after + 1] != ":":
+            return False
+        return name in self.keys if self.keys else bool(lx.KEY_WORD.fullmatch(name))
+
+    def _end_before(self, start: int, floor: int, inner: int) -> str | None:
+        """End a string before the comma in front of the next key, if there is one."""
+        end = inner
+        while end > max(start, inner - 16) and self.text[end - 1].isspace():
+            end -= 1
+        comma = end > start and self.text[end - 1] in lx.SEPARATORS
+        if not comma and "\n" not in self.text[end:inner]:
+            return None
+        end -= comma
+        if end < floor or end - start > LONG:
+            return None
+        self.note("missing quote", end)
+        self.at = end
+        return self._content(start, end)
+
+    def _unfinished(self, start: int, floor: int, inner: int) -> str:
+        """Take what there is of a string that does not end."""
+        text = self.text
+        if inner >= floor and self.size - inner <= 64 and not text[inner + 1 :].strip(" \n\r\t}])>;"):
+            # The last quote of all can only be the end, whatever stands behind it.
+            self.at = inner + 1
+            return self._content(start, inner, inner)
+        self.cut = True
+        self.at = self.size
+        end = self._without_brackets(max(start, floor))
+        self.note("unfinished string", start)
+        return self._content(start, _without_half_escape(text, start, end), inner)
+
+    def _without_brackets(self, start: int) -> int:
+        """Return the end of a string that swallowed exactly the brackets that are open."""
+        end = self.size
+        for frame in self.stack:
+            while end > start and self.text[end - 1].isspace():
+                end -= 1
+            if end <= start or self.text[end - 1] != frame.closer:
+                return self.size
+            end -= 1
+        self.at = end
+        return end
+
+
+_QUOTE_NAMES = {"'": "single quotes", "`": "backticks"}
+
+
+def _without_half_escape(text: str, start: int, end: int) -> int:
+    """Return where the last escape begins, if the end of the text cuts it."""
+    found = lx.HALF_ESCAPE.search(text, max(start, end - 12), end)
+    if found is None:
+        return end
+    before = found.start()
+    while before > start and text[before - 1] == "\\":
+        before -= 1
+    return end if (found.start() - before) % 2 else found.start()

@@ -1,0 +1,464 @@
+"""
+A tolerant reader: broken JSON in, the value that was meant and a note of each repair out.
+
+It reads from left to right, once, with a stack of its own, so that neither length nor depth hurts.
+It knows no schema but the names of the parameters, which tell a key from a piece of text.
+"""
+
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.healing import lexis as lx
+from toolbridge.healing.strings import Frame, StringReader
+
+MAX_DEPTH = 200
+_TOO_DEEP = "nested too deeply"
+
+
+class TolerantReader(StringReader):
+    """Reads values; `docs` are the outermost ones, of which a confused model writes several."""
+
+    def __init__(
+        self, text: str, keys: frozenset[str] = frozenset(), *, verbatim: bool = False
+    ) -> None:
+        super().__init__(text, keys)
+        self.docs: list[Json] = []
+        self.hopeless = False
+        self._verbatim = verbatim
+        """Whether numbers are given as they are written, as strings."""
+
+    def read(self) -> bool:
+        """Read the whole text; return whether there is anything of JSON in it."""
+        self.at = self.skip_space(0)
+        if not self._find_start():
+            return False
+        self._run()
+        self._read_rest()
+        return not self.hopeless
+
+    def resume(self, members: JsonObject, at: int) -> bool:
+        """Read on at `at`, inside an outermost object whose first members are settled."""
+        self.at = at
+        self._begin(members, "}")
+        self._run()
+        self._read_rest()
+        return not self.hopeless
+
+    def resume_string(self, members: JsonObject, key: str, start: int, floor: int) -> bool:
+        """Read on inside the string at `key`, which is settled from `start` up to `floor`."""
+        self._begin(members, "}")
+        self.stack[0].key = key
+        self._put(self.finish_string(start, floor, '"'))
+        self._run()
+        self._read_rest()
+        return not self.hopeless
+
+    # Where it begins and what comes after.
+
+    def _find_start(self) -> bool:
+        text, at = self.text, self.at
+        if text[at : at + 1] in ("{", "[", "\uff5b", "\uff3b"):
+            return self._open_bracket()
+        found = lx.QUOTED_KEY.match(text, at) or self._bare_start(at)
+        if found is not None:
+            # A member without its brace: what is no name of a parameter is prose in front of JSON.
+            value = text[found.end() : found.end() + 64].lstrip()[:1]
+            if not value.startswith("{") or found.group(1) in self.keys:
+                self.note("missing brace", at)
+                self._begin({}, "")
+                return True
+        call = lx.CALL.match(text, at)
+        if call is not None:
+            self.note("call in parentheses", at)
+            self.at = call.end()
+            self._begin({}, ")")
+            return True
+        start = lx.START.search(text, at)
+        if start is None:
+            return False
+        self.note("text in front", at)
+        self.at = start.start()
+        return self._open_bracket()
+
+    def _bare_start(self, at: int):  # type: ignore[no-untyped-def]
+        """Match `city: Paris` and `city="Paris"`, where nothing but the names tells it from prose."""
+        found = lx.BARE_KEY.match(self.text, at)
+        if found is None or found.group(1) in self.keys:
+            return found
+        if self.keys or found.group().endswith(":"):
+            return None
+        return found
+
+    def _read_rest(self) -> None:
+        """Read what follows the outermost value: more of its members, more values, or prose."""
+        text = self.text
+        while self.at < self.size and not self.hopeless:
+            start = self.at
+            while self.at < self.size and (
+                text[self.at] in lx.ENDS or text[self.at] in lx.SEPARATORS or text[self.at].isspace()
+            ):
+                self.at += 1
+            if self.at >= self.size:
+                break
+            if text[start : self.at].strip() and self._goes_on():
+                continue
+            if text[self.at] not in "{[" or not lx.START.match(text, self.at):
+                self.note("text behind")
+                return
+            if not self._open_bracket():
+                return
+            self._run()
+        if text[start : self.at].strip() if self.at and self.docs else False:
+            self.note("extra bracket", start)
+
+    def _goes_on(self) -> bool:
+        """Take up the outermost object again when its next key follows a bracket too many."""
+        last = self.docs[-1] if self.docs else None
+        found = lx.QUOTED_KEY.match(self.text, self.at)
+        if not isinstance(last, dict) or found is None:
+            return False
+        self.note("extra bracket")
+        self.docs.pop()
+        self._begin(last, "}")
+        self._run()
+        return True
+
+    # Brackets.
+
+    def _begin(self, holder: JsonObject | list[Json], closer: str) -> None:
+        self.stack.append(Frame(holder, closer))
+
+    def _open_bracket(self) -> bool:
+        bracket = self.text[self.at]
+        if len(self.stack) >= MAX_DEPTH:
+            self.note(_TOO_DEEP)
+            self.hopeless = True
+            return False
+        if bracket == "(":
+            self.note("parentheses")
+        elif bracket not in "{[":
+            self.note("full-width punctuation")
+        closer = lx.OPENERS[bracket]
+        holder: JsonObject | list[Json] = {} if closer in "}\uff5d" else []
+        if self.stack:
+            self._put(holder)
+        self._begin(holder, closer)
+        self.at += 1
+        return True
+
+    def _run(self) -> None:
+        while self.stack and not self.hopeless:
+            frame = self.stack[-1]
+            before = self.at
+            if not self._skip_filler(frame):
+                self._end_of_text()
+            elif self.text[self.at] in lx.ENDS:
+                self._close_bracket(frame)
+            elif isinstance(frame.holder, dict):
+                self._read_member(frame, frame.holder)
+            else:
+                self._read_element(frame, frame.holder)
+            if self.at == before and self.stack and self.stack[-1] is frame:
+                self.hopeless = True
+
+    def _skip_filler(self, frame: Frame) -> bool:
+        """Pass over what separates two members; return whether anything follows."""
+        text, at = self.text, self.at
+        plain = lx.PLAIN_FILLER.match(text, at)
+        fresh = not frame.holder and not frame.words
+        if plain is not None and not fresh:
+            self.at = plain.end()
+            if self.at < self.size and text[self.at] not in "}],/#.\\;":
+                return True
+        filler = lx.FILLER.match(text, self.at)
+        self.at = filler.end() if filler else self.at
+        self._note_filler(text[at : self.at], at, fresh=fresh)
+        return self.at < self.size
+
+    def _note_filler(self, filler: str, at: int, *, fresh: bool) -> None:
+        if self.at >= self.size:
+            self.cut |= "," in filler or filler.endswith(".")
+            return
+        bare = filler.strip()
+        if not fresh and not bare and self.text[self.at] not in lx.ENDS:
+            self.note("missing comma", at)
+        elif bare and (fresh or bare != "," or self.text[self.at] in lx.ENDS):
+            self.note(_filler_name(bare), at)
+
+    def _close_bracket(self, frame: Frame) -> None:
+        """Take a closing bracket: the one that is due, or a wrong or an early one."""
+        mark, at = self.text[self.at], self.at
+        if mark == frame.closer:
+            self.at += 1
+            self._pop()
+            return
+        if not frame.closer:
+            self.at += 1
+            self._pop()
+            return
+        parent = self.stack[-2] if len(self.stack) > 1 else None
+        self.note("wrong bracket", at)
+        if parent is not None and parent.closer == mark and not self._is_typo(at):
+            self._pop()  # the bracket is the parent's; ours is missing
+            return
+        self.at += 1
+        if parent is None and lx.PLAIN_FILLER.match(self.text, self.at) and mark != frame.closer:
+            return  # a stray one: the members go on
+        self._pop()
+
+    def _is_typo(self, at: int) -> bool:
+        """Whether a wrong bracket stands for the right one: members of the parent follow it."""
+        if isinstance(self.stack[-2].holder, list):
+            return False
+        grand = self.stack[-3].holder if len(self.stack) > 2 else None
+        if isinstance(grand, dict):
+            return False
+        found = lx.PLAIN_FILLER.match(self.text, at + 1)
+        return found is not None and lx.QUOTED_KEY.match(self.text, found.end()) is not None
+
+    def _pop(self) -> None:
+        frame = self.stack.pop()
+        holder: Json = frame.holder
+        if frame.words and not frame.holder and self.stack:
+            holder = frame.words
+            self.note("set")
+            self._put(holder)
+        elif frame.words:
+            self.note("key without a value")
+        if not self.stack:
+            self.docs.append(holder)
+
+    def _end_of_text(self) -> None:
+        """Close what is open: the text is over."""
+        self.open = True
+        if any(frame.closer for frame in self.stack):
+            self.note("missing bracket", max(self.size - 1, 0))
+        while self.stack:
+            self._pop()
+
+    def _put(self, value: Json) -> None:
+        frame = self.stack[-1]
+        if isinstance(frame.holder, dict):
+            frame.holder[frame.key] = value
+        elif frame.words is not value:
+            frame.holder.append(value)
+
+    # Members and elements.
+
+    def _read_member(self, frame: Frame, holder: JsonObject) -> None:
+        text = self.text
+        self._skip_backslash()
+        mark = text[self.at : self.at + 1]
+        if mark and mark in lx.QUOTES:
+            frame.key = self.read_string(key=True)
+            if self.cut and self.at >= self.size:
+                return
+        elif mark == "{":
+            self._restart(frame)
+            return
+        elif not self._read_bare_key(frame):
+            return
+        separator = lx.SEPARATOR.match(text, self.at)
+        if separator is not None:
+            self.at = separator.end()
+            if separator.group(1) != ":":
+                self.note("wrong colon", separator.start(1))
+        elif not self._value_follows(frame):
+            return
+        self._read_member_value(frame, holder)
+
+    def _read_bare_key(self, frame: Frame) -> bool:
+        found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)
+        if found is None:
+            word = lx.NUMBER.match(self.text, self.at)
+            if word is None:
+                self.hopeless = True
+                return False
+            self.at = word.end()
+            self.doubtful = True  # `1,000`, or a key that is a number
+            frame.words.append(word.group())
+            return False
+        frame.key = found.group(1) if found.re is lx.BARE_KEY else found.group()
+        self.note("missing quote")
+        self.at = found.end(1) if found.re is lx.BARE_KEY else found.end()
+        if self.text[self.at : self.at + 1] in lx.CLOSERS:
+            self.at += 1
+        return True
+
+    def _value_follows(self, frame: Frame) -> bool:
+        """Whether a value follows a key at once, without a colon."""
+        self.at = self.skip_space(self.at)
+        mark = self.text[self.at : self.at + 1]
+        if not mark:
+            self.cut = True
+            return False
+        if mark in lx.ENDS or mark in lx.SEPARATORS:
+            frame.words.append(frame.key)
+            return False
+        self.note("missing colon")
+        return True
+
+    def _read_member_value(self, frame: Frame, holder: JsonObject) -> None:
+        mark = self.text[self.at : self.at + 1]
+        if not mark:
+            self.cut = True
+            self.note("missing value", self.size - 1)
+        elif mark in lx.SEPARATORS or mark in lx.ENDS:
+            self.note("missing value")
+        elif mark in lx.OPENERS and mark != "(":
+            self._open_bracket()
+        else:
+            self._read_scalar(frame)
+
+    def _read_element(self, frame: Frame, holder: list[Json]) -> None:
+        self._skip_backslash()
+        mark = self.text[self.at : self.at + 1]
+        if mark in lx.OPENERS and mark != "(":
+            self._open_bracket()
+            return
+        self._read_scalar(frame)
+        if self.text[self.at : self.at + 1] in (":", " ") and holder and self.stack:
+            self._element_is_key(frame, holder)
+
+    def _element_is_key(self, frame: Frame, holder: list[Json]) -> None:
+        """Close an array when what looked like its last element is the next key of its object."""
+        separator = lx.SEPARATOR.match(self.text, self.at)
+        if separator is None or not isinstance(holder[-1], str) or self.stack[-1] is not frame:
+            return
+        key = holder.pop()
+        parent = self.stack[-2] if len(self.stack) > 1 else None
+        self.note("missing bracket")
+        if parent is not None and isinstance(parent.holder, dict):
+            self._pop()
+            parent.key = str(key)
+            self.at = separator.end()
+            self._read_member_value(parent, parent.holder)
+        else:
+            self.hopeless = True
+
+    def _restart(self, frame: Frame) -> None:
+        """An object begins where a key should stand: the one before it was left unfinished."""
+        if len(self.stack) == 1:
+            self.note("object begun again")
+            self._pop()
+        elif isinstance(self.stack[-2].holder, list):
+            self.note("missing bracket")
+            self._pop()
+        else:
+            self.hopeless = True
+
+    def _skip_backslash(self) -> None:
+        if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in lx.CLOSERS:
+            self.note("escaped quotes")
+            self.at += 1
+
+    # Scalars.
+
+    def _read_scalar(self, frame: Frame) -> None:
+        text = self.text
+        if text[self.at] == "\\":
+            self._skip_backslash()
+        if text[self.at] in lx.QUOTES:
+            self._put(self._read_joined())
+            return
+        if text[self.at] == "(" and self.bracket_fits(self.at, dirty=True) is not None:
+            self._open_bracket()
+            return
+        found = lx.NUMBER.match(text, self.at)
+        value = lx.number(found.group()) if found else None
+        if found is not None and value is not None:
+            self._put_number(found.group(), value, found.end())
+            return
+        word = lx.WORD.match(text, self.at)
+        known, value_of = lx.literal(word.group()) if word else (False, None)
+        if word is not None and known:
+            self._put_literal(word.group(), value_of, word.end())
+            return
+        self._read_bare(frame)
+
+    def _read_joined(self) -> str:
+        """Read a string, or several that a plus joins."""
+        pieces = [self.read_string(key=False)]
+        while (joined := lx.JOINED.match(self.text, self.at)) is not None:
+            self.note("joined strings")
+            self.at = joined.end()
+            pieces.append(self.read_string(key=False))
+        return "".join(pieces)
+
+    def _put_number(self, written: str, value: float, end: int) -> None:
+        if not lx.STRICT_NUMBER.fullmatch(written):
+            self.note("number that is not JSON's")
+        self.at = end
+        # A number that the end of the text touches may have more digits.
+        self.cut |= end >= self.size and bool(self.stack[0].closer)
+        self._put(written if self._verbatim else value)
+
+    def _put_literal(self, word: str, value: Json, end: int) -> None:
+        if word not in {"true", "false", "null"}:
+            self.note("number that is not finite" if isinstance(value, float) else "literal that is not JSON's")
+        self.at = end
+        self._put(value)
+
+    def _read_bare(self, frame: Frame) -> None:
+        """Read a string without quotes: up to where the next member or the end can begin."""
+        text, start, at = self.text, self.at, self.at
+        in_object = isinstance(frame.holder, dict)
+        while (stop := lx.BARE_STOP.search(text, at)) is not None:
+            at = stop.start()
+            if self._ends_bare(frame, at, in_object=in_object):
+                break
+            at += 1
+        else:
+            at = self.size
+        self.at = at
+        if at >= self.size and self._cut_scalar(text[start:], frame):
+            return
+        raw = text[start:at].strip()
+        self.note("missing quote", start)
+        if raw[-1:] in lx.CLOSERS and raw[-1] not in raw[:-1]:
+            raw = raw[:-1]
+        self.doubtful |= len(raw) > 2000
+        self._put(raw)
+
+    def _ends_bare(self, frame: Frame, at: int, *, in_object: bool) -> bool:
+        mark = self.text[at]
+        if mark in lx.SEPARATORS:
+            return not in_object or self.next_fits(at + 1, in_object=True, dirty=True)
+        if mark in "\n\r":
+            return not frame.closer or self.next_fits(at + 1, in_object=in_object, dirty=True)
+        if mark == "<":
+            return lx.TAG.match(self.text, at) is not None
+        if mark == "/" or mark == "#":
+            return self.text[at - 1].isspace() and lx.NOISE.match(self.text, at) is not None
+        if mark != (frame.closer or "}") and not (mark == "}" and frame.closer == "]"):
+            return False
+        return self.bracket_fits(at, dirty=False)
+
+    def _cut_scalar(self, rest: str, frame: Frame) -> bool:
+        """Take a number or literal that the end of the text cuts; return whether it was one."""
+        if not self.stack[0].closer:
+            return False
+        self.cut = True
+        rest = rest.strip()
+        whole = lx.half_literal(rest.lower()) if rest.isalpha() else ""
+        if whole:
+            self.note("unfinished literal", self.size - 1)
+            self._put(lx.literal(whole)[1])
+            return True
+        if len(rest) > 64 or not lx.HALF_NUMBER.fullmatch(rest):
+            return False
+        self.note("unfinished number", self.size - 1)
+        value = lx.number(rest.rstrip("+-eE.") or "x")
+        if value is not None:
+            self._put(value)
+        return True
+
+
+def _filler_name(filler: str) -> str:
+    if "//" in filler or "/*" in filler or "#" in filler:
+        return "comment"
+    if "." in filler or "\u2026" in filler:
+        return "ellipsis"
+    if "\\" in filler:
+        return "escaped white space"
+    if "," in filler:
+        return "comma too many"
+    return "wrong separator" if filler.strip("\ufeff\u200b\u200c\u200d\u2060") else "invisible character"

@@ -1,0 +1,63 @@
+"""Call ids that a target accepts.
+
+A new id is a function of the old one, so a call and its result get the same one, and the same past
+gets the same ids in every request. Nobody needs the way back: an answer brings ids of its own.
+"""
+
+import re
+from base64 import b32encode
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from msgspec.structs import replace
+
+from toolbridge.core.codec import Rules
+from toolbridge.core.messages import Call, Part, Result, Turn
+
+
+def legal_ids(turns: Sequence[Turn], rules: Rules) -> list[Turn]:
+    """Return `turns` with every id that breaks the rules replaced."""
+    legal: dict[str, str] = {}
+    for turn in turns:
+        for part in turn.content:
+            if isinstance(part, Call | Result):
+                id = part.id if isinstance(part, Call) else part.call_id
+                if id not in legal:
+                    legal[id] = legal_id(id, rules)
+    if all(id == own for id, own in legal.items()):
+        return list(turns)
+    return [replace(turn, content=tuple(_part(p, legal) for p in turn.content)) for turn in turns]
+
+
+def _part(part: Part, legal: dict[str, str]) -> Part:
+    if isinstance(part, Call):
+        return replace(part, id=legal[part.id])
+    if isinstance(part, Result):
+        return replace(part, call_id=legal[part.call_id])
+    return part
+
+
+def legal_id(id: str, rules: Rules) -> str:
+    """Return `id` when the rules allow it, else one that they do allow."""
+    if _fits(id, rules):
+        return id
+    digits = _digits(id)
+    short = f"call_{digits}"[: rules.id_length or None]
+    # Some servers want letters and digits only, and an exact number of them.
+    return short if _fits(short, rules) else digits[: rules.id_length or None]
+
+
+def fresh_id(id: str, occurrence: int) -> str:
+    """Return an id for a call whose own is empty, or is used for the nth time."""
+    return f"call_{_digits(f'{id}#{occurrence}')}"
+
+
+def _fits(id: str, rules: Rules) -> bool:
+    short_enough = not rules.id_length or len(id) <= rules.id_length
+    return short_enough and re.fullmatch(rules.id_pattern, id) is not None
+
+
+def _digits(id: str) -> str:
+    """Return 24 lower-case letters and digits that stand for `id`."""
+    digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=15).digest()
+    return b32encode(digest).decode().lower()

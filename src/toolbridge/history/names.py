@@ -1,0 +1,103 @@
+"""Tool names that a target accepts, and the way back.
+
+A new name keeps what can be read of the old one and ends in six digits of its hash: two long names
+that begin alike stay two.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from msgspec.structs import replace
+
+from toolbridge.core.codec import Rules
+from toolbridge.core.messages import (
+    Call,
+    Part,
+    Reference,
+    Request,
+    Result,
+    ResultPart,
+    Tool,
+    Turn,
+)
+
+
+def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
+    """Return the request with legal names, and from each new name the client's own."""
+    names = set(_names(request))
+    legal: dict[str, str] = {}
+    for name in sorted(names):
+        if not _fits(name, rules):
+            legal[name] = _unused(name, rules, names)
+            names.add(legal[name])
+    if not legal:
+        return request, {}
+    choice = request.tool_choice
+    renamed = replace(
+        request,
+        tools=tuple(_tool(tool, legal) for tool in request.tools),
+        tool_choice=replace(choice, names=tuple(legal.get(n, n) for n in choice.names)),
+        turns=tuple(_turn(turn, legal) for turn in request.turns),
+    )
+    return renamed, {new: name for name, new in legal.items()}
+
+
+def legal_name(name: str, rules: Rules, salt: str = "") -> str:
+    """Return a legal name that stands for `name`."""
+    digest = blake2b((salt + name).encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+    room = rules.name_length - 7 if rules.name_length else len(name) + 7
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "tool"
+    short = f"{plain[:room]}_{digest}"
+    # Some APIs want a letter first.
+    return short if _fits(short, rules) else f"{f't_{plain}'[:room]}_{digest}"
+
+
+def _unused(name: str, rules: Rules, taken: set[str]) -> str:
+    salt = ""
+    while (candidate := legal_name(name, rules, salt)) in taken:
+        salt += "."
+    return candidate
+
+
+def _fits(name: str, rules: Rules) -> bool:
+    short_enough = not rules.name_length or len(name) <= rules.name_length
+    return short_enough and re.fullmatch(rules.name_pattern, name) is not None
+
+
+def _names(request: Request) -> Iterable[str]:
+    yield from request.tool_choice.names
+    for tool in request.tools:
+        if tool.hosted is None:  # a hosted tool's name is its API's own
+            yield tool.name
+    for turn in request.turns:
+        for part in turn.content:
+            if isinstance(part, Call | Reference):
+                yield part.name
+            elif isinstance(part, Result):
+                if part.name:  # an orphan that nobody could name
+                    yield part.name
+                yield from (p.name for p in part.content if isinstance(p, Reference))
+
+
+def _tool(tool: Tool, legal: dict[str, str]) -> Tool:
+    return tool if tool.hosted is not None else replace(tool, name=legal.get(tool.name, tool.name))
+
+
+def _turn(turn: Turn, legal: dict[str, str]) -> Turn:
+    return replace(turn, content=tuple(_part(part, legal) for part in turn.content))
+
+
+def _part(part: Part, legal: dict[str, str]) -> Part:
+    if isinstance(part, Call | Reference):
+        return replace(part, name=legal.get(part.name, part.name))
+    if isinstance(part, Result):
+        content = tuple(_inner(inner, legal) for inner in part.content)
+        return replace(part, name=legal.get(part.name, part.name), content=content)
+    return part
+
+
+def _inner(part: ResultPart, legal: dict[str, str]) -> ResultPart:
+    if isinstance(part, Reference):
+        return replace(part, name=legal.get(part.name, part.name))
+    return part

@@ -1,0 +1,127 @@
+"""Calls and their results, side by side.
+
+The results of a turn's calls stand in one user turn directly after it, in the order of the calls,
+in front of whatever else the user says there. Real transcripts break this in every way: a user
+interrupts, a client compacts, parallel results come in the order in which they were done.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from toolbridge.core.messages import Call, Loss, Part, Result, Text, Turn
+from toolbridge.history.links import Links, Place
+from toolbridge.history.past import Past
+
+NO_RESULT = "[no result: the call was interrupted]"
+
+
+def settle(
+    turns: Sequence[Turn], links: Links, past: Past, losses: list[Loss], *, pairs: bool
+) -> list[Turn]:
+    """Return `turns` as `past` mended them, with every call named and, if asked, paired."""
+    settling = _Settling(turns, links, past, losses)
+    return settling.paired() if pairs else settling.unpaired()
+
+
+class _Settling:
+    def __init__(self, turns: Sequence[Turn], links: Links, past: Past, losses: list[Loss]) -> None:
+        self._turns = turns
+        self._links = links
+        self._past = past
+        self._losses = losses
+
+    def unpaired(self) -> list[Turn]:
+        settled: list[Turn] = []
+        for number, turn in enumerate(self._turns):
+            parts = self._parts(number)
+            content = tuple(self._result(at, p) if isinstance(p, Result) else p for at, p in parts)
+            if content or not turn.content:
+                settled.append(replace(turn, content=content))
+        return settled
+
+    def paired(self) -> list[Turn]:
+        settled: list[Turn] = []
+        owed: list[Part] = []  # results of calls in the last settled turn
+        for number, turn in enumerate(self._turns):
+            spoken, results = self._spoken(number), self._owed(number)
+            if owed and turn.role == "assistant":
+                # Two turns that both call wait for their results together: one turn.
+                settled[-1] = replace(settled[-1], content=settled[-1].content + spoken)
+                owed += results
+                continue
+            if owed and turn.role == "system":
+                settled.append(Turn("user", tuple(owed)))
+                owed = []
+            content = (*owed, *spoken)
+            owed = results
+            if content or not turn.content:
+                settled.append(replace(turn, content=content))
+        if owed:
+            settled.append(Turn("user", tuple(owed)))
+        return settled
+
+    def _parts(self, number: int) -> list[tuple[Place, Part]]:
+        """Return the parts of a turn that are kept, calls with the ids and inputs they now have."""
+        kept: list[tuple[Place, Part]] = []
+        for index, part in enumerate(self._turns[number].content):
+            place = (number, index)
+            if place in self._past.dropped:
+                continue
+            kept.append((place, self._call(place, part) if isinstance(part, Call) else part))
+        return kept
+
+    def _spoken(self, number: int) -> tuple[Part, ...]:
+        """Return all of a turn but the results of calls, which stand elsewhere."""
+        spoken: list[Part] = []
+        for place, part in self._parts(number):
+            if not isinstance(part, Result):
+                spoken.append(part)
+            elif place not in self._links.call_of:
+                self._lose(place, "a result without its call is told as text")
+                spoken += _told(part)
+        return tuple(spoken)
+
+    def _owed(self, number: int) -> list[Part]:
+        return [
+            self._answer(place, part)
+            for place, part in self._parts(number)
+            if isinstance(part, Call)
+        ]
+
+    def _answer(self, place: Place, call: Call) -> Result:
+        at = self._links.result_of.get(place)
+        if at is None:
+            self._lose(place, "a call without a result is answered with an error")
+            return Result(call.id, (Text(NO_RESULT),), is_error=True, name=call.name)
+        return self._result(at, self._links.results[at])
+
+    def _call(self, place: Place, call: Call) -> Call:
+        call = self._past.calls.get(place, call)
+        id = self._links.ids.get(place, call.id)
+        return call if id == call.id else replace(call, id=id)
+
+    def _result(self, place: Place, result: Result) -> Result:
+        at = self._links.call_of.get(place)
+        if at is None:
+            return result
+        asked = self._links.calls[at]
+        call = self._call(at, asked)
+        # A result goes by the name of its call also where healing has put that name right.
+        name = result.name if result.name and call.name == asked.name else call.name
+        if (call.id, name) == (result.call_id, result.name):
+            return result
+        return replace(result, call_id=call.id, name=name)
+
+    def _lose(self, place: Place, why: str) -> None:
+        self._losses.append(Loss(f"turns.{place[0]}.content.{place[1]}", why))
+
+
+def _told(result: Result) -> list[Part]:
+    """Return an orphan as what a user may say: its text after a heading, its pictures as they are."""
+    heading = f"[result of an earlier call {result.call_id}]"
+    first, *rest = result.content or (Text(""),)
+    if isinstance(first, Text):
+        text = f"{heading}\n{first.text}" if first.text else heading
+        return [replace(first, text=text), *rest]
+    return [Text(heading), first, *rest]

@@ -1,0 +1,80 @@
+"""Whose turn it is."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from toolbridge.core.codec import Rules
+from toolbridge.core.messages import Loss, Part, Text, Turn
+
+_OPEN, _CLOSE = "<system-reminder>", "</system-reminder>"
+
+
+def fold_system(turns: Sequence[Turn], losses: list[Loss]) -> list[Turn]:
+    """Return `turns` with system turns said by the user, marked, where they stand.
+
+    Their place matters: hoisted to the top, each would change the prefix that a server has cached.
+    """
+    folded = sum(turn.role == "system" for turn in turns)
+    if not folded:
+        return list(turns)
+    # Claude Code sends many of these with every request: one loss for all of them.
+    why = "a system turn inside the conversation is said by the user, marked as a reminder"
+    losses.append(Loss("turns", f"{why} ({folded})" if folded > 1 else why))
+    return [
+        Turn("user", _reminder(turn.content)) if turn.role == "system" else turn for turn in turns
+    ]
+
+
+def _reminder(content: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(_marked(part) if isinstance(part, Text) else part for part in content)
+
+
+def _marked(part: Text) -> Text:
+    if part.text.lstrip().startswith(_OPEN):
+        return part
+    return replace(part, text=f"{_OPEN}\n{part.text}\n{_CLOSE}")
+
+
+def merge(turns: Sequence[Turn]) -> list[Turn]:
+    """Return `turns` with neighbours of the same role as one."""
+    merged: list[Turn] = []
+    run: list[Turn] = []
+    for turn in turns:
+        if run and run[-1].role != turn.role:
+            merged.append(_joined(run))
+            run = []
+        run.append(turn)
+    return [*merged, _joined(run)] if run else merged
+
+
+def _joined(run: list[Turn]) -> Turn:
+    if len(run) == 1:
+        return run[0]
+    return Turn(run[0].role, tuple(part for turn in run for part in turn.content))
+
+
+def begin_with_user(turns: list[Turn]) -> list[Turn]:
+    """Return `turns` with a user's full stop in front of an assistant that speaks first."""
+    first = next((n for n, turn in enumerate(turns) if turn.role != "system"), None)
+    if first is None or turns[first].role == "user":
+        return turns
+    return [*turns[:first], Turn("user", (Text("."),)), *turns[first:]]
+
+
+def finish(
+    turns: list[Turn], original: Sequence[Turn], rules: Rules, losses: list[Loss]
+) -> list[Turn]:
+    """Return `turns` with an end that the target can answer."""
+    if not original:
+        return turns
+    if not turns:
+        return [Turn("user", (Text("."),))]
+    if turns[-1].role != "assistant":
+        return turns
+    if original[-1].role == "assistant":
+        if rules.may_end_with_assistant:
+            return turns
+        why = "the target does not continue an assistant's turn: the user asks it to go on"
+        losses.append(Loss(f"turns.{len(original) - 1}", why))
+    return [*turns, Turn("user", (Text("Continue."),))]

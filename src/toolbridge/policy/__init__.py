@@ -1,0 +1,1 @@
+"""Functions that return decisions. Whoever waits, and whoever rolls dice, is the caller."""

@@ -1,0 +1,1 @@
+"""The gateway: everything that waits for a client."""

@@ -1,0 +1,159 @@
+"""The application: routes, and what every exchange has in common.
+
+Plain ASGI. Every exchange gets an id, is checked, answered, and written down; whatever goes wrong
+becomes an error in the envelope of the API that the path belongs to, and the server goes on.
+"""
+
+import asyncio
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+
+from toolbridge import codecs
+from toolbridge.config import Config, secret
+from toolbridge.core.errors import Aborted, ToolbridgeError, UnknownRoute, WrongMethod
+from toolbridge.core.ids import Ids
+from toolbridge.core.messages import Problem
+from toolbridge.server import surfaces
+from toolbridge.server.auth import Guard
+from toolbridge.server.gateway import Gateway
+from toolbridge.server.http import Exchange, Receive, Scope, Send, Watch
+from toolbridge.server.journal import Entry, Journal
+from toolbridge.server.metrics import Metrics
+from toolbridge.upstream.http import Upstream
+
+_OPEN = frozenset({"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"})
+
+
+class App:
+    def __init__(self, config: Config, env: Mapping[str, str] = os.environ) -> None:
+        self.config = config
+        self.guard = Guard(config, secret(config.key, env))
+        self.upstream = Upstream()
+        self.gateway = Gateway(config, self.upstream, env)
+        self.metrics = Metrics()
+        self._journal = Journal(config.log)
+        self._ids = Ids(os.urandom(16))
+        self._stack = AsyncExitStack()
+        self.in_flight: set[asyncio.Task[object]] = set()
+        self.started = time.time()
+
+    async def start(self) -> None:
+        await self._stack.enter_async_context(self.upstream)
+        await self.gateway.roster.look_around()
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(Exchange(scope, receive, send))
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await self.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, exchange: Exchange) -> None:
+        exchange.id = self._ids.request()
+        exchange.path = plain_path(exchange.path)
+        entry = Entry(exchange.id)
+        entry.note(http__request__method=exchange.method, url__path=exchange.path)
+        task = asyncio.current_task()
+        if task is not None:
+            self.in_flight.add(task)
+        try:
+            async with Watch(exchange):
+                await self._answer(exchange, entry)
+        except Aborted as error:
+            exchange.status = exchange.status or error.status
+            entry.note(error__type=error.kind)
+        finally:
+            if task is not None:
+                self.in_flight.discard(task)
+            self._record(exchange, entry)
+
+    async def _answer(self, exchange: Exchange, entry: Entry) -> None:
+        try:
+            self._allow_origin(exchange)
+            if exchange.method == "OPTIONS":
+                await exchange.reply(200, b"")
+                return
+            if exchange.path not in _OPEN:
+                self.guard.check(exchange)
+            await self._route(exchange)(self, exchange, entry)
+        except Aborted:
+            raise
+        except ToolbridgeError as error:
+            entry.note(error__type=error.kind, error__message=str(error))
+            await self._reject(exchange, error.problem)
+        except Exception as error:  # noqa: BLE001  a fault of ours must not take the server down
+            traceback.print_exc(file=sys.stderr)
+            entry.note(error__type="internal", error__message=repr(error))
+            text = f"toolbridge failed: {type(error).__name__}; the log has {exchange.id}"
+            await self._reject(exchange, Problem("internal", text))
+
+    async def _reject(self, exchange: Exchange, problem: Problem) -> None:
+        if exchange.status:
+            return  # the reply has begun: closing without an end is all that is left to say
+        codec = codecs.load(surfaces.api_of(exchange.path))
+        rejection = codec.encode_rejection(problem, exchange.id)
+        await exchange.reply(rejection.status, rejection.body, rejection.headers)
+
+    def _route(self, exchange: Exchange) -> "Route":
+        methods = surfaces.find(exchange.path)
+        if methods is None:
+            raise UnknownRoute(
+                f"there is nothing at {exchange.path}; the Messages API is at POST /v1/messages"
+            )
+        method = "GET" if exchange.method == "HEAD" and "GET" in methods else exchange.method
+        if method not in methods:
+            raise WrongMethod(
+                f"{exchange.path} takes {' or '.join(methods)}, not {exchange.method}"
+            )
+        return methods[method]
+
+    def _allow_origin(self, exchange: Exchange) -> None:
+        origin = exchange.header("origin")
+        allowed = self.guard.allowed_origin(origin) if origin else ""
+        if exchange.method == "OPTIONS" or allowed:
+            exchange.extra_headers |= {
+                "access-control-allow-methods": "GET, POST, OPTIONS",
+                "access-control-allow-headers": exchange.header("access-control-request-headers")
+                or "content-type, x-api-key, authorization, anthropic-version, anthropic-beta",
+                "access-control-max-age": "600",
+            }
+        if allowed:
+            exchange.extra_headers |= {
+                "access-control-allow-origin": allowed,
+                "access-control-expose-headers": "request-id, x-toolbridge-warning",
+                "vary": "origin",
+            }
+
+    def _record(self, exchange: Exchange, entry: Entry) -> None:
+        self.metrics.record(entry, exchange.status, time.monotonic() - entry.started)
+        self._journal.write(entry.line(exchange.status))
+
+
+Route = Callable[[App, Exchange, Entry], Awaitable[None]]
+
+
+def plain_path(path: str) -> str:
+    """Return the path that a client meant.
+
+    Base URLs are given with and without `/v1`, behind a prefix that names the API, and with slashes
+    too many.
+    """
+    path = re.sub(r"/{2,}", "/", path)
+    path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
+    path = re.sub(r"^(/v1)+(?=/v1)", "", path)
+    return path.rstrip("/") or "/"

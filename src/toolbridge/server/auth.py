@@ -1,0 +1,73 @@
+"""Who may call: keys, hosts and origins.
+
+Without a key the server listens on loopback only, and there it must still not be called by a web
+page: a name that was made to point here (DNS rebinding) is refused by its Host, a page by its
+Origin.
+"""
+
+import hmac
+from urllib.parse import urlsplit
+
+from toolbridge.config import Config
+from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
+from toolbridge.server.http import Exchange
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    return host in LOOPBACK or host.startswith("127.")
+
+
+class Guard:
+    def __init__(self, config: Config, key: str) -> None:
+        if not key and not is_loopback(config.host):
+            raise ConfigError(
+                f"refusing to listen on {config.host} without a key; set `key` (or "
+                "TOOLBRIDGE_KEY), or listen on 127.0.0.1",
+                where="host",
+            )
+        self._key = key.encode()
+        self._cors = config.cors
+        self._local = is_loopback(config.host)
+
+    def check(self, exchange: Exchange) -> None:
+        """Raise when this caller may not pass."""
+        self._check_place(exchange)
+        if not self._key:
+            return
+        shown = _shown_key(exchange)
+        if not shown:
+            raise Unauthenticated(
+                "a key is required: send it as x-api-key, Authorization: Bearer or x-goog-api-key"
+            )
+        if not hmac.compare_digest(shown.encode(), self._key):
+            raise NotAllowed("the key is wrong")
+
+    def _check_place(self, exchange: Exchange) -> None:
+        origin = exchange.header("origin")
+        if origin and not self.allowed_origin(origin):
+            raise NotAllowed(f"the origin {origin!r} may not call; add it to `cors`")
+        if self._local and not self._key:
+            host = urlsplit(f"//{exchange.header('host')}").hostname or ""
+            if host and not is_loopback(host):
+                raise NotAllowed(f"the host {host!r} is not this machine; set a key to allow it")
+
+    def allowed_origin(self, origin: str) -> str:
+        """Return what to answer a page of `origin` with; nothing if it may not call."""
+        if "*" in self._cors or self._key:
+            return "*"
+        if origin in self._cors or is_loopback(urlsplit(origin).hostname or ""):
+            return origin
+        return ""
+
+
+def _shown_key(exchange: Exchange) -> str:
+    bearer = exchange.header("authorization")
+    scheme, _, token = bearer.partition(" ")
+    return (
+        exchange.header("x-api-key")
+        or (token.strip() if scheme.lower() == "bearer" else "")
+        or exchange.header("x-goog-api-key")
+        or exchange.query("key")
+    )

@@ -1,0 +1,179 @@
+"""A conversation: what a client asks in its API, answered by whatever serves its model.
+
+This is the one path of all surfaces, streaming or not. A surface decodes nothing itself; it names
+its codec, and where the model stands if not in the body.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import aclosing
+
+import msgspec
+
+from toolbridge.accounting.calibrate import Calibration
+from toolbridge.accounting.count import estimate_request
+from toolbridge.config import Config
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Asked, Codec
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.policy.limits import check_window, was_truncated
+from toolbridge.policy.thinking import attaches
+from toolbridge.server.answering import Answering
+from toolbridge.server.http import Exchange
+from toolbridge.server.journal import Entry
+from toolbridge.server.pricing import priced
+from toolbridge.server.relay import Relay
+from toolbridge.server.roster import Roster, Route
+from toolbridge.server.streaming import StreamReply
+from toolbridge.translate import Plan, Wishes, plan
+from toolbridge.upstream.http import Upstream
+
+MAX_HEADER = 1000
+
+
+class Counted(msgspec.Struct, frozen=True):
+    tokens: int
+    raw: int
+    """Before calibration: what the estimator said."""
+    accuracy: str
+
+
+class Gateway:
+    def __init__(
+        self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
+    ) -> None:
+        self.config = config
+        self.upstream = upstream
+        self.roster = Roster(config, upstream, env)
+        self._calibration = Calibration()
+
+    async def converse(
+        self,
+        exchange: Exchange,
+        entry: Entry,
+        codec: Codec,
+        *,
+        model: str = "",
+        stream: bool | None = None,
+    ) -> None:
+        """Answer one request for words."""
+        body = await exchange.body(self.config.max_body)
+        request = codec.decode_request(body, model=model, stream=stream)
+        request = msgspec.structs.replace(request, session=_session(exchange))
+        route = await self.roster.route(request.model)
+        counted = self.count(request, route)
+        _note(entry, codec, request, route)
+        check_window(counted.tokens, route.target.window, 0)
+        asked = Asked(request, entry.at, counted.tokens)
+        exchange.extra_headers["x-toolbridge-model"] = route.address
+        exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
+        if route.place.api == codec.name and route.place.passthrough:
+            message = await Relay(self.upstream, self.config, route).carry(exchange, body, asked)
+        else:
+            message = await self._translated(exchange, entry, codec, asked, route)
+        self._learn(message, counted, route, entry)
+        entry.finish(await priced(message, route, entry.at))
+
+    def count(self, request: Request, route: Route) -> Counted:
+        """Return how many tokens `request` is, as well as anybody here can tell."""
+        raw = estimate_request(request)
+        tokens, accuracy = self._calibration.apply(route.address, raw)
+        return Counted(tokens, raw, accuracy)
+
+    async def _translated(
+        self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, route: Route
+    ) -> Message:
+        ready = self._plan(exchange, asked, route)
+        entry.losses += ready.losses
+        if ready.losses:
+            exchange.extra_headers["x-toolbridge-warning"] = _warning(ready.losses)
+        heal = self.config.heal if route.settings.heal is None else route.settings.heal
+        answering = Answering(self.upstream, route, ready, heal=heal)
+        if asked.request.stream:
+            return await self._stream(exchange, entry, codec, asked, answering)
+        return await self._whole(exchange, entry, codec, asked, answering)
+
+    def _plan(self, exchange: Exchange, asked: Asked, route: Route) -> Plan:
+        wishes = Wishes(
+            thinking=self.config.thinking,
+            attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
+            sequential=route.settings.sequential_tools,
+            prompt_tokens=asked.estimate,
+        )
+        codec = None if route.is_demo else route.codec
+        return plan(asked.request, codec, route.target, wishes)
+
+    async def _whole(
+        self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, answering: Answering
+    ) -> Message:
+        message = await answering.message()
+        entry.speak()
+        if message.healed:
+            exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
+        await exchange.reply(200, codec.encode_message(message, asked))
+        return message
+
+    async def _stream(
+        self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, answering: Answering
+    ) -> Message:
+        encoder = codec.stream_encoder(asked)
+        waits = (self.config.first_byte, self.config.keep_alive)
+        reply = StreamReply(exchange, codec, encoder, waits)
+        last: ev.Event | None = None
+        try:
+            async with aclosing(answering.events()) as batches:
+                async for batch in batches:
+                    entry.speak()
+                    last = batch[-1]
+                    if isinstance(last, ev.Failed) and answering.aborts:
+                        return last.message
+                    await reply.write(b"".join([b for e in batch for b in encoder.feed(e)]))
+        except ToolbridgeError as error:
+            if not reply.opened:
+                raise
+            last = ev.Failed(error.problem, Message(problem=error.problem))
+            await reply.write(b"".join(encoder.feed(last)))
+        finally:
+            reply.stop()
+        if isinstance(last, ev.Failed):
+            return last.message  # said; now the connection closes without a clean end
+        await reply.write(b"".join(encoder.close()))
+        await reply.finish()
+        return last.message if isinstance(last, ev.Finished) else Message()
+
+    def _learn(self, message: Message, counted: Counted, route: Route, entry: Entry) -> None:
+        actual = message.usage.input_total
+        if not actual:
+            return
+        if was_truncated(counted.tokens, actual, route.target.window):
+            why = f"{route.provider} cut it to {actual} of about {counted.tokens} tokens"
+            entry.losses.append(Loss("prompt", why))
+            return
+        self._calibration.learn(route.address, counted.raw, actual)
+
+
+def _session(exchange: Exchange) -> str:
+    return exchange.header("x-claude-code-session-id") or exchange.header("x-session-id")
+
+
+def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
+    entry.note(
+        surface=codec.name,
+        gen_ai__provider__name=route.provider,
+        gen_ai__request__model=request.model,
+        gen_ai__response__model=route.target.model,
+        stream=request.stream,
+    )
+    if request.session:
+        entry.note(session__id=request.session)
+
+
+def _warning(losses: tuple[Loss, ...]) -> str:
+    text = "; ".join(dict.fromkeys(str(loss) for loss in losses))
+    return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({len(losses)} in all)"
+
+
+def _healed(message: Message) -> str:
+    steps = [f"{r.name}: {s.what} (level {s.level})" for r in message.healed for s in r.steps]
+    return "; ".join(steps)[:MAX_HEADER]

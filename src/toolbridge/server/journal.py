@@ -1,0 +1,117 @@
+"""One line per request: what was asked, who answered, what it took and what was changed.
+
+Names follow OpenTelemetry's conventions for generative AI where they have one. Bodies and keys are
+never written.
+"""
+
+import sys
+import time
+from typing import TextIO
+
+import msgspec
+
+from toolbridge.core.json import Json, dumps
+from toolbridge.core.messages import HealingReport, Loss, Message
+
+
+class Entry:
+    """What is known of one request, filled in as it goes."""
+
+    def __init__(self, request_id: str) -> None:
+        self.started = time.monotonic()
+        self.at = time.time()
+        self.first_token: float | None = None
+        self.fields: dict[str, Json] = {"request.id": request_id}
+        self.losses: list[Loss] = []
+        self.healed: tuple[HealingReport, ...] = ()
+        self.message: Message | None = None
+
+    def note(self, **fields: Json) -> None:
+        self.fields.update({name.replace("__", "."): value for name, value in fields.items()})
+
+    def speak(self) -> None:
+        """The first word of the answer went out."""
+        if self.first_token is None:
+            self.first_token = time.monotonic() - self.started
+
+    def finish(self, message: Message) -> None:
+        self.message = message
+        self.healed = message.healed
+
+    def line(self, status: int) -> dict[str, Json]:
+        shown: dict[str, Json] = {
+            "time": _stamp(self.at),
+            **self.fields,
+            "http.response.status_code": status,
+            "duration_ms": round((time.monotonic() - self.started) * 1000, 1),
+        }
+        if self.first_token is not None:
+            shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
+        if self.message is not None:
+            shown |= _answer(self.message)
+        if self.losses:
+            shown["dropped"] = [str(loss) for loss in self.losses]
+        if self.healed:
+            shown["healed"] = [msgspec.to_builtins(report) for report in self.healed]
+        return shown
+
+
+def _answer(message: Message) -> dict[str, Json]:
+    usage = message.usage
+    shown: dict[str, Json] = {
+        "gen_ai.usage.input_tokens": usage.input_total,
+        "gen_ai.usage.output_tokens": usage.output,
+    }
+    if usage.cache_read or usage.cache_write:
+        shown["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read
+        shown["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write
+    if usage.cost is not None:
+        shown["cost_usd"] = usage.cost.total
+    if message.stop is not None:
+        shown["gen_ai.response.finish_reasons"] = [message.stop]
+    if message.problem is not None:
+        shown["error.type"] = message.problem.kind
+        shown["error.message"] = message.problem.text
+    return shown
+
+
+class Journal:
+    """Writes entries: JSON for machines, a short line on a terminal."""
+
+    def __init__(self, style: str, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        pretty = self._out.isatty() if style == "auto" else style == "pretty"
+        self._style = "off" if style == "off" else ("pretty" if pretty else "json")
+
+    def write(self, line: dict[str, Json]) -> None:
+        if self._style == "off":
+            return
+        text = _pretty(line) if self._style == "pretty" else dumps(line)
+        self._out.write(text + "\n")
+        self._out.flush()
+
+
+def _pretty(line: dict[str, Json]) -> str:
+    shown = [
+        str(line["time"])[11:19],
+        str(line["http.response.status_code"]),
+        f"{line.get('http.request.method', '')} {line.get('url.path', '')}",
+    ]
+    if "gen_ai.request.model" in line:
+        shown.append(f"{line['gen_ai.request.model']} → {line.get('gen_ai.response.model', '?')}")
+    if "gen_ai.usage.input_tokens" in line:
+        tokens = f"{line['gen_ai.usage.input_tokens']}+{line['gen_ai.usage.output_tokens']}"
+        shown.append(f"{tokens} tokens")
+    shown.append(f"{line['duration_ms']} ms")
+    counts = {
+        key: found for key in ("dropped", "healed") if isinstance(found := line.get(key), list)
+    }
+    shown += [f"{key} {len(found)}" for key, found in counts.items()]
+    if "error.message" in line:
+        shown.append(f"{line['error.type']}: {line['error.message']}")
+    return "  ".join(shown)
+
+
+def _stamp(at: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
+    return f"{whole}.{int(at % 1 * 1000):03d}Z"

@@ -1,0 +1,106 @@
+"""Same API on both sides: the bytes pass untouched, and a copy is read for the account.
+
+Only the model's name and the key are changed. Everything else (fields and headers that we have
+never heard of, signatures that are bound to the exact history) must arrive as it was sent.
+"""
+
+import os
+
+import msgspec
+
+from toolbridge.config import Config
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Asked
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import dump_bytes
+from toolbridge.core.messages import Message
+from toolbridge.server.answering import send
+from toolbridge.server.http import Exchange
+from toolbridge.server.roster import Route
+from toolbridge.server.streaming import StreamReply
+from toolbridge.upstream.http import Incoming, Upstream
+
+_OPEN_LIST = ("anthropic-", "x-goog-", "openai-")
+_BACK = ("retry-after", "x-should-retry", "content-type")
+_PATHS = {"anthropic": "/v1/messages", "ollama": "/api/chat"}
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Relay:
+    def __init__(self, upstream: Upstream, config: Config, route: Route) -> None:
+        self._upstream = upstream
+        self._config = config
+        self._route = route
+
+    async def carry(self, exchange: Exchange, body: bytes, asked: Asked) -> Message:
+        """Carry a request there and its answer back; return what the answer said."""
+        codec = self._route.codec
+        encoder = codec.stream_encoder(asked)
+        waits = (self._config.first_byte, self._config.keep_alive)
+        reply = StreamReply(exchange, codec, encoder, waits) if asked.request.stream else None
+        try:
+            incoming = await send(
+                self._upstream,
+                self._route,
+                _PATHS[codec.name],
+                rename_model(body, self._route.target.model),
+                _forwarded(exchange),
+            )
+            try:
+                return await self._answer(exchange, incoming, reply)
+            finally:
+                await incoming.release()
+        except ToolbridgeError as error:
+            if reply is None or not reply.opened:
+                raise
+            failed = ev.Failed(error.problem, Message(problem=error.problem))
+            await reply.write(b"".join(encoder.feed(failed)))
+            return failed.message
+        finally:
+            if reply is not None:
+                reply.stop()
+
+    async def _answer(
+        self, exchange: Exchange, incoming: Incoming, reply: StreamReply | None
+    ) -> Message:
+        headers = {name: incoming.headers[name] for name in _BACK if name in incoming.headers}
+        headers |= {k: v for k, v in incoming.headers.items() if k.lower().startswith("anthropic-")}
+        if incoming.status >= 400 or reply is None:
+            whole = await incoming.read_whole()
+            await exchange.reply(incoming.status, whole, headers)
+            return self._read([whole])
+        decoder = self._route.codec.stream_decoder(Ids(os.urandom(16)))
+        reply.headers = headers
+        last: list[ev.Event] = []
+        while piece := await incoming.read():
+            await reply.write(piece)
+            last = decoder.feed(piece) or last
+        last = decoder.close() or last
+        await reply.finish()
+        return _message(last)
+
+    def _read(self, pieces: list[bytes]) -> Message:
+        decoder = self._route.codec.stream_decoder(Ids(os.urandom(16)))
+        events = [event for piece in pieces for event in decoder.feed(piece)]
+        return _message(events + decoder.close())
+
+
+def rename_model(body: bytes, model: str) -> bytes:
+    """Return `body` with another model in it and every other member as it was, byte for byte."""
+    members = _members.decode(body)
+    if "model" in members:
+        members["model"] = msgspec.Raw(dump_bytes(model))
+    return msgspec.json.encode(members)
+
+
+def _forwarded(exchange: Exchange) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for prefix in _OPEN_LIST:
+        found |= exchange.headers_like(prefix)
+    return {name: value for name, value in found.items() if name != "x-goog-api-key"}
+
+
+def _message(events: list[ev.Event]) -> Message:
+    last = events[-1] if events else None
+    return last.message if isinstance(last, ev.Finished | ev.Failed) else Message()

@@ -1,0 +1,301 @@
+"""Who serves what: a client's model name becomes a provider, a model there, and what it can do."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from toolbridge import codecs, providers
+from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
+from toolbridge.core.codec import Codec, Target
+from toolbridge.core.errors import ConfigError, ToolbridgeError, UnknownModel
+from toolbridge.demo import MODEL as DEMO_MODEL
+from toolbridge.policy.models import resolve, split_address
+from toolbridge.policy.thinking import is_thinking_capable
+from toolbridge.upstream.http import Upstream
+from toolbridge.upstream.ollama import OllamaCatalog, Shown
+
+DEMO = "demo"
+OLLAMA = "ollama"
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a request goes."""
+
+    provider: str
+    place: ProviderConfig
+    key: str
+    target: Target
+    settings: ModelConfig = ModelConfig()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        return f"{self.provider}/{self.target.model}"
+
+    @property
+    def is_demo(self) -> bool:
+        return self.place.api == DEMO
+
+    @property
+    def codec(self) -> Codec:
+        return codecs.load(self.place.api)
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A model on offer."""
+
+    id: str
+    address: str
+    window: int = 0
+
+
+class Roster:
+    """The providers and models of one server."""
+
+    def __init__(
+        self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
+    ) -> None:
+        self._config = config
+        self._upstream = upstream
+        self._env = env
+        self._places = _places(config, env)
+        self._catalogs: dict[str, OllamaCatalog] = {}
+        self._default = ""
+        self.found = ""
+        """How the model that serves was found, in words for the banner."""
+
+    async def look_around(self) -> None:
+        """Find out what serves when the configuration does not say."""
+        if "default" in self._config.map:
+            self._default = self._config.map["default"]
+            self.found = "configured"
+        elif self._config.providers:
+            self._default = await self._first_model(next(iter(self._config.providers)))
+            self.found = "the first configured provider"
+        else:
+            self._default = await self._ollama_or_demo()
+
+    async def _ollama_or_demo(self) -> str:
+        try:
+            models = await self._catalog(OLLAMA).names(wait=0.5)
+        except (ToolbridgeError, msgspec.DecodeError):
+            self.found = "no provider is configured and no Ollama answers"
+            return f"{DEMO}/{DEMO_MODEL}"
+        if not models:
+            self.found = "Ollama answers but has no model yet (ollama pull qwen3:8b)"
+            return f"{DEMO}/{DEMO_MODEL}"
+        self.found = "found on this machine's Ollama"
+        return f"{OLLAMA}/{await self._best(models)}"
+
+    async def _best(self, models: list[str]) -> str:
+        """Return the first model that can call tools, else the first."""
+        for name in models[:12]:
+            try:
+                shown = await self._catalog(OLLAMA).show(name)
+            except ToolbridgeError:
+                continue
+            if shown.capabilities and "tools" in shown.capabilities:
+                return name
+        return models[0]
+
+    async def _first_model(self, provider: str) -> str:
+        for address in self._config.models:
+            name, model = split_address(address, self._places)
+            if name == provider:
+                return f"{name}/{model}"
+        place = self._places[provider]
+        if place.api == OLLAMA:
+            try:
+                models = await self._catalog(provider).names()
+            except (ToolbridgeError, msgspec.DecodeError):
+                return ""
+            return f"{provider}/{models[0]}" if models else ""
+        return f"{provider}/{DEMO_MODEL}" if place.api == DEMO else ""
+
+    @property
+    def default(self) -> str:
+        return self._default
+
+    async def route(self, name: str) -> Route:
+        """Return where a request for model `name` goes; raise `UnknownModel` when nowhere."""
+        address, notes = self._resolve(name)
+        provider, model = split_address(address, self._places)
+        if not provider:
+            provider, model = await self._owner(model)
+        place = self._places.get(provider)
+        if place is None:
+            raise UnknownModel(f"no provider is called {provider!r}", where="model")
+        settings = self._settings(provider, model)
+        shown = await self._shown(provider, model)
+        return Route(
+            provider=provider,
+            place=place,
+            key=secret(place.key, self._env),
+            target=_target(provider, place, model, settings, shown),
+            settings=settings,
+            notes=notes,
+        )
+
+    def _resolve(self, name: str) -> tuple[str, tuple[str, ...]]:
+        if self._default.startswith(f"{DEMO}/") and "/" not in name:
+            # The demo model is alone here: whatever name a client brings, it means this one.
+            mapped = self._config.map.get(name)
+            return mapped or self._default, ()
+        provider, _ = split_address(name, self._places)
+        if provider and name not in self._config.map:
+            return name, ()
+        known = {*self._config.models, *(a.partition("/")[2] for a in self._config.models)}
+        return resolve(name, self._config.map, known, self._fallback(name)), ()
+
+    def _fallback(self, name: str) -> str:
+        """Return the address for a name that the map does not have.
+
+        A configured default serves any name. Without one, names of vendors' models mean "whatever
+        you have"; any other name is taken at its word, and its provider says if it has it not.
+        """
+        if "default" in self._config.map or not self._default:
+            return self._default
+        vendors = ("claude", "gpt", "gemini", "o1", "o3", "o4", "codex")
+        if name.lower().startswith(vendors):
+            return self._default
+        return f"{self._default.partition('/')[0]}/{name}"
+
+    async def _owner(self, model: str) -> tuple[str, str]:
+        for name, place in self._places.items():
+            if place.api == OLLAMA and (
+                name in self._config.providers or not self._config.providers
+            ):
+                return name, model
+        provider = next(iter(self._config.providers), DEMO)
+        return provider, model
+
+    def _settings(self, provider: str, model: str) -> ModelConfig:
+        models = self._config.models
+        return models.get(f"{provider}/{model}") or models.get(model) or ModelConfig()
+
+    async def _shown(self, provider: str, model: str) -> Shown:
+        if self._places[provider].api != OLLAMA:
+            return Shown()
+        try:
+            return await self._catalog(provider).show(model)
+        except UnknownModel:
+            raise UnknownModel(
+                f"{provider} has no model {model!r}; `ollama pull {model}` fetches it, "
+                "`toolbridge models` lists what there is",
+                where="model",
+            ) from None
+        except ToolbridgeError:
+            return Shown()  # the request itself will say what is wrong
+
+    def _catalog(self, provider: str) -> OllamaCatalog:
+        if provider not in self._catalogs:
+            place = self._places[provider]
+            headers = codecs.load(OLLAMA).authorize(secret(place.key, self._env))
+            self._catalogs[provider] = OllamaCatalog(self._upstream, place.url, headers)
+        return self._catalogs[provider]
+
+    async def listed(self) -> list[Listed]:
+        """Return the models on offer: the map's names, then each provider's own."""
+        found: dict[str, Listed] = {}
+        for name, address in self._config.map.items():
+            if name != "default":
+                found[name] = Listed(name, address)
+        for address, settings in self._config.models.items():
+            found.setdefault(address, Listed(address, address, settings.window))
+        for provider, place in self._places.items():
+            if place.api == OLLAMA and self._offers(provider):
+                for model in await self._names(provider):
+                    found.setdefault(model, Listed(model, f"{provider}/{model}"))
+        if self._default:
+            model = self._default.partition("/")[2]
+            found.setdefault(model, Listed(model, self._default))
+        return list(found.values())
+
+    def _offers(self, provider: str) -> bool:
+        return provider in self._config.providers or self._default.startswith(f"{provider}/")
+
+    async def _names(self, provider: str) -> list[str]:
+        try:
+            return await asyncio.wait_for(self._catalog(provider).names(), 2.0)
+        except (ToolbridgeError, msgspec.DecodeError, TimeoutError):
+            return []
+
+
+def _places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderConfig]:
+    """Return every place: the configured ones first, then those that are known anyway."""
+    found: dict[str, ProviderConfig] = {}
+    for name, place in config.providers.items():
+        known = providers.load(name) if name in providers.names() else None
+        found[name] = _merge(name, place, known)
+    for name in providers.names():
+        found.setdefault(name, providers.load(name))
+    if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
+        found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
+    return found
+
+
+def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> ProviderConfig:
+    blank = ProviderConfig()
+    if known is not None:
+        given = {
+            field: value
+            for field in ProviderConfig.__struct_fields__
+            if (value := getattr(place, field)) != getattr(blank, field)
+        }
+        place = msgspec.structs.replace(known, **given)
+    where = f"providers.{name}"
+    if not place.api:
+        raise ConfigError(f"needs `api`, one of {', '.join(codecs.names())}", where=where)
+    if place.api != DEMO:
+        codecs.load(place.api)
+        if not place.url:
+            raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
+    return place
+
+
+def _ollama_url(host: str) -> str:
+    """Return Ollama's own setting as a URL: `0.0.0.0` listens everywhere, but is reached here."""
+    scheme, _, rest = host.rpartition("://")
+    name, _, port = rest.rstrip("/").partition(":")
+    name = "127.0.0.1" if name in {"", "0.0.0.0"} else name  # noqa: S104  compared, not bound
+    return f"{scheme or 'http'}://{name}:{port or 11434}"
+
+
+def _target(
+    provider: str, place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
+) -> Target:
+    window = settings.window or shown.window or place.window
+    if place.window_cap and not settings.window:
+        window = min(window, place.window_cap) if window else place.window_cap
+    return Target(
+        model=model,
+        provider=provider,
+        window=window,
+        max_output=settings.max_output,
+        capabilities=_capabilities(place, model, settings, shown),
+        quirks={**place.quirks, **settings.quirks},
+        options=settings.options,
+    )
+
+
+def _capabilities(
+    place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
+) -> frozenset[str] | None:
+    """Return what the model can: by the configuration, then the server, then the name's prefix."""
+    if place.api == DEMO:
+        return frozenset({"tools", "thinking", "vision"})
+    wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
+    if shown.capabilities is not None:
+        known = set(shown.capabilities)
+    elif place.api == OLLAMA:
+        known = {"tools", "vision"} | ({"thinking"} if is_thinking_capable(model) else set())
+    elif all(value is None for value in wanted.values()):
+        return None
+    else:
+        known = {"tools", "thinking", "vision"}
+    for name, value in wanted.items():
+        if value is not None:
+            known = known | {name} if value else known - {name}
+    return frozenset(known)

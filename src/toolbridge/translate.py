@@ -1,0 +1,110 @@
+"""Puts stages together: what one API says, as another says it, requests and answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from toolbridge import codecs
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Asked, Codec, Outgoing, Target
+from toolbridge.core.fold import Fold
+from toolbridge.core.ids import Ids
+from toolbridge.core.messages import Loss, Request, Tool
+from toolbridge.core.stage import Pipe, Stage
+from toolbridge.healing import Healer, past_call
+from toolbridge.history import prepare
+from toolbridge.history.prefix import strip_volatile
+from toolbridge.policy.limits import output_limit
+from toolbridge.policy.thinking import decide
+
+
+def translate(
+    source: str,
+    target: str,
+    *,
+    asked: Asked | None = None,
+    tools: Sequence[Tool] = (),
+    seed: bytes | str = b"",
+) -> Stage[bytes, bytes]:
+    """Return a stage that reads an answer of the API `source` and writes it as `target` would.
+
+    Bring your own socket. A broken or cut input ends the output with the target's own error.
+    """
+    decoder = codecs.load(source).stream_decoder(Ids(seed))
+    encoder = codecs.load(target).stream_encoder(asked or Asked())
+    return Pipe(Pipe(decoder, Healer(tools)), encoder)
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """How a request should be treated, beyond what it says itself."""
+
+    thinking: Literal["auto", "drop", "reject"] = "auto"
+    attaches: bool = False
+    """Whether the client asks for thinking by itself, whatever the model."""
+    sequential: bool = False
+    prompt_tokens: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A request that is ready to go, and what its answer needs."""
+
+    outgoing: Outgoing
+    request: Request
+    losses: tuple[Loss, ...]
+    names: dict[str, str]
+    """The tools' names at the target → the client's own."""
+
+
+def plan(request: Request, codec: Codec | None, target: Target, wishes: Wishes) -> Plan:
+    """Return `request` as `codec` says it to `target`, legal there, with all that was lost.
+
+    Without a codec the target understands our own words, and nothing needs to be said in others.
+    """
+    verdict = decide(
+        request,
+        capable=target.can("thinking"),
+        setting=wishes.thinking,
+        attaches=wishes.attaches,
+    )
+    wanted = verdict.request
+    if codec is None:
+        return Plan(Outgoing("", {}), wanted, verdict.losses, {})
+    if codec.name != wanted.origin:
+        wanted = msgspec.structs.replace(wanted, system=strip_volatile(wanted.system))
+    prepared = prepare(wanted, codec.rules, sequential=wishes.sequential, heal=past_call)
+    limit = output_limit(
+        wanted.max_tokens,
+        max_output=target.max_output,
+        window=target.window,
+        prompt=wishes.prompt_tokens,
+    )
+    limited = msgspec.structs.replace(prepared.request, max_tokens=limit)
+    outgoing = codec.encode_request(limited, target)
+    losses = (*verdict.losses, *prepared.losses, *outgoing.losses)
+    return Plan(outgoing, limited, losses, prepared.names)
+
+
+class Renamer:
+    """Gives tools back the names under which the client offered them."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._fold = Fold()
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        match event:
+            case ev.CallStart(index, id, name):
+                event = ev.CallStart(index, id, self._names.get(name, name))
+            case ev.CallEnd(index, call):
+                name = self._names.get(call.name, call.name)
+                event = ev.CallEnd(index, msgspec.structs.replace(call, name=name))
+            case ev.Finished() | ev.Failed():
+                event = self._fold.refinish(event)
+            case _:
+                pass
+        self._fold.feed(event)
+        return [event]
+
+    def close(self) -> list[ev.Event]:
+        return []

@@ -1,0 +1,161 @@
+"""HTTP to providers.
+
+Three waits, each with its own limit: for a connection, for the status, and for the next bytes. Every
+failure leaves here as one of our errors that names the provider and what to do. Reading is pulled:
+while nobody reads, the socket is not read either, so a slow client slows its upstream down.
+"""
+
+import io
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+from toolbridge.core.errors import TimedOut, TooLarge, Truncated, Unreachable
+
+MAX_WHOLE = 64 * 1024 * 1024
+LARGE = 512 * 1024
+
+
+class Incoming:
+    """An answer whose head has come."""
+
+    def __init__(self, response: aiohttp.ClientResponse, provider: str, idle: float) -> None:
+        self._response = response
+        self._provider = provider
+        self._idle = idle
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]:
+        return self._response.headers
+
+    async def read(self) -> bytes:
+        """Return what the network delivered next, nothing at the end."""
+        try:
+            return await self._response.content.readany()
+        except TimeoutError:
+            raise TimedOut(
+                f"{self._provider} was silent for {self._idle:g} s; raise `idle_timeout` if the "
+                "model needs longer",
+                provider=self._provider,
+            ) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Truncated(
+                f"{self._provider} broke off in the middle of its answer ({_reason(error)})",
+                provider=self._provider,
+            ) from None
+
+    async def read_whole(self, limit: int = MAX_WHOLE) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while piece := await self.read():
+            size += len(piece)
+            if size > limit:
+                raise TooLarge(f"{self._provider} answered with more than {limit} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def abort(self) -> None:
+        """Hang up. The provider notices, and stops working for nobody."""
+        self._response.close()
+
+    async def release(self) -> None:
+        """Give the connection back if the answer was read to its end, else hang up."""
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+
+class Upstream:
+    """The connections of one server, kept alive between requests."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # No limit on connections: agents open one stream each, and a queue here would look like a
+        # silent model. Cookies would leak one caller's state to the next.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": "toolbridge", "accept-encoding": "gzip, deflate"},
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(
+        self,
+        method: str,
+        url: str,
+        *,
+        provider: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        waits: tuple[float, float] = (10.0, 300.0),
+    ) -> Incoming:
+        """Send a request and wait for the head of its answer."""
+        if self._session is None:
+            raise RuntimeError("the upstream is not open")
+        connect, idle = waits
+        try:
+            response = await self._session.request(
+                method,
+                url,
+                data=_payload(body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle),
+            )
+        except aiohttp.ServerTimeoutError as error:
+            if isinstance(error, aiohttp.ConnectionTimeoutError):
+                raise _unreachable(provider, url, f"no connection within {connect:g} s") from None
+            raise TimedOut(
+                f"{provider} at {_place(url)} did not answer within {idle:g} s", provider=provider
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _unreachable(provider, url, _reason(error)) from None
+        return Incoming(response, provider, idle)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Return `body` for sending: a long one in pieces, so that the loop goes on meanwhile."""
+    return io.BytesIO(body) if body is not None and len(body) > LARGE else body
+
+
+def _unreachable(provider: str, url: str, reason: str) -> Unreachable:
+    return Unreachable(
+        f"{provider} at {_place(url)} cannot be reached ({reason}); is it running? "
+        "`toolbridge doctor` looks",
+        provider=provider,
+    )
+
+
+def _place(url: str) -> str:
+    """Return the part of `url` that may be shown: no path, no query, no password."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or str(error.os_error)
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it hung up"
+    return str(error) or type(error).__name__

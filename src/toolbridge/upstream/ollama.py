@@ -1,0 +1,100 @@
+"""What an Ollama server says of its models.
+
+`/api/tags` lists them, but its capabilities can be wrong for models with a template of their own;
+`/api/show` knows better, so that is what is asked, once per model, and kept for a while.
+"""
+
+import asyncio
+
+import msgspec
+
+from toolbridge.core.errors import ToolbridgeError, UnknownModel
+from toolbridge.core.json import JsonObject, dump_bytes
+from toolbridge.upstream.http import Upstream
+
+KEPT = 300.0
+
+
+class Shown(msgspec.Struct, frozen=True):
+    capabilities: frozenset[str] | None = None
+    window: int = 0
+
+
+class _Show(msgspec.Struct):
+    capabilities: list[str] | None = None
+    model_info: JsonObject | None = None
+
+
+class _Tag(msgspec.Struct):
+    name: str
+
+
+class _Tags(msgspec.Struct):
+    models: list[_Tag] | None = None
+
+
+class OllamaCatalog:
+    """One Ollama server's models."""
+
+    def __init__(self, upstream: Upstream, url: str, headers: dict[str, str]) -> None:
+        self._upstream = upstream
+        self._url = url.rstrip("/")
+        self._headers = headers
+        self._shown: dict[str, tuple[float, Shown]] = {}
+        self._listed: tuple[float, list[str]] | None = None
+
+    async def names(self, *, wait: float = 2.0) -> list[str]:
+        """Return the models on the server; raise when it cannot be reached."""
+        now = asyncio.get_running_loop().time()
+        if self._listed is not None and now - self._listed[0] < 5:
+            return self._listed[1]
+        body = await self._ask("GET", "/api/tags", None, wait)
+        tags = msgspec.json.decode(body, type=_Tags)
+        found = [tag.name for tag in tags.models or []]
+        self._listed = (now, found)
+        return found
+
+    async def show(self, model: str) -> Shown:
+        """Return what the server knows of `model`; nothing where it does not say.
+
+        Raise `UnknownModel` when it has none of that name.
+        """
+        now = asyncio.get_running_loop().time()
+        kept = self._shown.get(model)
+        if kept is not None and now - kept[0] < KEPT:
+            return kept[1]
+        try:
+            body = await self._ask("POST", "/api/show", dump_bytes({"model": model}), 5.0)
+            shown = _read(msgspec.json.decode(body, type=_Show))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            shown = Shown()
+        if len(self._shown) > 256:  # a client may ask for any name
+            self._shown.clear()
+        self._shown[model] = (now, shown)
+        return shown
+
+    async def _ask(self, method: str, path: str, body: bytes | None, wait: float) -> bytes:
+        incoming = await self._upstream.ask(
+            method,
+            self._url + path,
+            provider="ollama",
+            body=body,
+            headers={**self._headers, "content-type": "application/json"},
+            waits=(wait, wait),
+        )
+        try:
+            answer = await incoming.read_whole(4 * 1024 * 1024)
+        finally:
+            await incoming.release()
+        if incoming.status == 404:
+            raise UnknownModel("the Ollama server does not have it")
+        if incoming.status >= 400:
+            raise ToolbridgeError(f"Ollama answered {incoming.status} to {path}")
+        return answer
+
+
+def _read(show: _Show) -> Shown:
+    info = show.model_info or {}
+    lengths = [v for k, v in info.items() if k.endswith(".context_length") and isinstance(v, int)]
+    known = None if show.capabilities is None else frozenset(show.capabilities)
+    return Shown(known, lengths[0] if lengths else 0)

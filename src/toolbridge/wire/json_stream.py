@@ -1,0 +1,405 @@
+"""
+JSON that arrives in pieces: its value, its path and its finished members at any time.
+
+Every character is looked at once. The value grows in place: asking for it costs nothing, and who
+wants to keep a snapshot copies it. The reader is strict: it stops at the first character that
+cannot follow, and nothing before the end makes an unfinished text count as a whole one.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any  # a slot is a str in a dict and an int in a list; no type says both
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, loads, maybe_object
+from toolbridge.core.messages import Call
+
+MAX_DEPTH = 512
+MAX_SIZE = 64 * 1024 * 1024
+
+_SPACE = re.compile(r"[ \t\n\r]*+")
+# String content whose escapes are whole and stand for one character each. Possessive, so that a
+# run that ends badly is not tried again in smaller pieces.
+_RUN = re.compile(
+    r"(?:[^\"\\\x00-\x1f\ud800-\udfff]++|\\[\"\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})++"
+)
+_HEX = "[0-9a-fA-F]"
+_ESCAPE = re.compile(
+    rf"\\(?:[\"\\/bfnrt]|u(?![dD][89a-fA-F]){_HEX}{{4}}"
+    rf"|u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}})"
+)
+_HALF_ESCAPE = re.compile(
+    rf"\\(?:u(?:{_HEX}{{0,3}}"
+    rf"|[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?)?)?"
+)
+_NUMBER = re.compile(r"[-+.eE0-9]++")
+_LITERALS: dict[str, tuple[str, Json]] = {
+    "t": ("true", True),
+    "f": ("false", False),
+    "n": ("null", None),
+}
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A finished member of the outermost object, and the place in the text where it ends."""
+
+    key: str
+    value: Json
+    end: int
+
+
+class JsonReader:
+    """
+    Text in, value out.
+
+    `fault` says why the next character cannot follow; it is empty while all is well.
+    """
+
+    def __init__(self, *, max_depth: int = MAX_DEPTH, max_size: int = MAX_SIZE) -> None:
+        self._max_depth = max_depth
+        self._max_size = max_size
+        self._root: list[Json] = []
+        self._stack: list[JsonObject | list[Json]] = []
+        self._keys: list[str | int] = []
+        self._pieces: list[str] = []
+        self._escape = ""
+        self._word: tuple[str, Json] = ("", None)
+        self._may_close = False
+        self._base = 0
+        self._step: Callable[[str, int], int] = self._read_value
+        self.fault = ""
+        self.taken = 0
+        """How many characters were read."""
+        self.members: list[Member] = []
+        """The finished members of the outermost object, in the order in which they came."""
+
+    @property
+    def value(self) -> Json:
+        """The value so far; it keeps growing. None also before anything came."""
+        return self._root[0] if self._root else None
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Where the writing is: the keys and positions down to the open value."""
+        return tuple(self._keys)
+
+    @property
+    def complete(self) -> bool:
+        """Whether a whole value was read. A bare number is whole only when `close` says so."""
+        return self._step == self._read_end and not self.fault
+
+    @property
+    def in_string(self) -> bool:
+        """Whether a string that is a value, not a key, is open."""
+        return self._step == self._read_string
+
+    @property
+    def in_value(self) -> bool:
+        """Whether the value at `path` was announced by its colon and is not finished."""
+        return self._step not in (self._read_key, self._read_key_string, self._read_after)
+
+    @property
+    def in_escape(self) -> int:
+        """How many characters of an unfinished escape were read last."""
+        return len(self._escape)
+
+    def feed(self, piece: str, /) -> int:
+        """Read on; return how many characters were taken: all of them, unless there is a fault."""
+        if self.taken + len(piece) > self._max_size:
+            self.fault = f"JSON is longer than {self._max_size} characters"
+        at, end = 0, len(piece)
+        self._base = self.taken
+        while at < end and not self.fault:
+            at = self._step(piece, at)
+        self.taken += at
+        return at
+
+    def forgive(self) -> None:
+        """Go on as if the character at fault had not come: the caller puts another in its place."""
+        self.fault = ""
+
+    def close(self) -> Json:
+        """Return the whole value; raise `ValueError` when the text is not exactly one."""
+        if not self.fault and self._step == self._read_number and not self._stack:
+            self._end_number(0)
+        if self.fault:
+            raise ValueError(f"{self.fault} (character {self.taken})")
+        if not self.complete:
+            raise ValueError(f"JSON ends unfinished (character {self.taken})")
+        return self.value
+
+    # One method for each place in the grammar: it takes what belongs there and names the next one.
+
+    def _read_value(self, text: str, at: int) -> int:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing at least
+        if at == len(text):
+            return at
+        first = text[at]
+        if first == '"':
+            self._put("")
+            self._step = self._read_string
+        elif first == "{":
+            return self._open({}, at)
+        elif first == "[":
+            return self._open([], at)
+        elif first == "]" and self._may_close:
+            self._close(at + 1)
+        else:
+            return self._read_scalar(first, at)
+        return at + 1
+
+    def _read_scalar(self, first: str, at: int) -> int:
+        if first in "-0123456789":
+            self._step = self._read_number
+        elif first in _LITERALS:
+            self._word = _LITERALS[first]
+            self._step = self._read_literal
+        else:
+            return self._fail("a value is missing", at)
+        self._put(None)
+        return at
+
+    def _read_key(self, text: str, at: int) -> int:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text):
+            return at
+        if text[at] == '"':
+            self._pieces.clear()
+            self._step = self._read_key_string
+        elif text[at] == "}" and self._may_close:
+            self._close(at + 1)
+        else:
+            return self._fail("a key is missing", at)
+        return at + 1
+
+    def _read_colon(self, text: str, at: int) -> int:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text):
+            return at
+        if text[at] != ":":
+            return self._fail("a colon is missing", at)
+        self._keys[-1] = "".join(self._pieces)
+        self._may_close = False
+        self._step = self._read_value
+        return at + 1
+
+    def _read_after(self, text: str, at: int) -> int:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text):
+            return at
+        in_object = isinstance(self._stack[-1], dict)
+        if text[at] == ",":
+            self._may_close = False
+            self._step = self._read_key if in_object else self._read_value
+        elif text[at] == ("}" if in_object else "]"):
+            self._close(at + 1)
+        else:
+            return self._fail("a comma is missing", at)
+        return at + 1
+
+    def _read_end(self, text: str, at: int) -> int:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        return at if at == len(text) else self._fail("something follows the value", at)
+
+    def _read_string(self, text: str, at: int) -> int:
+        run = None if self._escape else _RUN.match(text, at)
+        if run is not None:
+            self._grow(_unescape(run.group()))
+            return run.end()
+        if text[at] == '"' and not self._escape:
+            self._done(at + 1)
+            return at + 1
+        return self._read_escape(text, at, self._grow)
+
+    def _read_key_string(self, text: str, at: int) -> int:
+        run = None if self._escape else _RUN.match(text, at)
+        if run is not None:
+            self._pieces.append(_unescape(run.group()))
+            return run.end()
+        if text[at] == '"' and not self._escape:
+            self._step = self._read_colon
+            return at + 1
+        return self._read_escape(text, at, self._pieces.append)
+
+    def _read_escape(self, text: str, at: int, write: Callable[[str], None]) -> int:
+        """Read one character of an escape that a piece's end cuts, or that is half of a pair."""
+        if text[at] != "\\" and not self._escape:
+            kind = "a control character" if text[at] < " " else "half a surrogate pair"
+            return self._fail(f"{kind} stands in a string", at)
+        escape = self._escape + text[at]
+        if _ESCAPE.fullmatch(escape):
+            self._escape = ""
+            write(_unescape(escape))
+        elif _HALF_ESCAPE.fullmatch(escape):
+            self._escape = escape
+        else:
+            return self._fail("an escape is not one of JSON's", at)
+        return at + 1
+
+    def _read_number(self, text: str, at: int) -> int:
+        run = _NUMBER.match(text, at)
+        if run is not None:
+            self._pieces.append(run.group())
+            return run.end()
+        self._end_number(at)
+        return at
+
+    def _end_number(self, at: int) -> None:
+        number = "".join(self._pieces)
+        try:
+            self._replace(loads(number))
+        except ValueError:
+            self.fault = f"{number[:40]!r} is not a number"
+            return
+        self._done(at)
+
+    def _read_literal(self, text: str, at: int) -> int:
+        word, value = self._word
+        wanted = word[len(self._pieces)]
+        if text[at] != wanted:
+            return self._fail(f"{word!r} is misspelt", at)
+        self._pieces.append(wanted)
+        if len(self._pieces) == len(word):
+            self._replace(value)
+            self._done(at + 1)
+        return at + 1
+
+    # The value under construction.
+
+    def _put(self, value: Json) -> None:
+        """Place a new value where the writing is."""
+        self._pieces.clear()
+        if not self._stack:
+            self._root.append(value)
+        elif isinstance(holder := self._stack[-1], dict):
+            holder[str(self._keys[-1])] = value
+        else:
+            self._keys[-1] = len(holder)
+            holder.append(value)
+
+    def _slot(self) -> tuple[Any, Any]:
+        return (self._stack[-1], self._keys[-1]) if self._stack else (self._root, 0)
+
+    def _replace(self, value: Json) -> None:
+        holder, key = self._slot()
+        holder[key] = value
+
+    def _grow(self, content: str) -> None:
+        # The slot is emptied first: CPython extends a string in place only while nothing else holds
+        # it, and that keeps a long string linear. Who keeps the string makes the next step a copy.
+        holder, key = self._slot()
+        grown: str = holder[key]
+        holder[key] = None
+        grown += content
+        holder[key] = grown
+
+    def _open(self, holder: JsonObject | list[Json], at: int) -> int:
+        if len(self._stack) >= self._max_depth:
+            return self._fail(f"JSON is nested more than {self._max_depth} deep", at)
+        self._put(holder)
+        self._stack.append(holder)
+        self._keys.append("" if isinstance(holder, dict) else 0)
+        self._may_close = True
+        self._step = self._read_key if isinstance(holder, dict) else self._read_value
+        return at + 1
+
+    def _close(self, at: int) -> None:
+        self._stack.pop()
+        self._keys.pop()
+        self._done(at)
+
+    def _done(self, at: int) -> None:
+        """Go on after a value that is whole and ends at `at`."""
+        self._pieces.clear()
+        if not self._stack:
+            self._step = self._read_end
+            return
+        self._step = self._read_after
+        if len(self._stack) == 1 and isinstance(holder := self._stack[0], dict):
+            key = str(self._keys[0])
+            self.members.append(Member(key, holder[key], self._base + at))
+
+    def _fail(self, fault: str, at: int) -> int:
+        self.fault = fault
+        return at
+
+
+def _unescape(run: str) -> str:
+    if "\\" not in run:
+        return run
+    content = loads(f'"{run}"')
+    return content if isinstance(content, str) else ""
+
+
+class JsonAccumulator:
+    """The arguments of one call while they are written. It never raises."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._reader = JsonReader()
+
+    def append(self, delta: str) -> None:
+        self._pieces.append(delta)
+        if not self._reader.fault:
+            self._reader.feed(delta)
+
+    def get_buffer(self) -> str:
+        """Return all that was written."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def parse_current(self) -> Json:
+        """Return the value as far as it can be read, or None before there is one; it keeps growing."""
+        return self._reader.value
+
+    @property
+    def complete(self) -> bool:
+        return self._reader.complete
+
+
+class OpenCall(msgspec.Struct):
+    """A call that is being written."""
+
+    id: str
+    name: str
+    api_index: int
+    content_index: int
+    arguments: JsonAccumulator
+
+
+class CallTracker:
+    """The calls of one answer, by the index that the API gives them."""
+
+    def __init__(self, first_content_index: int = 0) -> None:
+        self._next = first_content_index
+        self._open: dict[int, OpenCall] = {}
+
+    def start_call(self, api_index: int, id: str, name: str) -> int:
+        """Open a call; return its place in the answer."""
+        index = self._next
+        self._next += 1
+        self._open[api_index] = OpenCall(id, name, api_index, index, JsonAccumulator())
+        return index
+
+    def by_api_index(self, api_index: int) -> OpenCall | None:
+        return self._open.get(api_index)
+
+    def append_delta(self, api_index: int, delta: str) -> int | None:
+        """Write on; return the call's place in the answer, or None when there is no such call."""
+        call = self._open.get(api_index)
+        if call is None:
+            return None
+        call.arguments.append(delta)
+        return call.content_index
+
+    def complete_call(self, api_index: int) -> Call | None:
+        """End a call; what is not a whole JSON object is kept as it was written, never completed."""
+        call = self._open.pop(api_index, None)
+        if call is None:
+            return None
+        written = call.arguments.get_buffer()
+        arguments = maybe_object(written) if written.strip() else {}
+        if arguments is None:
+            return Call(call.id, call.name, raw=written)
+        return Call(call.id, call.name, arguments)

@@ -1,0 +1,309 @@
+"""
+Marks in running text, found while the text is still arriving.
+
+A `Cursor` holds the text that has come and was not taken yet. Whoever reads from it is written as a
+straight line that waits where the text ends: every wait is a bare `yield`, and what was decided
+before it never depends on where the network cut. No more is held back than the longest possible
+beginning of a mark.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable
+from enum import Enum
+from typing import NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Wait: TypeAlias = Generator[None, None, T]
+"""Something that may have to wait for text before it can say what it returns."""
+Sink: TypeAlias = Callable[[str], object]
+SPACE = " \t\r\n\f\v"
+
+
+class Marks:
+    """Literal marks. The first in the text is found; of two at one place the longer."""
+
+    def __init__(self, marks: Iterable[str]) -> None:
+        self.all = tuple(sorted(set(marks), key=lambda mark: (-len(mark), mark)))
+        self._pattern = re.compile("|".join(map(re.escape, self.all)) or r"(?!)")
+        self._beginnings = frozenset(mark[:n] for mark in self.all for n in range(1, len(mark)))
+        self._longest = max(map(len, self.all), default=0)
+
+    def held(self, text: str, start: int = 0) -> int:
+        """Return how many of the last characters may be the beginning of a mark."""
+        for size in range(min(self._longest - 1, len(text) - start), 0, -1):
+            if text[-size:] in self._beginnings:
+                return size
+        return 0
+
+    def find(self, text: str, start: int, *, ended: bool) -> tuple[int, int]:
+        """Return where the next mark begins and ends; both are the same where none is certain."""
+        edge = len(text) if ended else len(text) - self.held(text, start)
+        match = self._pattern.search(text, start)
+        if match is None or match.start() >= edge:
+            return edge, edge
+        return match.start(), match.end()
+
+
+class Piece(NamedTuple):
+    """A run of text, or a mark."""
+
+    text: str
+    is_mark: bool = False
+
+
+class TagScanner:
+    """Text in, pieces out: runs of text and the marks between them."""
+
+    def __init__(self, marks: Iterable[str]) -> None:
+        self._marks = Marks(marks)
+        self._text = ""
+
+    def feed(self, piece: str, /) -> list[Piece]:
+        self._text += piece
+        return self._read(ended=False)
+
+    def close(self) -> list[Piece]:
+        return self._read(ended=True)
+
+    def _read(self, *, ended: bool) -> list[Piece]:
+        pieces: list[Piece] = []
+        at = 0
+        while True:
+            begin, end = self._marks.find(self._text, at, ended=ended)
+            if begin > at:
+                pieces.append(Piece(self._text[at:begin]))
+            at = end
+            if begin == end:
+                self._text = self._text[at:]
+                return pieces
+            pieces.append(Piece(self._text[begin:end], is_mark=True))
+
+
+class Cursor:
+    """Text that is still arriving, and a place in it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.at = 0
+        self.ended = False
+        self._trail: list[str] | None = None
+
+    def feed(self, piece: str) -> None:
+        self.text = self.text[self.at :] + piece
+        self.at = 0
+
+    def end(self) -> None:
+        self.ended = True
+
+    def take(self, size: int) -> str:
+        taken = self.text[self.at : self.at + size]
+        self.at += len(taken)
+        if self._trail is not None and taken:
+            self._trail.append(taken)
+        return taken
+
+    def push_back(self, text: str) -> None:
+        """Put `text` in front of what comes next."""
+        self.text = text + self.text[self.at :]
+        self.at = 0
+
+    def remember(self) -> int:
+        """Keep what is taken from now on; return a place that `rewind` can go back to."""
+        if self._trail is None:
+            self._trail = []
+        return len(self._trail)
+
+    def rewind(self, place: int) -> None:
+        """Go back to where `remember` returned `place`."""
+        trail = self._trail or []
+        self.push_back("".join(trail[place:]))
+        del trail[place:]
+
+    def forget(self) -> None:
+        """Make every place of `remember` unreachable, and what was taken free."""
+        self._trail = None
+
+    def need(self, size: int) -> Wait[bool]:
+        """Wait for `size` characters; tell whether they came."""
+        while len(self.text) - self.at < size and not self.ended:
+            yield
+        return len(self.text) - self.at >= size
+
+    def peek(self) -> Wait[str]:
+        """Return the next character, without taking it; nothing at the end."""
+        yield from self.need(1)
+        return self.text[self.at : self.at + 1]
+
+    def skip(self, characters: str = SPACE) -> Wait[str]:
+        """Take all that is one of `characters`."""
+        taken: list[str] = []
+        while True:
+            rest = self.text[self.at :]
+            size = len(rest) - len(rest.lstrip(characters))
+            if size:
+                taken.append(self.take(size))
+            if size < len(rest) or self.ended:
+                return "".join(taken)
+            yield
+
+    def stands(self, *marks: str, offset: int = 0) -> Wait[str]:
+        """Return the longest of `marks` that stands at `offset` from here, or nothing."""
+        while True:
+            rest = self.text[self.at + offset :]
+            best = max((mark for mark in marks if rest.startswith(mark)), key=len, default="")
+            longer = any(len(m) > len(rest) and m.startswith(rest) for m in marks)
+            if not longer or self.ended:
+                return best
+            yield
+
+    def accept(self, *marks: str) -> Wait[str]:
+        """Take the longest of `marks` that stands here, if one does."""
+        found = yield from self.stands(*marks)
+        self.take(len(found))
+        return found
+
+    def follows(self, *marks: str, offset: int = 0, at_end: bool = True) -> Wait[bool]:
+        """Tell whether, after white space, one of `marks` comes next; `at_end` answers for the end."""
+        while True:
+            yield from self.need(offset + 1)
+            here = self.text[self.at + offset : self.at + offset + 1]
+            if not here:
+                return at_end
+            if here not in SPACE:
+                return bool((yield from self.stands(*marks, offset=offset)))
+            offset += 1
+
+    def match(self, pattern: "re.Pattern[str]", limit: int = 256) -> Wait[str]:
+        """
+        Return what `pattern` matches here, without taking it.
+
+        The match must end before the text does, or at its end: only then is it certain. One that is
+        longer than `limit` counts as none.
+        """
+        yield from self.need(1)
+        while True:
+            found = pattern.match(self.text, self.at, self.at + limit + 1)
+            if found is None:
+                return ""
+            if found.end() < len(self.text) or self.ended:
+                return found.group() if len(found.group()) <= limit else ""
+            if len(found.group()) > limit:
+                return ""
+            yield
+
+    def until(self, marks: Marks, sink: Sink, *, keep: bool = False) -> Wait[str]:
+        """Hand all text before the next mark to `sink`; return the mark, taken unless `keep`."""
+        while True:
+            begin, end = marks.find(self.text, self.at, ended=self.ended)
+            if begin > self.at:
+                sink(self.take(begin - self.at))
+            if end > begin:
+                return self.text[begin:end] if keep else self.take(end - begin)
+            if self.ended:
+                return ""
+            yield
+
+
+class Ending(Enum):
+    """How a JSON value ended."""
+
+    WHOLE = "whole"
+    CUT = "cut"
+    """The text ended before the value did."""
+    BROKEN = "broken"
+    """A mark that ends the body came first, or the value was no JSON."""
+
+
+_LOOSE = re.compile(r"[\s0-9A-Za-z+\-.,:_$]+")
+_SCALAR = re.compile(r"[0-9A-Za-z+\-._]+")
+_IN_STRING = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
+_CLOSES = {"{": "}", "[": "]"}
+
+
+class JsonWalk:
+    """
+    Walks over one JSON value as it arrives, without building it.
+
+    Marks inside strings are nothing but text. Strings may stand in single quotes, as models write
+    them. When a string is followed by what cannot follow one, its quotes were not escaped and no
+    quote can be trusted any more: from there on only `ends` ends the value.
+    """
+
+    def __init__(self, cursor: Cursor, sink: Sink, ends: Marks) -> None:
+        self._cursor = cursor
+        self._sink = sink
+        self._ends = ends
+        self._depth: list[str] = []
+
+    def string(self) -> Wait[Ending]:
+        """Take a string, quotes and all."""
+        quote = yield from self._cursor.peek()
+        if quote not in _IN_STRING:
+            return Ending.BROKEN
+        return Ending.WHOLE if (yield from self._string(quote)) else Ending.CUT
+
+    def value(self) -> Wait[Ending]:
+        """Take the value and hand its text to the sink."""
+        cursor = self._cursor
+        while True:
+            here = yield from cursor.peek()
+            if not here:
+                return Ending.CUT
+            if here in _IN_STRING:
+                if not (yield from self._string(here)):
+                    return Ending.CUT
+                if not (yield from self._may_follow_string()):
+                    return (yield from self._broken())
+            elif here in "{[":
+                self._depth.append(_CLOSES[here])
+                self._sink(cursor.take(1))
+            elif here in "}]":
+                if not self._depth or self._depth[-1] != here:
+                    return (yield from self._broken())
+                self._depth.pop()
+                self._sink(cursor.take(1))
+            elif not self._depth and _SCALAR.match(here):
+                return (yield from self._scalar())
+            elif match := _LOOSE.match(cursor.text, cursor.at):
+                self._sink(cursor.take(len(match.group())))
+            elif (yield from cursor.stands(*self._ends.all)):
+                return Ending.BROKEN
+            else:
+                return (yield from self._broken())
+            if not self._depth:
+                return Ending.WHOLE
+
+    def _string(self, quote: str) -> Wait[bool]:
+        """Take a string; tell whether it was closed."""
+        cursor = self._cursor
+        self._sink(cursor.take(1))
+        while True:
+            here = yield from cursor.peek()
+            if not here:
+                return False
+            if here == quote:
+                self._sink(cursor.take(1))
+                return True
+            if here == "\\":
+                yield from cursor.need(2)
+                self._sink(cursor.take(2))
+            elif match := _IN_STRING[quote].match(cursor.text, cursor.at):
+                self._sink(cursor.take(len(match.group())))
+
+    def _scalar(self) -> Wait[Ending]:
+        cursor = self._cursor
+        while match := _SCALAR.match(cursor.text, cursor.at):
+            self._sink(cursor.take(len(match.group())))
+            yield from cursor.need(1)
+        return Ending.WHOLE
+
+    def _may_follow_string(self) -> Wait[bool]:
+        if not self._depth:
+            return True
+        return (yield from self._cursor.follows(",", ":", "}", "]", *self._ends.all))
+
+    def _broken(self) -> Wait[Ending]:
+        """Hand on everything up to a mark that ends the body."""
+        cursor = self._cursor
+        mark = yield from cursor.until(self._ends, self._sink, keep=True)
+        return Ending.BROKEN if mark else Ending.CUT

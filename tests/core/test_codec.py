@@ -1,0 +1,32 @@
+import pytest
+
+from toolbridge import codecs
+from toolbridge.core.codec import Codec, Target
+from toolbridge.core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "unknown", "can"),
+    [
+        (None, True, True),
+        (None, False, False),
+        (frozenset({"tools"}), False, True),
+        (frozenset({"vision"}), True, False),
+        (frozenset(), True, False),
+    ],
+)
+def test_a_model_can_what_is_known_of_it(capabilities, unknown, can):
+    assert Target(capabilities=capabilities).can("tools", unknown=unknown) is can
+
+
+@pytest.mark.parametrize("name", codecs.names())
+def test_a_codec_is_found_by_its_name(name):
+    codec = codecs.load(name)
+    assert isinstance(codec, Codec)
+    assert codec.name == name
+
+
+@pytest.mark.parametrize("name", ["", "openai", "os", "toolbridge.config", "../anthropic"])
+def test_no_other_module_is_loaded(name):
+    with pytest.raises(ConfigError, match="no API is called"):
+        codecs.load(name)

@@ -1,0 +1,36 @@
+import re
+
+import pytest
+
+from toolbridge.core.ids import Ids
+
+
+@pytest.mark.req("PX-23", "CB-14")
+def test_call_ids_have_sixteen_digits_and_do_not_repeat():
+    ids = Ids("seed")
+    drawn = [ids.call() for _ in range(100)]
+    assert all(re.fullmatch(r"toolu_[0-9a-f]{16}", id) for id in drawn)
+    assert len(set(drawn)) == 100
+
+
+@pytest.mark.req("CB-14")
+@pytest.mark.parametrize(
+    ("draw", "pattern"),
+    [(Ids.message, r"msg_[0-9a-f]{16}"), (Ids.request, r"req_[0-9a-f]{8}")],
+)
+def test_every_kind_of_id_has_its_form(draw, pattern):
+    assert re.fullmatch(pattern, draw(Ids()))
+
+
+def test_the_same_seed_gives_the_same_ids():
+    one, other = Ids("seed"), Ids(b"seed")
+    assert [one.call(), one.message()] == [other.call(), other.message()]
+
+
+def test_another_seed_gives_other_ids():
+    assert Ids("a").call() != Ids("b").call()
+
+
+@pytest.mark.parametrize("digits", [1, 7, 8, 64])
+def test_as_many_digits_as_asked(digits):
+    assert re.fullmatch(rf"[0-9a-f]{{{digits}}}", Ids().draw(digits))

@@ -1,0 +1,45 @@
+from toolbridge.core.stage import Passage, Pipe
+
+
+class Words:
+    """Letters in, words out; the last one at the end."""
+
+    def __init__(self):
+        self._held = ""
+
+    def feed(self, piece):
+        *words, self._held = (self._held + piece).split(" ")
+        return words
+
+    def close(self):
+        return [self._held]
+
+
+class Loud:
+    def feed(self, piece):
+        return [piece.upper()]
+
+    def close(self):
+        return ["!"]
+
+
+def test_a_pipe_is_two_stages_as_one():
+    pipe = Pipe(Words(), Loud())
+    assert pipe.feed("one tw") == ["ONE"]
+    assert pipe.feed("o") == []
+
+
+def test_the_end_of_the_first_goes_through_the_second_before_it_ends():
+    pipe = Pipe(Words(), Loud())
+    pipe.feed("one two")
+    assert pipe.close() == ["TWO", "!"]
+
+
+def test_pipes_are_stages():
+    pipe = Pipe(Pipe(Words(), Loud()), Passage())
+    assert pipe.feed("a b") + pipe.close() == ["A", "B", "!"]
+
+
+def test_a_passage_changes_nothing():
+    passage = Passage()
+    assert passage.feed(1) + passage.feed(2) + passage.close() == [1, 2]

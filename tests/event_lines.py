@@ -1,0 +1,42 @@
+"""Events as text, one line each, so that a diff reads as a sentence."""
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.json import dumps
+from toolbridge.core.messages import Opaque
+
+
+def tell_event(event: ev.Event) -> str:
+    """Return an event as one line: its name, its block and what it brings."""
+    name = event.__struct_config__.tag
+    return f"{name:16}{' '.join(word for word in _words(event) if word)}".rstrip()
+
+
+def _words(event: ev.Event) -> list[str]:
+    match event:
+        case ev.Started(id, model):
+            return [id, model]
+        case ev.TextEnd(index, part):
+            return [str(index), *map(dumps, part.citations), *map(_token, part.opaque)]
+        case ev.ThinkingEnd(index, thought):
+            return [str(index), *map(_token, thought.opaque)]
+        case ev.CallStart(index, id, name):
+            return [str(index), id, name]
+        case ev.CallEnd(index, call):
+            written = f"raw {dumps(call.raw)}" if call.raw else dumps(call.arguments)
+            return [str(index), written, *map(_token, call.opaque)]
+        case ev.UsageReported(usage):
+            return [dumps(usage)]
+        case ev.Finished(reason, message):
+            stop = dumps(message.stop_sequence) if message.stop_sequence else ""
+            return [reason, stop, f"{message.usage.input_total} {message.usage.output}"]
+        case ev.Failed(problem):
+            return [problem.kind, dumps(problem.text)]
+        case _:
+            first, *rest = msgspec.structs.astuple(event)
+            return [str(first), *map(dumps, rest)]
+
+
+def _token(opaque: Opaque) -> str:
+    return f"{opaque.origin}:{opaque.kind}:{opaque.value}"

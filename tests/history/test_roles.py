@@ -1,0 +1,78 @@
+"""Whose turn it is."""
+
+import pytest
+
+from toolbridge.core.codec import Rules
+from toolbridge.core.messages import Call, Loss, Request, Result, Text, Turn
+from toolbridge.history import prepare
+
+ALTERNATE = Rules(alternate=True)
+FOLD = Rules(system_in_place=False)
+
+
+def assistant(text):
+    return Turn("assistant", (Text(text),))
+
+
+def user(text):
+    return Turn("user", (Text(text),))
+
+
+def system(text):
+    return Turn("system", (Text(text),))
+
+
+def turns(*given, rules):
+    return prepare(Request("m", given), rules).request.turns
+
+
+def test_neighbours_of_one_role_become_one_turn():
+    given = (user("a"), user("b"), assistant("c"), assistant("d"), user("e"))
+    both = (Turn("user", (Text("a"), Text("b"))), Turn("assistant", (Text("c"), Text("d"))))
+    assert turns(*given, rules=ALTERNATE) == (*both, user("e"))
+
+
+def test_neighbours_stay_apart_where_they_may():
+    given = (user("a"), user("b"), assistant("c"), assistant("d"))
+    assert turns(*given, rules=Rules()) == given
+
+
+def test_an_assistant_that_speaks_first_is_given_a_full_stop_to_answer():
+    assert turns(assistant("hi"), user("a"), rules=ALTERNATE)[0] == user(".")
+    assert turns(system("s"), assistant("hi"), rules=ALTERNATE)[:2] == (system("s"), user("."))
+
+
+@pytest.mark.req("CL-02")
+def test_a_system_turn_is_said_by_the_user_where_it_stands():
+    given = (user("a"), system("Be brief."), assistant("b"), user("c"))
+    said = user("<system-reminder>\nBe brief.\n</system-reminder>")
+    assert turns(*given, rules=FOLD) == (given[0], said, *given[2:])
+
+
+@pytest.mark.req("CL-02")
+def test_a_system_turn_joins_the_user_turn_beside_it_and_results_stay_in_front():
+    call, result = Call("a", "Read"), Result("a", name="Read")
+    given = (user("q"), Turn("assistant", (call,)), system("s"), Turn("user", (result, Text("t"))))
+    rules = Rules(alternate=True, system_in_place=False)
+    reminder = Text("<system-reminder>\ns\n</system-reminder>")
+    assert turns(*given, rules=rules)[2] == Turn("user", (result, reminder, Text("t")))
+
+
+def test_a_text_that_is_marked_already_is_not_marked_twice():
+    marked = "<system-reminder>\nx\n</system-reminder>"
+    assert turns(user("a"), system(marked), rules=FOLD) == (user("a"), user(marked))
+
+
+def test_many_folded_turns_are_one_loss():
+    losses = prepare(Request("m", (user("a"), system("s"), system("t"))), FOLD).losses
+    assert [loss.what for loss in losses] == ["turns"]
+
+
+@pytest.mark.req("CL-02")
+def test_a_last_turn_by_the_assistant_is_continued_only_where_the_target_can():
+    given = (user("a"), assistant("b"))
+    assert turns(*given, rules=Rules()) == given
+    answer = prepare(Request("m", given), Rules(may_end_with_assistant=False))
+    assert answer.request.turns == (*given, user("Continue."))
+    why = "the target does not continue an assistant's turn: the user asks it to go on"
+    assert answer.losses == (Loss("turns.1", why),)

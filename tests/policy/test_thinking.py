@@ -1,0 +1,125 @@
+"""Whether a model can think, and what becomes of a request that wants it to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbridge.core.errors import ThinkingUnsupported, status_of
+from toolbridge.core.messages import Request, Think
+from toolbridge.policy.thinking import (
+    THINKING_PREFIXES,
+    Verdict,
+    attaches,
+    decide,
+    is_thinking_capable,
+    needs_thinking_validation,
+)
+
+MODES = ["on", "auto", "off", "between_tools", "unset"]
+
+
+def asking(mode):
+    return Request("llama3.1:8b", think=Think(mode, budget=1024, effort="high"))
+
+
+@pytest.mark.req("PX-16")
+def test_the_prefixes_are_exactly_these_six():
+    wanted = ["qwen3", "deepseek-r1", "magistral", "nemotron", "glm4", "qwq"]
+    assert list(THINKING_PREFIXES) == wanted
+
+
+@pytest.mark.req("PX-17")
+@pytest.mark.parametrize(
+    ("model", "capable"),
+    [
+        ("qwen3:8b", True),
+        ("qwen3", True),
+        ("deepseek-r1:14b", True),
+        ("magistral:24b", True),
+        ("nemotron:latest", True),
+        ("qwen3-vl:4b", True),
+        ("glm4", True),
+        ("qwq:32b", True),
+        ("QWEN3:8B", True),
+        ("library/qwen3:8b", True),
+        ("hf.co/unsloth/Qwen3-8B-GGUF:Q4_K_M", True),
+        ("llama3.1:8b", False),
+        ("mistral:latest", False),
+        ("qwen3/llama3:8b", False),
+        ("my-qwen3", False),
+        ("", False),
+    ],
+)
+def test_a_model_thinks_when_its_name_begins_so(model, capable):
+    assert is_thinking_capable(model) is capable
+
+
+@pytest.mark.req("PX-18")
+@pytest.mark.parametrize("mode", MODES)
+def test_any_word_about_thinking_is_looked_at(mode):
+    assert needs_thinking_validation(asking(mode)) is (mode != "unset")
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "app", "by_itself"),
+    [
+        ("claude-cli/2.1.325 (external, sdk-cli)", "cli", True),
+        ("claude-cli/0.24.4 (external, cli)", "", True),
+        ("Anthropic/Python 2.8.0", "", False),
+        ("curl/8 claude-cli/1", "", False),
+        ("", "cli", True),
+        ("", "", False),
+    ],
+)
+def test_claude_code_attaches_thinking_by_itself(user_agent, app, by_itself):
+    assert attaches(user_agent, app) is by_itself
+
+
+@pytest.mark.req("PX-20")
+@given(st.sampled_from(MODES), st.sampled_from(["auto", "drop", "reject"]), st.booleans())
+def test_a_capable_model_is_asked_as_the_client_asks(mode, setting, by_itself):
+    request = asking(mode)
+    verdict = decide(request, capable=True, setting=setting, attaches=by_itself)
+    assert verdict == Verdict(request)
+
+
+REJECTED = [
+    ("auto", False, "on"),
+    ("reject", False, "on"),
+    ("reject", True, "on"),
+    ("reject", False, "auto"),
+    ("reject", True, "auto"),
+    ("reject", False, "between_tools"),
+    ("reject", True, "between_tools"),
+]
+
+
+@pytest.mark.req("PX-19", "PX-X1")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("by_itself", [False, True])
+@pytest.mark.parametrize("setting", ["auto", "drop", "reject"])
+def test_an_incapable_model_is_rejected_spared_or_left_alone(setting, by_itself, mode):
+    request = asking(mode)
+
+    def verdict():
+        return decide(request, capable=False, setting=setting, attaches=by_itself)
+
+    if mode in {"off", "unset"}:
+        assert verdict() == Verdict(request)
+    elif (setting, by_itself, mode) in REJECTED:
+        with pytest.raises(ThinkingUnsupported):
+            verdict()
+    else:
+        assert verdict().request == Request("llama3.1:8b")
+        assert [loss.what for loss in verdict().losses] == ["think"]
+
+
+@pytest.mark.req("PX-19")
+def test_the_refusal_names_the_model_the_capable_ones_and_the_way_out():
+    with pytest.raises(ThinkingUnsupported) as raised:
+        decide(asking("on"), capable=False)
+    problem = raised.value.problem
+    assert problem.kind == "thinking_not_supported"
+    assert status_of(problem) == 400
+    for word in ("llama3.1:8b", *THINKING_PREFIXES, 'thinking = "drop"'):
+        assert word in problem.text

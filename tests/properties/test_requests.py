@@ -1,0 +1,109 @@
+"""The laws of requests, over every codec."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.losses import losses_of, without, without_changed
+from tests.properties.subjects import EXAMPLES, every_codec
+from tests.properties.test_streams import mutations, swapped, with_strangers
+from tests.strategies import requests
+from toolbridge.core.codec import Target
+from toolbridge.core.errors import ClientError
+from toolbridge.core.json import dump_bytes, loads
+
+lawful = settings(max_examples=EXAMPLES)
+
+
+def outgoing(codec, request):
+    return codec.encode_request(request, Target(model=request.model))
+
+
+def incoming(codec, request, body):
+    """`body`, read as a server of the API would; model and stream from the path where it has them."""
+    return codec.decode_request(
+        dump_bytes(body),
+        model="" if "model" in body else request.model,
+        stream=None if "stream" in body else request.stream,
+    )
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_request_comes_back_as_it_went_out(codec, data):
+    request = data.draw(requests(origin=codec.name))
+    sent = outgoing(codec, request)
+    back = without_changed(incoming(codec, request, sent.body), sent.losses)
+    settle = losses_of(codec.name).request
+    assert settle(back, request) == settle(without(request, sent.losses), request)
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_second_trip_loses_nothing_more(codec, data):
+    request = data.draw(requests(origin=codec.name))
+    once = incoming(codec, request, outgoing(codec, request).body)
+    sent = outgoing(codec, once)
+    back = without_changed(incoming(codec, once, sent.body), sent.losses)
+    assert back == without(once, sent.losses)
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_losses_have_a_place_and_a_reason(codec, data):
+    request = data.draw(requests(origin="elsewhere"))
+    for loss in outgoing(codec, request).losses:
+        assert loss.why
+        without(request, (loss,))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_the_same_request_is_the_same_bytes(codec, data):
+    request = data.draw(requests(origin=codec.name))
+    again = msgspec.json.decode(msgspec.json.encode(request), type=type(request))
+    assert dump_bytes(outgoing(codec, request).body) == dump_bytes(outgoing(codec, again).body)
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_mutated_request_is_read_or_refused(codec, data):
+    request = data.draw(requests(origin=codec.name))
+    body = data.draw(mutations(dump_bytes(outgoing(codec, request).body)))
+    read_or_refuse(codec, body)
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_request_with_swapped_values_is_read_or_refused(codec, data):
+    request = data.draw(requests(origin=codec.name))
+    body = data.draw(swapped(outgoing(codec, request).body))
+    read_or_refuse(codec, dump_bytes(body))
+
+
+def read_or_refuse(codec, body):
+    try:
+        request = codec.decode_request(body, model="m", stream=False)
+    except ClientError as error:
+        assert error.problem.text
+        msgspec.json.encode(error.problem)
+    else:
+        msgspec.json.encode(request)
+        dump_bytes(outgoing(codec, request).body)
+
+
+@every_codec
+@pytest.mark.req("CL-02")
+@lawful
+@given(data=st.data())
+def test_unknown_fields_of_a_request_are_never_refused(codec, data):
+    request = data.draw(requests(origin=codec.name))
+    body = outgoing(codec, request).body
+    incoming(codec, request, loads(dump_bytes(with_strangers(body))))

@@ -1,0 +1,437 @@
+"""The laws of streams, over every codec."""
+
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.properties import grammar
+from tests.properties.grammar import DELTAS, joined, run
+from tests.properties.losses import losses_of
+from tests.properties.subjects import (
+    ASKED,
+    EXAMPLES,
+    decoded,
+    encoded,
+    every_codec,
+    every_input,
+    fed,
+    single_bytes,
+)
+from tests.strategies import MODEL, answers, cuts
+from toolbridge.core import events as ev
+from toolbridge.core.draft import Draft
+from toolbridge.core.fold import collect
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import dump_bytes, loads
+from toolbridge.core.messages import Problem, Text
+from toolbridge.wire.ndjson import LineReader
+from toolbridge.wire.sse import SseReader, write_frame
+
+lawful = settings(max_examples=EXAMPLES)
+
+
+def answers_of(codec, **choices):
+    return answers(origin=codec.name, **choices)
+
+
+# ── chunking ─────────────────────────────────────────────────────────────────
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_any_cut_gives_the_same_events(codec, data):
+    written = encoded(codec, data.draw(answers_of(codec)))
+    whole = joined(decoded(codec, [written]))
+    assert joined(decoded(codec, data.draw(cuts(written)))) == whole
+    assert joined(decoded(codec, single_bytes(written))) == whole
+
+
+@every_input
+def test_any_cut_of_a_transcript_gives_the_same_events(codec, data):
+    whole = joined(decoded(codec, [data]))
+    assert joined(decoded(codec, single_bytes(data))) == whole
+    for at in range(0, len(data), max(1, len(data) // 50)):
+        assert joined(decoded(codec, [data[:at], data[at:]])) == whole
+
+
+# ── grammar ──────────────────────────────────────────────────────────────────
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_what_is_read_is_a_legal_answer(codec, data):
+    grammar.check(decoded(codec, [encoded(codec, data.draw(answers_of(codec)))]))
+
+
+@every_input
+def test_a_transcript_is_read_as_a_legal_answer(codec, data):
+    grammar.check(decoded(codec, [data]))
+
+
+@st.composite
+def mutations(draw, data):
+    """`data`, with some of it cut out, doubled, overwritten or replaced."""
+    for _ in range(draw(st.integers(1, 3))):
+        a = draw(st.integers(0, len(data)))
+        b = draw(st.integers(a, min(len(data), a + 40)))
+        middle = draw(
+            st.sampled_from([b"", data[a:b] * 2, b'"', b"{}", b"null", b"[1]", b"\n\n", b"\xff"])
+            | st.binary(max_size=4)
+        )
+        data = data[:a] + middle + data[b:]
+    return data
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_mutated_bytes_never_break_the_grammar(codec, data):
+    written = encoded(codec, data.draw(answers_of(codec)))
+    grammar.check(decoded(codec, [data.draw(mutations(written))]))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_swapped_values_never_break_the_grammar(codec, data):
+    """Frames stay JSON, but any value in them may be of any kind."""
+    frames = framed(codec, encoded(codec, data.draw(answers_of(codec))))
+    at = data.draw(st.integers(0, len(frames) - 1))
+    frames[at] = (data.draw(swapped(frames[at][0])), frames[at][1])
+    grammar.check(decoded(codec, [unframed(codec, frames)]))
+
+
+@st.composite
+def swapped(draw, value):
+    if isinstance(value, dict) and value and draw(st.sampled_from([True, True, True, False])):
+        name = draw(st.sampled_from(sorted(value)))
+        return value | {name: draw(swapped(value[name]))}
+    if isinstance(value, list) and value and draw(st.booleans()):
+        return [draw(swapped(value[0])), *value[1:]]
+    return draw(st.sampled_from([None, True, 0, -1, 2**70, 0.5, "", "x", [], {}, [{}], [None]]))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_cut_answer_is_never_a_good_end(codec, data):
+    """Only its last frame ends an answer well, and only a whole frame counts."""
+    written = encoded(codec, data.draw(answers_of(codec, failed=False)))
+    at = data.draw(st.integers(0, len(written) - 1))
+    events = decoded(codec, [written[:at]])
+    grammar.check(events)
+    if not isinstance(events[-1], ev.Failed):
+        # All that may be missing is an ornament, such as the last line end.
+        assert joined(events) == joined(decoded(codec, [written]))
+
+
+@every_input
+def test_a_cut_transcript_keeps_the_grammar(codec, data):
+    for at in range(0, len(data), max(1, len(data) // 60)):
+        grammar.check(decoded(codec, [data[:at]]))
+
+
+@every_codec
+def test_nothing_at_all_is_a_failure(codec):
+    for pieces in ([], [b""], [b"\n"]):
+        events = decoded(codec, pieces)
+        grammar.check(events)
+        assert isinstance(events[-1], ev.Failed)
+
+
+@every_codec
+@pytest.mark.parametrize("data", [b"<html>Bad gateway</html>", b"\xff\xfe", b"[]", b"null", b"{}"])
+def test_what_is_no_answer_is_a_failure(codec, data):
+    events = decoded(codec, [data])
+    grammar.check(events)
+    assert isinstance(events[-1], ev.Failed)
+
+
+@every_codec
+def test_after_the_end_a_decoder_is_silent(codec):
+    written = encoded(codec, Draft().text("Hi") + [])
+    decoder = codec.stream_decoder(Ids("law"))
+    whole = encoded(codec, spoken_answer())
+    said = decoder.feed(whole) + decoder.close()
+    assert isinstance(said[-1], ev.Finished)
+    assert decoder.feed(written) + decoder.close() == []
+
+
+def spoken_answer(*pieces):
+    draft = Draft(Ids("spoken"))
+    events = draft.start(id="msg_1", model=MODEL)
+    for piece in pieces or ("Hi",):
+        events += draft.text(piece)
+    return events + draft.finish("end")
+
+
+@every_codec
+def test_a_frame_beyond_all_bounds_fails_but_keeps_what_came_before(codec):
+    written = encoded(codec, spoken_answer("Hello", "world"))
+    head = written[: written.index(b"world")]
+    head = head[: head.rindex(b"\n") + 1] if b"\n" in head else b""
+    line_start = b"data: " if "event-stream" in codec.content_type else b""
+    long = head + line_start + b"x" * (9 * 1024 * 1024)
+    for pieces in ([long], [head, long[len(head) :]]):
+        events = decoded(codec, pieces)
+        grammar.check(events)
+        assert isinstance(events[-1], ev.Failed)
+        assert events[-1].problem.kind == "broken_wire"
+
+
+# ── growth ───────────────────────────────────────────────────────────────────
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_nothing_is_taken_back(codec, data):
+    written = encoded(codec, data.draw(answers_of(codec)))
+    whole = decoded(codec, [written])
+    at = data.draw(st.integers(0, len(written)))
+    assert grammar.is_beginning(fed(codec, [written[:at]]), whole)
+
+
+@every_input
+def test_nothing_of_a_transcript_is_taken_back(codec, data):
+    whole = decoded(codec, [data])
+    for at in range(0, len(data), max(1, len(data) // 50)):
+        assert grammar.is_beginning(fed(codec, [data[:at]]), whole)
+
+
+# ── round trip ───────────────────────────────────────────────────────────────
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_an_answer_comes_back_as_it_went_out(codec, data):
+    losses = losses_of(codec.name)
+    events = data.draw(answers_of(codec, failed=False, broken=False, parts=losses.images_out))
+    back = collect(decoded(codec, [encoded(codec, events)]))
+    assert losses.message(back) == losses.message(collect(events))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_broken_call_never_comes_back_as_a_whole_one(codec, data):
+    events = data.draw(answers_of(codec, failed=False, broken=True, parts=False))
+    back = {call.id: call for call in collect(decoded(codec, [encoded(codec, events)])).calls}
+    for call in collect(events).calls:
+        if call.raw and call.id in back:
+            assert back[call.id].raw == call.raw or back[call.id].arguments == {"raw": call.raw}
+
+
+# ── agreement ────────────────────────────────────────────────────────────────
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_a_whole_body_says_what_the_stream_says(codec, data):
+    events = data.draw(answers_of(codec, failed=False, broken=False))
+    body = codec.encode_message(collect(events), ASKED)
+    from_body = decoded(codec, [body])
+    grammar.check(from_body)
+    from_stream = collect(decoded(codec, [encoded(codec, events)]))
+    settle = losses_of(codec.name).message
+    assert settle(collect(from_body)) == settle(from_stream)
+    assert joined(decoded(codec, single_bytes(body))) == joined(from_body)
+
+
+# ── stranger ─────────────────────────────────────────────────────────────────
+
+_STRANGE = {"brand_new": {"x": [1, None, {"type": "brand_new"}]}}
+_OURS = {"arguments", "input", "args", "schema"}
+"""What the model wrote: a name more in there is not a stranger but a change."""
+
+
+def framed(codec, data):
+    """The frames of `data`: value and event name."""
+    if "event-stream" in codec.content_type:
+        return [(_maybe_json(frame.data), frame.event) for frame in run(SseReader(), [data])]
+    return [(_maybe_json(line), "") for line in run(LineReader(), [data])]
+
+
+def _maybe_json(data):
+    try:
+        return loads(data)
+    except ValueError:
+        return data
+
+
+def unframed(codec, frames):
+    out = b""
+    for value, event in frames:
+        data = value if isinstance(value, bytes) else dump_bytes(value)
+        sse = "event-stream" in codec.content_type
+        out += write_frame(data, event.encode()) if sse else data + b"\n"
+    return out
+
+
+def with_strangers(value):
+    if isinstance(value, list):
+        return [with_strangers(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    inner = {name: item if name in _OURS else with_strangers(item) for name, item in value.items()}
+    return _STRANGE | inner | {"also_new": None}
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_unknown_fields_change_nothing(codec, data):
+    written = encoded(codec, data.draw(answers_of(codec)))
+    strange = [(with_strangers(value), event) for value, event in framed(codec, written)]
+    assert joined(decoded(codec, [unframed(codec, strange)])) == joined(decoded(codec, [written]))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_unknown_events_change_nothing(codec, data):
+    written = encoded(codec, data.draw(answers_of(codec)))
+    frames = framed(codec, written)
+    for _ in range(data.draw(st.integers(1, 3))):
+        stranger = ({"type": "brand_new", **_STRANGE}, "brand_new" if frames[0][1] else "")
+        frames.insert(data.draw(st.integers(1, len(frames))), stranger)
+    assert joined(decoded(codec, [unframed(codec, frames)])) == joined(decoded(codec, [written]))
+
+
+@every_codec
+def test_keep_alives_change_nothing(codec):
+    encoder = codec.stream_encoder(ASKED)
+    events = spoken_answer("Hel", "lo")
+    written = b""
+    for event in events:
+        written += b"".join(encoder.feed(event))
+        if not isinstance(event, ev.Finished):
+            written += encoder.keep_alive()
+    written += b"".join(encoder.close())
+    assert collect(decoded(codec, [written])) == collect(decoded(codec, [encoded(codec, events)]))
+
+
+# ── failure ──────────────────────────────────────────────────────────────────
+
+
+@every_codec
+@pytest.mark.req("CL-05", "CB-22")
+@lawful
+@given(data=st.data())
+def test_a_failure_is_read_as_a_failure(codec, data):
+    events = data.draw(answers_of(codec, failed=True))
+    back = decoded(codec, [encoded(codec, events)])
+    grammar.check(back)
+    assert isinstance(back[-1], ev.Failed)
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_an_answer_without_its_end_is_read_as_a_failure(codec, data):
+    events = data.draw(answers_of(codec, failed=False))[:-1]
+    encoder = codec.stream_encoder(ASKED)
+    written = b"".join(run(encoder, events))
+    assert isinstance(decoded(codec, [written])[-1], ev.Failed)
+
+
+@every_codec
+def test_an_encoder_is_silent_after_the_end(codec):
+    encoder = codec.stream_encoder(ASKED)
+    for event in spoken_answer():
+        encoder.feed(event)
+    assert encoder.close() == []
+
+
+# ── cost ─────────────────────────────────────────────────────────────────────
+
+
+def calls_made(work):
+    """How many functions `work` calls, in Python and in C."""
+    count = 0
+
+    def tally(frame, event, arg):
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(tally)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def long_answer(size):
+    draft = Draft(Ids("long"))
+    events = draft.start(id="msg_1", model=MODEL)
+    for _ in range(size):
+        events += draft.think("so ")
+    for _ in range(size):
+        events += draft.text("word ")
+    events += draft.call("a", name="f", id="toolu_1") + draft.arguments("a", '{"text":"')
+    for _ in range(size):
+        events += draft.arguments("a", "more ")
+    return events + draft.arguments("a", '"}') + draft.finish("end")
+
+
+SIZES = (100, 200)
+MOST = 2.2
+
+
+@every_codec
+def test_twice_the_answer_takes_twice_the_work_to_write(codec):
+    rows = [long_answer(size) for size in SIZES]
+    once, twice = (calls_made(lambda row=row: encoded(codec, row)) for row in rows)
+    assert twice <= MOST * once
+
+
+@every_codec
+@pytest.mark.parametrize("split", [lambda data: [data], single_bytes], ids=["at-once", "by-byte"])
+def test_twice_the_answer_takes_twice_the_work_to_read(codec, split):
+    rows = [split(encoded(codec, long_answer(size))) for size in SIZES]
+    once, twice = (calls_made(lambda row=row: decoded(codec, row)) for row in rows)
+    assert twice <= MOST * once
+
+
+# ── what is written ──────────────────────────────────────────────────────────
+
+
+@every_codec
+@lawful
+@given(data=st.data())
+def test_every_frame_is_json(codec, data):
+    for value, _ in framed(codec, encoded(codec, data.draw(answers_of(codec)))):
+        assert isinstance(value, dict) or value == b"[DONE]"
+
+
+@every_codec
+def test_deltas_are_written_as_they_come(codec):
+    """The first words reach the client before the last are known."""
+    encoder = codec.stream_encoder(ASKED)
+    written = b""
+    for event in spoken_answer("Hello", "world")[:3]:
+        written += b"".join(encoder.feed(event))
+    assert collect(fed(codec, [written])).content == (Text("Hello"),)
+
+
+def test_the_laws_can_fail():
+    """A joined answer with a delta after its end is not legal."""
+    events = spoken_answer()
+    with pytest.raises(AssertionError):
+        grammar.check([*events, events[-1]])
+    with pytest.raises(AssertionError):
+        grammar.check(events[:-1])
+    with pytest.raises(AssertionError):
+        grammar.check([events[0], ev.TextDelta(0, "x"), events[-1]])
+    assert not grammar.is_beginning([ev.Failed(Problem("truncated", ""), None)], events)
+    assert DELTAS
+    assert strategies

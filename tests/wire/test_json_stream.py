@@ -1,0 +1,230 @@
+"""The incremental JSON reader."""
+
+import json
+from itertools import pairwise
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbridge.core.json import dumps, loads
+from toolbridge.core.messages import Call
+from toolbridge.wire.json_stream import CallTracker, JsonAccumulator, JsonReader
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text('ab\\"\n😀é', max_size=4), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def read(text: str, cuts: list[int] | None = None) -> JsonReader:
+    reader = JsonReader()
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts or [])})
+    for start, end in pairwise(places):
+        reader.feed(text[start:end])
+    return reader
+
+
+@given(values, st.lists(st.integers(0, 500)), st.booleans(), st.sampled_from([None, 1]))
+def test_any_cut_of_valid_json_gives_its_value(value, cuts, ascii_only, indent):
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    assert read(text, cuts).close() == loads(text)
+
+
+@given(values)
+def test_one_character_at_a_time_gives_the_value(value):
+    text = json.dumps(value)
+    assert read(text, list(range(len(text)))).close() == loads(text)
+
+
+@given(st.text('{}[]",:\\u0d8c1e-.tfn \n', max_size=12))
+def test_accepts_exactly_what_strict_json_accepts(text):
+    try:
+        expected = loads(text)
+    except ValueError:
+        with pytest.raises(ValueError):
+            read(text).close()
+    else:
+        assert read(text).close() == expected
+
+
+@given(values, st.integers(0, 200))
+def test_a_prefix_is_never_whole(value, at):
+    text = json.dumps({"a": value})
+    prefix = text[: at % len(text)]
+    reader = read(prefix)
+    assert not reader.fault
+    assert not reader.complete
+    with pytest.raises(ValueError):
+        reader.close()
+
+
+def test_value_and_path_are_there_at_any_time():
+    reader = JsonReader()
+    reader.feed('{"path": "a", "edits": [{"old": "x"}, {"old": "y\\')
+    assert reader.path == ("edits", 1, "old")
+    assert reader.in_string
+    assert reader.in_escape == 1
+    assert reader.value == {"path": "a", "edits": [{"old": "x"}, {"old": "y"}]}
+    reader.feed('n"')
+    assert reader.value == {"path": "a", "edits": [{"old": "x"}, {"old": "y\n"}]}
+    assert not reader.in_string
+
+
+def test_members_are_listed_when_they_are_whole():
+    reader = JsonReader()
+    text = '{"a": 12, "b": {"c": []}, "d": "x", "e": tru'
+    reader.feed(text)
+    assert [(m.key, m.value, text[: m.end].rsplit(" ", 1)[-1]) for m in reader.members] == [
+        ("a", 12, "12"),
+        ("b", {"c": []}, "[]}"),
+        ("d", "x", '"x"'),
+    ]
+
+
+def test_a_number_is_whole_only_at_its_delimiter():
+    reader = JsonReader()
+    reader.feed('{"a": 1')
+    reader.feed("2")
+    assert reader.members == []
+    reader.feed("}")
+    assert reader.close() == {"a": 12}
+
+
+def test_the_reader_stops_at_the_first_character_that_cannot_follow():
+    reader = JsonReader()
+    assert reader.feed('{"a": "x\ny"}') == 8
+    assert reader.fault
+    assert reader.feed("more") == 0
+
+
+def test_a_character_at_fault_can_be_replaced():
+    reader = JsonReader()
+    text = '{"a": "x\ny"}'
+    at = reader.feed(text)
+    reader.forgive()
+    reader.feed("\\n")
+    reader.feed(text[at + 1 :])
+    assert reader.close() == {"a": "x\ny"}
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\ud83d"', '"\\ude00"', '"\\ud83dx"', '"\\ud83d\\u0041"', '"\ud83d"']
+)
+def test_half_a_surrogate_pair_is_a_fault(text):
+    assert read(text, list(range(len(text)))).fault
+
+
+def test_depth_is_limited():
+    reader = JsonReader(max_depth=3)
+    assert reader.feed("[[[[") == 3
+    assert "3 deep" in reader.fault
+
+
+def test_ten_thousand_brackets_do_not_crash():
+    assert "deep" in read("[" * 10_000).fault
+    assert "deep" in read('{"a":' * 10_000).fault
+
+
+def test_size_is_limited_before_anything_is_read():
+    reader = JsonReader(max_size=4)
+    assert reader.feed("[1,2]") == 0
+    assert "4 characters" in reader.fault
+
+
+def test_a_root_scalar_is_read():
+    assert read("12").close() == 12
+    assert read(' "a" ').close() == "a"
+
+
+def _cost(text: str) -> float:
+    reader = JsonReader()
+    start = process_time()
+    for at in range(0, len(text), 10):
+        reader.feed(text[at : at + 10])
+        assert reader.value is not None
+    return process_time() - start
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: dumps({"content": 'line "one"\n' * (n // 14)}),
+        lambda n: dumps({"content": "é" * n}),
+        lambda n: dumps([{"id": i, "ok": True} for i in range(n // 20)]),
+        lambda n: '{"a": "' + '\\"' * (n // 2),
+    ],
+)
+def test_twice_the_input_takes_about_twice_the_time(make):
+    small = min(_cost(make(100_000)) for _ in range(3))
+    large = min(_cost(make(200_000)) for _ in range(3))
+    assert large < small * 3 + 0.01
+
+
+@pytest.mark.req("ZG-01")
+def test_accumulator_keeps_the_text_and_gives_the_value():
+    accumulator = JsonAccumulator()
+    assert accumulator.parse_current() is None
+    accumulator.append('{"city": ')
+    accumulator.append('"Par')
+    assert accumulator.get_buffer() == '{"city": "Par'
+    assert accumulator.parse_current() == {"city": "Par"}
+    assert not accumulator.complete
+    accumulator.append('is"}')
+    assert accumulator.parse_current() == {"city": "Paris"}
+    assert accumulator.complete
+
+
+@pytest.mark.req("ZG-02")
+@given(st.lists(st.text(max_size=6), max_size=8))
+def test_accumulator_never_raises(pieces):
+    accumulator = JsonAccumulator()
+    for piece in pieces:
+        accumulator.append(piece)
+        accumulator.parse_current()
+    assert accumulator.get_buffer() == "".join(pieces)
+
+
+@pytest.mark.req("ZG-03", "ZG-04", "ZG-05")
+def test_tracker_keeps_several_calls_apart():
+    tracker = CallTracker(first_content_index=2)
+    assert tracker.start_call(7, "a", "read") == 2
+    assert tracker.start_call(3, "b", "write") == 3
+    assert tracker.append_delta(7, '{"x"') == 2
+    assert tracker.append_delta(3, '{"y": "') == 3
+    assert tracker.append_delta(7, ": 1}") == 2
+    found = tracker.by_api_index(3)
+    assert found is not None
+    assert (found.id, found.name, found.api_index, found.content_index) == ("b", "write", 3, 3)
+    assert found.arguments.get_buffer() == '{"y": "'
+    assert tracker.complete_call(7) == Call("a", "read", {"x": 1})
+    assert tracker.complete_call(7) is None
+    assert tracker.by_api_index(7) is None
+    assert tracker.append_delta(7, "x") is None
+
+
+@pytest.mark.req("ZG-03")
+def test_an_unfinished_call_is_kept_as_text_and_not_completed():
+    tracker = CallTracker()
+    tracker.start_call(0, "a", "rm")
+    tracker.append_delta(0, '{"path": "/tmp')
+    assert tracker.complete_call(0) == Call("a", "rm", raw='{"path": "/tmp')
+
+
+@pytest.mark.req("ZG-03")
+def test_a_call_without_arguments_has_none():
+    tracker = CallTracker()
+    tracker.start_call(0, "a", "now")
+    assert tracker.complete_call(0) == Call("a", "now", {})
