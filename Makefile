@@ -23,6 +23,15 @@ run: setup ## serve on http://127.0.0.1:3456
 test: setup ## the whole suite, offline
 	@$(BIN)/python -m pytest
 
+test-real: setup ## real clients and model servers, installed on first use
+	@$(BIN)/python -m pytest -m real -rs tests/real
+
+bless: setup ## rewrite the expected parts of the transcripts; read the diff
+	@$(BIN)/python -m tests.bless
+
+requirements: setup ## each requirement with the tests that prove it
+	@$(BIN)/python -m tests.requirements
+
 check: setup ## format, lint, import contracts, types, spelling, dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

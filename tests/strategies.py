@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Callable
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -97,7 +98,7 @@ def pieces(text: str) -> st.SearchStrategy[list[str]]:
 
 def _cut(text: str, at: list[int]) -> list[str]:
     edges = [0, *at, len(text)]
-    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(edges)]
 
 
 def cuts(data: bytes) -> st.SearchStrategy[list[bytes]]:
@@ -108,7 +109,7 @@ def cuts(data: bytes) -> st.SearchStrategy[list[bytes]]:
 
 def _cut_bytes(data: bytes, at: list[int]) -> list[bytes]:
     edges = [0, *at, len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(edges)]
 
 
 Write = Callable[[Draft], list[ev.Event]]
@@ -140,7 +141,8 @@ def _thought_tracks(draw: st.DrawFn, origin: str) -> Track:
 @st.composite
 def _redacted_tracks(draw: st.DrawFn, origin: str) -> Track:
     seal = _seal(Opaque(origin, "redacted", draw(_word)))
-    return [lambda draft: draft.end(FLOW), seal, lambda draft: draft.end(FLOW)]
+    # Hidden thoughts are blocks of their own, so nothing else comes between.
+    return [lambda draft: draft.end(FLOW) + seal(draft) + draft.end(FLOW)]
 
 
 _text_tracks = st.lists(some_text, min_size=1, max_size=3).map(

@@ -72,7 +72,9 @@ def plan(request: Request, codec: Codec | None, target: Target, wishes: Wishes) 
         return Plan(Outgoing("", {}), wanted, verdict.losses, {})
     if codec.name != wanted.origin:
         wanted = msgspec.structs.replace(wanted, system=strip_volatile(wanted.system))
-    prepared = prepare(wanted, codec.rules, sequential=wishes.sequential, heal=past_call)
+    # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
+    heal = None if codec.name == "anthropic" else past_call
+    prepared = prepare(wanted, codec.rules, sequential=wishes.sequential, heal=heal)
     limit = output_limit(
         wanted.max_tokens,
         max_output=target.max_output,

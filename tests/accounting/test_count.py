@@ -118,6 +118,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (300).to_bytes(4, "big") + (500).
     [
         (Image(data=b64encode(PNG + b"\x08" * 50).decode()), 200),
         (Image(data=b64encode(b"\xff\xd8\xff" * 50).decode()), 1600),
+        (Image(data=b64encode(PNG[:10]).decode()), 1600),
         (Image(data="%%% not base64"), 1600),
         (Image(data="aGk="), 1600),
         (Image(url="http://example.org/a.png"), 1600),

@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta, timezone
+from decimal import Decimal
 
 import pytest
 from genai_prices import Usage as TheirUsage
 from genai_prices import calc_price
 from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ConditionalPrice, ModelPrice, TimeOfDateConstraint
 
 from toolbridge.accounting.cost import price
-from toolbridge.accounting.tariff import Period, Rates, Tariff, tariff
+from toolbridge.accounting.tariff import Period, Rates, Tariff, _period, tariff
 from toolbridge.core.usage import Usage
 
 TIMES = [
@@ -101,6 +103,13 @@ def test_the_mark_of_a_large_context_is_no_part_of_the_name():
 def test_a_period_holds_from_its_opening_to_its_closing(period, open_at):
     seconds = (0, 3599, 3600, 7199, 7200, 86_399)
     assert {second for second in seconds if period.holds(second)} == open_at
+
+
+def test_hours_of_another_zone_are_read_as_utc():
+    beijing = timezone(timedelta(hours=8))
+    hours = TimeOfDateConstraint(time(0, 30, tzinfo=beijing), time(16, 30, 15))
+    period = _period(ConditionalPrice(hours, prices=ModelPrice(input_mtok=Decimal(1))))
+    assert (period.opens, period.closes) == (59_400, 59_415)
 
 
 def test_the_last_period_that_holds_counts_and_the_first_where_none_does():

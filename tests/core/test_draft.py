@@ -1,6 +1,6 @@
 import pytest
-
 from tests.properties import grammar
+
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 from hypothesis import given
-
 from tests import strategies
+
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import Fold, collect

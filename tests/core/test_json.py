@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
-
 from tests import strategies
+
 from toolbridge.core.json import (
     dump_bytes,
     dumps,

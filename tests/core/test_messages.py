@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 from hypothesis import given, settings
-
 from tests import strategies
+
 from toolbridge.core.messages import Call, Loss, Message, Request, Text, Thinking
 from toolbridge.core.usage import Usage
 

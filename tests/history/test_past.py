@@ -12,7 +12,9 @@ CANCELLED = "<tool_use_error>Sibling tool call errored</tool_use_error>"
 
 
 def heal(call, tool):
-    """Rename `path` to `file_path`, read raw text that says so, and put the name right."""
+    """Rename `path` to `file_path`, read raw text that says so, put the name right."""
+    if "same" in call.arguments:
+        return call
     if call.raw == "path=x":
         return Call("other", tool.name, {"file_path": "x"})
     if "path" in call.arguments:
@@ -59,11 +61,12 @@ def test_a_wrong_past_input_is_mended(call):
 
 
 @pytest.mark.req("PX-X3")
-def test_a_mended_call_goes_with_the_error_that_refused_it():
+@pytest.mark.parametrize("refusal", [REFUSED, "MCP error -32602: Invalid arguments for tool Write"])
+def test_a_mended_call_goes_with_the_error_that_refused_it(refusal):
     given = (
         user(Text("q")),
         assistant(Text("I write."), WRONG),
-        user(failed("a", REFUSED)),
+        user(failed("a", refusal)),
         assistant(Call("b", "Write", {"file_path": "x"})),
         user(Result("b", (Text("ok"),), name="Write")),
     )
@@ -88,15 +91,25 @@ def test_a_result_that_is_no_refusal_stays_beside_the_mended_call(result):
 
 
 @pytest.mark.req("PX-X3")
-def test_a_call_beyond_help_stays_with_its_refusal():
-    hopeless = Call("a", "Write", raw='{"path": "/ho')
+@pytest.mark.parametrize(
+    "hopeless",
+    [Call("a", "Write", raw='{"path": "/ho'), Call("a", "Write", {"file_path": "x", "same": True})],
+)
+def test_a_call_that_cannot_be_bettered_stays_with_its_refusal(hopeless):
     turns = mended(user(Text("q")), assistant(hopeless), user(failed("a", REFUSED))).request.turns
     assert turns[1] == assistant(hopeless)
     assert turns[2].content[0].content == (Text(REFUSED),)
 
 
 @pytest.mark.req("PX-X3")
-@pytest.mark.parametrize("text", [CANCELLED, "sibling tool call errored"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        CANCELLED,
+        "sibling tool call errored",
+        "<tool_use_error>Cancelled: parallel tool call Bash(false) errored</tool_use_error>",
+    ],
+)
 def test_a_call_that_was_cancelled_for_its_sibling_is_dropped_with_its_result(text):
     failing = Call("b", "Bash", {"command": "false"})
     told = Result("b", (Text("exit 1"),), is_error=True, name="Bash")

@@ -1,9 +1,8 @@
 """What a row of events must look like, and when two of them say the same."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.stage import Stage
 
 STARTS = {ev.TextStart: "text", ev.ThinkingStart: "thinking", ev.CallStart: "call"}
@@ -120,11 +119,3 @@ def run(stage: Stage, pieces: Iterable[object]) -> list:
     """Feed every piece, then close."""
     out = [found for piece in pieces for found in stage.feed(piece)]
     return out + stage.close()
-
-
-def outcome(stage: Callable[[], Stage], pieces: Iterable[bytes]) -> list[ev.Event] | str:
-    """Return what `stage` says to `pieces`, or the kind of the error that it raises."""
-    try:
-        return joined(run(stage(), pieces))
-    except ToolbridgeError as error:
-        return error.problem.kind

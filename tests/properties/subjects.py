@@ -1,20 +1,19 @@
 """What the laws are about: every codec, what it writes, and every stored input."""
 
-import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pytest
-
+from tests import transcript
 from tests.properties.grammar import run
 from tests.strategies import MODEL
+
 from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Codec
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request
 
-EXAMPLES = 40
+EXAMPLES = 250
 """Per law and codec, so that all laws over all codecs stay within a minute."""
 
 ASKED = Asked(Request(model=MODEL, stream=True), at=1_790_000_000.0)
@@ -41,21 +40,17 @@ def single_bytes(data: bytes) -> list[bytes]:
     return [bytes([byte]) for byte in data]
 
 
-_TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
-_FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
 def _inputs() -> Iterator[object]:
-    for path in sorted(_TRANSCRIPTS.rglob("*.md")):
-        fence = _FENCE.search(path.read_text("utf-8"))
-        if fence is None or fence[1] not in codecs.names():
-            continue
-        if fence[0].split("\n", 1)[0].endswith(" request"):
-            continue
-        yield pytest.param(
-            codecs.load(fence[1]), fence[2].encode(), id=f"{path.parent.name}-{path.stem}"
-        )
+    for path in transcript.paths():
+        first = transcript.read(path).fences[0]
+        if first.language in codecs.names():  # an answer, not a request or a rejection
+            story = str(path.relative_to(transcript.HOME).with_suffix(""))
+            yield pytest.param(codecs.load(first.language), first.text.encode(), id=story)
 
 
 INPUTS = list(_inputs())
 every_input = pytest.mark.parametrize(("codec", "data"), INPUTS)
+
+
+def inputs_of(codec: Codec) -> list[bytes]:
+    return [param.values[1] for param in INPUTS if param.values[0] is codec]

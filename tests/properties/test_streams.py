@@ -5,28 +5,29 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests import strategies
 from tests.properties import grammar
-from tests.properties.grammar import DELTAS, joined, run
+from tests.properties.grammar import joined, run
 from tests.properties.losses import losses_of
 from tests.properties.subjects import (
     ASKED,
+    CODECS,
     EXAMPLES,
     decoded,
     encoded,
     every_codec,
     every_input,
     fed,
+    inputs_of,
     single_bytes,
 )
 from tests.strategies import MODEL, answers, cuts
+
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes, loads
-from toolbridge.core.messages import Problem, Text
+from toolbridge.core.messages import Text
 from toolbridge.wire.ndjson import LineReader
 from toolbridge.wire.sse import SseReader, write_frame
 
@@ -98,6 +99,14 @@ def test_mutated_bytes_never_break_the_grammar(codec, data):
 @every_codec
 @lawful
 @given(data=st.data())
+def test_mutated_transcripts_never_break_the_grammar(codec, data):
+    told = data.draw(st.sampled_from(inputs_of(codec)))
+    grammar.check(decoded(codec, [data.draw(mutations(told))]))
+
+
+@every_codec
+@lawful
+@given(data=st.data())
 def test_swapped_values_never_break_the_grammar(codec, data):
     """Frames stay JSON, but any value in them may be of any kind."""
     frames = framed(codec, encoded(codec, data.draw(answers_of(codec))))
@@ -154,10 +163,9 @@ def test_what_is_no_answer_is_a_failure(codec, data):
 
 @every_codec
 def test_after_the_end_a_decoder_is_silent(codec):
-    written = encoded(codec, Draft().text("Hi") + [])
+    written = encoded(codec, spoken_answer())
     decoder = codec.stream_decoder(Ids("law"))
-    whole = encoded(codec, spoken_answer())
-    said = decoder.feed(whole) + decoder.close()
+    said = decoder.feed(written) + decoder.close()
     assert isinstance(said[-1], ev.Finished)
     assert decoder.feed(written) + decoder.close() == []
 
@@ -226,6 +234,24 @@ def test_a_broken_call_never_comes_back_as_a_whole_one(codec, data):
     for call in collect(events).calls:
         if call.raw and call.id in back:
             assert back[call.id].raw == call.raw or back[call.id].arguments == {"raw": call.raw}
+
+
+@every_input
+def test_a_transcript_ends_in_every_api_as_it_ended_in_its_own(codec, data):
+    events = decoded(codec, [data])
+    for param in CODECS:
+        other = param.values[0]
+        back = decoded(other, [encoded(other, events)])
+        grammar.check(back)
+        assert type(back[-1]) is type(events[-1])
+        assert [call.name for call in ended(back)] == [call.name for call in ended(events)]
+        assert collect(back).text == collect(events).text
+
+
+def ended(events):
+    """The calls that somebody may run, in their order: those that came to their end."""
+    ends = [event for event in events if isinstance(event, ev.CallEnd)]
+    return [event.call for event in sorted(ends, key=lambda event: event.index)]
 
 
 # ── agreement ────────────────────────────────────────────────────────────────
@@ -424,14 +450,14 @@ def test_deltas_are_written_as_they_come(codec):
 
 
 def test_the_laws_can_fail():
-    """A joined answer with a delta after its end is not legal."""
     events = spoken_answer()
-    with pytest.raises(AssertionError):
-        grammar.check([*events, events[-1]])
-    with pytest.raises(AssertionError):
-        grammar.check(events[:-1])
-    with pytest.raises(AssertionError):
-        grammar.check([events[0], ev.TextDelta(0, "x"), events[-1]])
-    assert not grammar.is_beginning([ev.Failed(Problem("truncated", ""), None)], events)
-    assert DELTAS
-    assert strategies
+    for illegal in (
+        [*events, events[-1]],
+        events[:-1],
+        events[1:],
+        [events[0], ev.TextDelta(0, "x"), events[-1]],
+        [events[0], ev.TextStart(0), events[-1]],
+    ):
+        with pytest.raises(AssertionError):
+            grammar.check(illegal)
+    assert not grammar.is_beginning(events[1:], events)

@@ -101,12 +101,25 @@ def test_a_fault_in_a_request_is_found_by_its_path(body, where):
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"\xff", b'{"turns":[{"role":"\xff"}]}', b'{"x":"\\ud800"}', b'{"x":' + DEEP],
+    [b"", b"{", b"\xff", b'{"turns":[{"role":"\xff"}]}', b'{"x":' + DEEP],
 )
 def test_what_is_not_json_is_the_clients_fault(body):
     problem = malformed(lambda: decode_request(body, BODIES))
     assert "JSON" in problem.text
     problem.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b'{"turns":[{"role":"\\ud800"}]}', "turns.0.role"),
+        (b'{"turns":[],"x":{"y":["a","\\udc00"]}}', "x.y.1"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_found_by_its_path(body, where):
+    problem = malformed(lambda: decode_request(body, BODIES))
+    assert problem.where == where
+    assert "surrogate" in problem.text
 
 
 def test_unknown_fields_of_a_request_are_passed_over():

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.strategies import cuts
+
 from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.sse import Frame, SseReader, write_frame
 

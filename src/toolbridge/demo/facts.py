@@ -18,6 +18,7 @@ _TIME = re.compile(
     r"\s{0,3}\b(?:today|tomorrow|now|right now|tonight|please|this week|currently|like)$",
     re.IGNORECASE,
 )
+_LONGEST = 4000
 _COMMON_WORDS = (
     "a about all also an and are ask book call calculate can check city compare compute convert could"
     " create current describe did do does execute explain extract fetch find for forecast generate get give go"
@@ -34,7 +35,8 @@ class Facts:
     """A prompt, read once for each kind of thing that may stand in it."""
 
     def __init__(self, words: str) -> None:
-        self.words = words
+        # Who pastes a book names what they want at its beginning.
+        self.words = words[:_LONGEST]
 
     @cached_property
     def quoted(self) -> list[str]:

@@ -20,6 +20,7 @@ _DOTFILE = re.compile(r"\.[A-Za-z][\w.-]{0,100}")
 _PLAIN_NAMES = {"makefile", "dockerfile", "readme", "license", "changelog", "justfile"}
 _NOT_PATHS = {"e.g", "i.e", "etc.", "and/or", "node.js", "vue.js", "next.js"}
 _DOMAINS = ("com", "org", "net", "io", "ai")
+_LONGEST = 4000
 _STOP = {
     "in", "with", "that", "which", "saying", "containing", "named", "called", "at", "to", "for",
     "from", "and", "on", "it", "is", "as", "of", "here", "please", "system", "file", "files",
@@ -41,7 +42,7 @@ def find_path(text: str) -> Named | None:
     """Return the first file that `text` names: by its form, else by the word before it."""
     by_word: Named | None = None
     previous = ""
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text[:_LONGEST]):
         quoted = match[1] or match[2] or match[3]
         bare = quoted or _bare(match[4])
         end = match.end() if quoted else match.start() + len(bare)

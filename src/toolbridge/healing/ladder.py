@@ -6,7 +6,7 @@ runs calls refuses it.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,8 +14,9 @@ from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
 from toolbridge.healing.names import plain
-from toolbridge.healing.reading import Reading, clip, grows, read_text
-from toolbridge.healing.schema import Schema, required_of, type_names
+from toolbridge.healing.reading import NOT_FINITE, Reading, clip, finite, grows, read_text
+from toolbridge.healing.schema import Schema, required_of
+from toolbridge.healing.syntax import TolerantReader
 
 WRAPPERS = (
     "arguments", "parameters", "args", "input", "properties", "params", "kwargs", "tool_input",
@@ -50,16 +51,213 @@ def heal(arguments: object, schema: JsonObject | None = None, *, level: int = 2)
     `level` is the boldest step allowed: 0 strict JSON only, 1 syntax, 2 by `schema`, 3 guesses.
     What cannot be read becomes `{"raw": …}`.
     """
+    text = arguments if isinstance(arguments, str) else ""
+    ladder = _Ladder(text, schema, level)
+    if isinstance(arguments, str):
+        return ladder.heal_text()
     if isinstance(arguments, dict):
-        return _align(arguments, schema, level, None)
-    if not isinstance(arguments, str):
-        text = dumps(arguments)
-        return heal(text, schema, level=level)
-    rules = Schema(schema or {})
-    keys: frozenset[str] = frozenset()
-    reading = read_text(arguments, keys, tolerant=False)
-    if level >= 1 and not _sound(reading):
-        keys = frozenset(rules.names(schema or {})) | _WRAPPER_KEYS if schema else keys
-        reading = read_text(arguments, keys)
-    ...
-    return Healing({})
+        return ladder.heal_object(arguments)
+    return _Ladder(dumps(arguments), schema, level).heal_text()
+
+
+class _Ladder:
+    def __init__(self, text: str, schema: JsonObject | None, level: int) -> None:
+        self._text = text
+        self._schema: JsonObject = schema or {}
+        self._level = level
+        self._rules = Schema(self._schema)
+        self._base: Path = ()
+        self._steps: list[Step] = []
+        self._cut = False
+        self._open = False
+
+    def heal_text(self) -> Healing:
+        reading = self._read(self._text) if self._level else read_text(self._text, tolerant=False)
+        if self._level == 0 and (reading.steps or not isinstance(reading.value, dict)):
+            return self._hopeless() if self._text.strip() else Healing({})
+        self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
+        if reading.doubtful:
+            if self._level < 3:
+                return self._hopeless()
+            self._steps.append(Step("a guess", 3, clip(self._text), ""))
+        value = self._as_object(reading.value) if reading.found else self._as_text()
+        return self._hopeless() if value is None else self.heal_object(value)
+
+    def heal_object(self, value: JsonObject) -> Healing:
+        """Bring an object into the shape of the schema."""
+        if self._schema and self._level >= 2:
+            value = self._align(value)
+        if any(step.what == NOT_FINITE for step in self._steps):
+            clean = finite(value)
+            value = clean if isinstance(clean, dict) else value
+        level = max((step.level for step in self._steps), default=0)
+        return Healing(value, level, tuple(self._steps), self._cut, self._open)
+
+    def heal_members(self, members: JsonObject, reading: Reading) -> Healing:
+        """Bring the members that `reading` found into shape, each by its own schema."""
+        self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
+        return self.heal_object(members)
+
+    def _read(self, text: str) -> Reading:
+        return read_text(text, self._names)
+
+    def _names(self) -> frozenset[str]:
+        found = self._rules.all_names()
+        return found | _WRAPPER_KEYS if found else found
+
+    def _hopeless(self) -> Healing:
+        step = Step(HOPELESS, 0, clip(self._text), "")
+        return Healing({"raw": self._text}, 0, (step,), self._cut, self._open)
+
+    # What is not an object yet.
+
+    def _as_object(self, value: Json) -> JsonObject | None:
+        if isinstance(value, dict):
+            return value
+        if value is None or value in ("", []):
+            self._say("nothing for no arguments", value, {}, level=1)
+            return {}
+        if isinstance(value, list):
+            objects = [item for item in value if isinstance(item, dict)]
+            if len(objects) == len(value):
+                return self._one_of(objects)
+        if self._level < 2:
+            return None
+        if isinstance(value, list) and len(value) > 1:
+            return self._by_position(value)
+        if isinstance(value, list):
+            value = value[0]
+        return self._as_parameter(value)
+
+    def _one_of(self, objects: list[JsonObject]) -> JsonObject:
+        chosen = objects[0]
+        for other in objects[1:]:
+            chosen = other if grows(chosen, other) else chosen
+        self._say("a list around an object", list(objects), chosen, level=1 if len(objects) == 1 else 2)
+        return chosen
+
+    def _by_position(self, values: list[Json]) -> JsonObject | None:
+        """Give values without names to the required parameters, if there are as many."""
+        members = self._rules.members(self._schema)
+        names = required_of(self._schema) or list(members)
+        if len(names) != len(values):
+            return None
+        pairs = dict(zip(names, values, strict=True))
+        if not all(self._rules.fits(pairs[name], members.get(name, True)) for name in names):
+            return None
+        self._say("values without names", values, pairs)
+        return pairs
+
+    def _as_parameter(self, value: Json) -> JsonObject | None:
+        """Give a lone value to the only parameter that there is, or that there must be."""
+        members = self._rules.members(self._schema)
+        required = required_of(self._schema)
+        name = next(iter(members)) if len(members) == 1 else required[0] if len(required) == 1 else ""
+        if name not in members:
+            return None
+        coercion = self._coercion()
+        healed = coercion.coerce(value, members[name])
+        if not self._rules.fits(healed, members[name]):
+            return None
+        self._say("a value without its name", value, {name: healed})
+        return {name: healed}
+
+    def _as_text(self) -> JsonObject | None:
+        """Take text that is not JSON as the one text that the tool wants."""
+        text = self._text.strip()
+        if not text:
+            return {}
+        if self._level < 2 or text[0] in "{[" or not self._schema:
+            return None
+        word = text.strip("()").lower()
+        if word in {"none", "null", "undefined", "nil", ""}:
+            self._say("nothing for no arguments", text, {}, level=1)
+            return {}
+        self._open = True
+        return self._as_parameter(text)
+
+    # What does not fit yet.
+
+    def _align(self, value: JsonObject) -> JsonObject:
+        members = self._rules.members(self._schema)
+        declared = any(key in members and key not in ENVELOPE for key in value)
+        try:
+            if (declared or not value) and self._rules.fits(value, self._schema):
+                return value
+            if not declared and members:
+                value = self._unwrap(value, members)
+            coercion = self._coercion()
+            healed = coercion.coerce(value, self._schema)
+        except RecursionError:
+            return value
+        self._steps = self._steps + coercion.steps
+        self._cut |= coercion.cut
+        return healed if isinstance(healed, dict) else value
+
+    def _coercion(self) -> Coercion:
+        return Coercion(self._rules, self._read, self._written, level=self._level)
+
+    def _unwrap(self, value: JsonObject, members: Mapping[str, Json]) -> JsonObject:
+        """Take the arguments out of what a model wrote around them: the whole call, or a name."""
+        for _ in range(4):
+            found = self._wrapped(value, frozenset(plain(name) for name in members))
+            if found is None:
+                break
+            key, inner = found
+            self._say(f"arguments inside {key!r}", value, inner)
+            self._base = (*self._base, key)
+            value = inner
+        return value
+
+    def _wrapped(self, value: JsonObject, names: frozenset[str]) -> tuple[str, JsonObject] | None:
+        members = self._rules.members(self._schema)
+        others = {key for key in value if key.lower() not in ENVELOPE}
+        for key, member in value.items():
+            known = key.lower() in WRAPPERS or key.lower() in _WHOLE_CALLS
+            if key in members or others - {key} or not (known or len(value) == 1):
+                continue
+            inner = self._maybe_object(member)
+            if inner is not None and self._holds(inner, names, known=known):
+                return key, inner
+        return None
+
+    def _holds(self, inner: JsonObject, names: frozenset[str], *, known: bool) -> bool:
+        """Whether `inner` is what the schema asks for, or has it inside."""
+        declared = [plain(key) in names for key in inner]
+        if not known:
+            required = {plain(name) for name in required_of(self._schema)}
+            return bool(declared) and all(declared) and required <= {plain(key) for key in inner}
+        if not inner:
+            return not required_of(self._schema)
+        return any(declared) or any(key.lower() in WRAPPERS for key in inner)
+
+    def _maybe_object(self, member: Json) -> JsonObject | None:
+        if isinstance(member, list) and len(member) == 1:
+            member = member[0]
+        if isinstance(member, str) and member.lstrip()[:1] in ("{", "\\", '"'):
+            reading = self._read(member)
+            self._cut |= reading.cut or reading.open
+            member = reading.value if reading.found else None
+        return member if isinstance(member, dict) else None
+
+    def _written(self, path: Path) -> str | None:
+        """Return a number as the model wrote it, where the text is at hand."""
+        try:
+            found: Json = json.loads(self._text, parse_float=str, parse_int=str)
+        except (ValueError, RecursionError):
+            reader = TolerantReader(self._text, self._names, verbatim=True)
+            found = reader.docs[0] if reader.read() and reader.docs else None
+        for step in (*self._base, *path):
+            if isinstance(found, dict) and isinstance(step, str):
+                found = found.get(step)
+            elif isinstance(found, list) and isinstance(step, int) and step < len(found):
+                found = found[step]
+            else:
+                return None
+        return found if isinstance(found, str) else None
+
+    def _say(self, what: str, before: Json, after: Json, *, level: int = 2) -> None:
+        self._steps = [*self._steps, Step(what, level, clip(dumps(before)), clip(dumps(after)))]
+
+
+_WRAPPER_KEYS = frozenset(WRAPPERS) | ENVELOPE

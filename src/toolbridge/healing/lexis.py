@@ -26,6 +26,7 @@ QUOTES = "".join(CLOSERS)
 MARKS = {closers: re.compile(rf"[{closers}\\]") for closers in CLOSERS.values()}
 OPENERS = {"{": "}", "[": "]", "(": ")", "\uff5b": "\uff5d", "\uff3b": "\uff3d"}
 ENDS = "}])\uff5d\uff3d"
+_ENDS = re.escape(ENDS)
 SEPARATORS = ",;\uff0c\u3001"
 
 _BLANK = r"\s\ufeff\u200b\u200c\u200d\u2060"
@@ -39,6 +40,7 @@ FILLER = re.compile(
     r"|\.\.\.|\u2026)*+"
 )
 """What may stand between two members."""
+BETWEEN = re.compile(rf"[{_BLANK}{SEPARATORS}{_ENDS}]*+")
 PLAIN_FILLER = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+")
 SEPARATOR = re.compile(rf"(?:[{_BLANK}]|\\[nrt])*+(=>|->|[:=\uff1a\uff1d])(?:[{_BLANK}]|\\[nrt])*+")
 """What may stand between a key and its value."""
@@ -51,6 +53,12 @@ BARE_KEY = re.compile(
     rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)(?!//)"
 )
 """Also half a quoted key. A colon before two slashes is a URL's."""
+SOUND_MEMBER = re.compile(
+    r'[ \t\r\n]*+"([^"\\\x00-\x1f]{1,64}+)"[ \t\r\n]*+:[ \t\r\n]*+'
+    r'(?:"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9]\d{0,15}+)(?:\.\d{1,15}+)?)|(true|false|null))'
+    r'(?=[ \t\r\n]*+(?:,[ \t\r\n]*+"[^"\\\x00-\x1f]{1,64}+"[ \t\r\n]*+:|\}[ \t\r\n]*+(?:$|[,}\]])))'
+)
+"""A member with nothing wrong in it, and another one or the end behind it."""
 KEY_WORD = re.compile(r"[^\W\d][\w$.\-]{0,63}|[$@\-][\w$.\-]{1,63}")
 HALF_KEY = re.compile(rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])")
 JOINED = re.compile(rf"[{_BLANK}]{{0,32}}\+[{_BLANK}]{{0,32}}(?=[{QUOTES}])")
@@ -59,12 +67,12 @@ START = re.compile(
     rf"[{{\[][{_BLANK}]{{0,32}}+(?:[{{}}\]\[{QUOTES}\\,]|&quot;|[^\W\d][\w$\-]{{0,63}}[{_BLANK}]{{0,16}}[:=]|[\d\-])"
 )
 """Where JSON begins inside prose: a bracket with something of JSON behind it."""
-_STOP = rf"(?=[{_BLANK}]{{0,32}}(?:[{SEPARATORS}{ENDS}\n\r\"'}}]|$|//|#|/\*|</|<\||```))"
+_STOP = rf"(?=[{_BLANK}]{{0,32}}(?:[{SEPARATORS}{_ENDS}\n\r\"'}}]|$|//|#|/\*|</|<\||```))"
 NUMBER = re.compile(
     rf"[+\-]?(?:0[xX][0-9a-fA-F]++|\d[\d_]*+(?:\.\d*+)?(?:[eE][+\-]?\d++)?|\.\d++(?:[eE][+\-]?\d++)?){_STOP}"
 )
 STRICT_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+\-]?\d++)?")
-BARE_STOP = re.compile(rf"[{SEPARATORS}{ENDS}\n\r<#/]")
+BARE_STOP = re.compile(rf"[{SEPARATORS}{_ENDS}\n\r<#/]")
 CALL = re.compile(rf"[^\W\d][\w.\-]{{0,63}}\((?=[{_BLANK}]{{0,32}}(?:\)|[^\W\d][\w\-]{{0,63}}[{_BLANK}]{{0,8}}=))")
 HALF_NUMBER = re.compile(r"[+\-]?(?:\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+\-]?\d*+)?$")
 WORD = re.compile(rf"[+\-]?[A-Za-z]{{2,9}}{_STOP}")

@@ -4,8 +4,7 @@ From text to a value: strict first, then layer by layer of what models and serve
 
 import html
 import re
-
-import msgspec
+from collections.abc import Callable
 
 from toolbridge.core.json import Json, dumps, loads
 from toolbridge.core.messages import Step
@@ -41,21 +40,23 @@ def clip(text: str, size: int = 60) -> str:
     return text if len(text) <= size else text[: size - 1] + "\u2026"
 
 
-def read_text(text: str, keys: frozenset[str] = frozenset(), *, tolerant: bool = True) -> Reading:
-    """Read arguments as text; `keys` are the names of the parameters."""
+def read_text(
+    text: str, names: Callable[[], frozenset[str]] = frozenset, *, tolerant: bool = True
+) -> Reading:
+    """Read arguments as text; `names` gives the names of the parameters, if they are needed."""
     reading = Reading()
     for _ in range(MAX_LAYERS):
         inner = _read_strict(text, reading)
         if inner is None and tolerant and not reading.found:
             inner = _peel(text, reading)
             if inner is None:
-                _read_tolerantly(text, keys, reading)
+                _read_tolerantly(text, names, reading)
         if inner is None:
             break
         text = inner
     if reading.steps and reading.found:
         after = clip(_show(reading.value))
-        reading.steps = [msgspec.structs.replace(step, after=after) for step in reading.steps]
+        reading.steps = [Step(step.what, step.level, step.before, after) for step in reading.steps]
     return reading
 
 
@@ -112,8 +113,8 @@ def _last_emission(text: str) -> int:
     return start
 
 
-def _read_tolerantly(text: str, keys: frozenset[str], reading: Reading) -> None:
-    reader = TolerantReader(text, keys)
+def _read_tolerantly(text: str, names: Callable[[], frozenset[str]], reading: Reading) -> None:
+    reader = TolerantReader(text, names)
     reading.found = reader.read()
     if reading.found:
         take_reader(reader, reading)
@@ -127,8 +128,6 @@ def take_reader(reader: TolerantReader, reading: Reading) -> None:
     for what, at in reader.notes.items():
         reading.take(what, reader.text[max(at - 12, 0) : at + 48])
     reading.value = _one(reader.docs, reading)
-    if "number that is not finite" in reader.notes:
-        reading.value = _finite(reading.value)
 
 
 def _one(docs: list[Json], reading: Reading) -> Json:
@@ -159,11 +158,15 @@ def grows(old: Json, new: Json) -> bool:
     return old == new
 
 
-def _finite(value: Json) -> Json:
+NOT_FINITE = "number that is not finite"
+
+
+def finite(value: Json) -> Json:
+    """Return `value` with null for what JSON cannot say. It is done last: a null may be left out."""
     if isinstance(value, dict):
-        return {key: _finite(member) for key, member in value.items()}
+        return {key: finite(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_finite(element) for element in value]
+        return [finite(element) for element in value]
     return None if isinstance(value, float) and value != value else value  # noqa: PLR0124
 
 

@@ -20,9 +20,12 @@ class Schema:
     def __init__(self, root: JsonObject) -> None:
         self.root = root
         self.visits = 0
+        self._names: frozenset[str] | None = None
 
     def resolve(self, schema: Json) -> JsonObject:
         """Return the schema that `schema` refers to; what cannot be found allows everything."""
+        if isinstance(schema, dict) and "$ref" not in schema:
+            return schema
         for _ in range(_HOPS):
             if not isinstance(schema, dict):
                 return _EMPTY
@@ -52,7 +55,9 @@ class Schema:
             return True
         if value is None and rule.get("nullable") is True:
             return True
-        if not self._fits_type(value, rule) or not self._fits_parts(value, rule):
+        if not _fits_type(value, rule.get("type")):
+            return False
+        if not _PARTS.isdisjoint(rule) and not self._fits_parts(value, rule):
             return False
         if isinstance(value, dict):
             return self._fits_object(value, rule)
@@ -61,14 +66,10 @@ class Schema:
             return not isinstance(items, dict) or all(self.fits(item, items) for item in value)
         return True
 
-    def _fits_type(self, value: Json, rule: JsonObject) -> bool:
-        names = type_names(rule)
-        if names and not any(is_type(value, name) for name in names):
-            return False
-        choices = choices_of(rule)
-        return choices is None or any(same(value, choice) for choice in choices)
-
     def _fits_parts(self, value: Json, rule: JsonObject) -> bool:
+        choices = choices_of(rule)
+        if choices is not None and not any(same(value, choice) for choice in choices):
+            return False
         every = rule.get("allOf")
         if isinstance(every, list) and not all(self.fits(value, part) for part in every):
             return False
@@ -103,6 +104,8 @@ class Schema:
     def members(self, schema: Json, depth: int = 0) -> Mapping[str, Json]:
         """Return the members that an object of `schema` may have, those of its parts included."""
         rule = self.resolve(schema)
+        if _PARTS.isdisjoint(rule):
+            return self.properties(rule)
         parts = rule.get("allOf")
         more = [*parts, *self.options(rule)] if isinstance(parts, list) else self.options(rule)
         if not more or depth > 4:
@@ -113,20 +116,26 @@ class Schema:
                 found.setdefault(name, member)
         return found
 
-    def names(self, schema: Json, depth: int = 0) -> set[str]:
+    def all_names(self) -> frozenset[str]:
         """Return every name that the schema declares, nested ones included."""
+        if self._names is None:
+            self._names = frozenset(self._collect(self.root, 0))
+        return self._names
+
+    def _collect(self, schema: Json, depth: int) -> set[str]:
         rule = self.resolve(schema)
         members = self.members(rule)
         found = set(members)
         if depth < 4:
             for member in members.values():
                 if isinstance(member, dict) and member.keys() & _NESTING:
-                    found |= self.names(member, depth + 1)
+                    found |= self._collect(member, depth + 1)
             if isinstance(items := rule.get("items"), dict):
-                found |= self.names(items, depth + 1)
+                found |= self._collect(items, depth + 1)
         return found
 
 
+_PARTS = frozenset({"enum", "const", "anyOf", "oneOf", "allOf"})
 _NESTING = {"$ref", "properties", "items", "anyOf", "oneOf", "allOf"}
 
 
@@ -150,6 +159,16 @@ def choices_of(rule: JsonObject) -> list[Json] | None:
         return [rule["const"]]
     found = rule.get("enum")
     return found if isinstance(found, list) else None
+
+
+def _fits_type(value: Json, wanted: Json) -> bool:
+    if wanted is None or (wanted == "string" and isinstance(value, str)):
+        return True
+    if isinstance(wanted, str):
+        return is_type(value, wanted.lower())
+    if isinstance(wanted, list):
+        return any(isinstance(name, str) and is_type(value, name.lower()) for name in wanted)
+    return True
 
 
 def is_type(value: Json, name: str) -> bool:

@@ -6,6 +6,8 @@ bracket, the end. Any other quote belongs to the text. The look ahead is bounded
 quotes costs no more than its length.
 """
 
+from collections.abc import Callable
+
 from toolbridge.core.json import Json
 from toolbridge.healing import lexis as lx
 
@@ -28,12 +30,16 @@ class Frame:
 
 
 class StringReader:
-    """The part of the reader that knows strings. `keys` are the names that a schema declares."""
+    """
+    The part of the reader that knows strings.
 
-    def __init__(self, text: str, keys: frozenset[str] = frozenset()) -> None:
+    `names` gives the names that a schema declares, when a quote cannot be judged without them.
+    """
+
+    def __init__(self, text: str, names: Callable[[], frozenset[str]]) -> None:
         self.text = text
         self.size = len(text)
-        self.keys = keys
+        self._names = names
         self.at = 0
         self.stack: list[Frame] = []
         self.notes: dict[str, int] = {}
@@ -44,6 +50,10 @@ class StringReader:
         """Whether the text ends before its brackets do."""
         self.doubtful = False
         """Whether a reading was chosen that another one could compete with."""
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return self._names()
 
     def note(self, what: str, at: int = -1) -> None:
         self.notes.setdefault(what, self.at if at < 0 else at)
@@ -147,9 +157,9 @@ class StringReader:
         if mark in "/#\\":
             noise = lx.NOISE.match(text, at)
             return noise is not None and not dirty and self._ends(noise.end(), key=False, dirty=True)
-        if in_object:
+        if in_object and (mark in lx.QUOTES or "\n" in text[at - 1 : at]):
             return self._key_fits(at, dirty=dirty)
-        return mark in lx.QUOTES and not dirty and text[at - 1 : at].isspace()
+        return not in_object and mark in lx.QUOTES and not dirty and text[at - 1 : at].isspace()
 
     def next_fits(self, at: int, *, in_object: bool, dirty: bool) -> bool:
         """Whether a member can begin at `at`, after a comma."""

@@ -5,6 +5,9 @@ It reads from left to right, once, with a stack of its own, so that neither leng
 It knows no schema but the names of the parameters, which tell a key from a piece of text.
 """
 
+import re
+from collections.abc import Callable
+
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.strings import Frame, StringReader
@@ -17,9 +20,13 @@ class TolerantReader(StringReader):
     """Reads values; `docs` are the outermost ones, of which a confused model writes several."""
 
     def __init__(
-        self, text: str, keys: frozenset[str] = frozenset(), *, verbatim: bool = False
+        self,
+        text: str,
+        names: Callable[[], frozenset[str]] = frozenset,
+        *,
+        verbatim: bool = False,
     ) -> None:
-        super().__init__(text, keys)
+        super().__init__(text, names)
         self.docs: list[Json] = []
         self.hopeless = False
         self._verbatim = verbatim
@@ -78,7 +85,7 @@ class TolerantReader(StringReader):
         self.at = start.start()
         return self._open_bracket()
 
-    def _bare_start(self, at: int):  # type: ignore[no-untyped-def]
+    def _bare_start(self, at: int) -> re.Match[str] | None:
         """Match `city: Paris` and `city="Paris"`, where nothing but the names tells it from prose."""
         found = lx.BARE_KEY.match(self.text, at)
         if found is None or found.group(1) in self.keys:
@@ -90,15 +97,14 @@ class TolerantReader(StringReader):
     def _read_rest(self) -> None:
         """Read what follows the outermost value: more of its members, more values, or prose."""
         text = self.text
-        while self.at < self.size and not self.hopeless:
-            start = self.at
-            while self.at < self.size and (
-                text[self.at] in lx.ENDS or text[self.at] in lx.SEPARATORS or text[self.at].isspace()
-            ):
-                self.at += 1
+        while not self.hopeless:
+            between = lx.BETWEEN.match(text, self.at)
+            start, self.at = self.at, between.end() if between else self.at
             if self.at >= self.size:
-                break
-            if text[start : self.at].strip() and self._goes_on():
+                if text[start:].strip():
+                    self.note("extra bracket", start)
+                return
+            if self._goes_on():
                 continue
             if text[self.at] not in "{[" or not lx.START.match(text, self.at):
                 self.note("text behind")
@@ -106,8 +112,6 @@ class TolerantReader(StringReader):
             if not self._open_bracket():
                 return
             self._run()
-        if text[start : self.at].strip() if self.at and self.docs else False:
-            self.note("extra bracket", start)
 
     def _goes_on(self) -> bool:
         """Take up the outermost object again when its next key follows a bracket too many."""
@@ -245,6 +249,11 @@ class TolerantReader(StringReader):
 
     def _read_member(self, frame: Frame, holder: JsonObject) -> None:
         text = self.text
+        sound = lx.SOUND_MEMBER.match(text, self.at)
+        if sound is not None:
+            self.at = sound.end()
+            holder[sound.group(1)] = self._sound_value(sound)
+            return
         self._skip_backslash()
         mark = text[self.at : self.at + 1]
         if mark and mark in lx.QUOTES:
@@ -264,6 +273,14 @@ class TolerantReader(StringReader):
         elif not self._value_follows(frame):
             return
         self._read_member_value(frame, holder)
+
+    def _sound_value(self, sound: re.Match[str]) -> Json:
+        _, text, number, word = sound.groups()
+        if text is not None:
+            return text
+        if number is None:
+            return lx.literal(word)[1]
+        return number if self._verbatim else lx.number(number)
 
     def _read_bare_key(self, frame: Frame) -> bool:
         found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)

@@ -42,9 +42,9 @@ def legal_id(id: str, rules: Rules) -> str:
     if _fits(id, rules):
         return id
     digits = _digits(id)
-    short = f"call_{digits}"[: rules.id_length or None]
+    whole = f"call_{digits}"
     # Some servers want letters and digits only, and an exact number of them.
-    return short if _fits(short, rules) else digits[: rules.id_length or None]
+    return whole if _fits(whole, rules) else digits[: rules.id_length or None]
 
 
 def fresh_id(id: str, occurrence: int) -> str:

@@ -46,7 +46,7 @@ def decide(
     mode = request.think.mode
     if capable or mode in {"unset", "off"}:
         return Verdict(request)
-    asked_for = mode == "on" 
+    asked_for = mode == "on" and not attaches
     if setting == "reject" or (setting == "auto" and asked_for):
         raise ThinkingUnsupported(_explain(request.model), where="thinking")
     loss = Loss("think", f"{request.model} cannot think; it is asked to answer at once")

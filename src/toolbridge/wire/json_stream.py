@@ -1,5 +1,4 @@
-"""
-JSON that arrives in pieces: its value, its path and its finished members at any time.
+"""JSON that arrives in pieces: its value, its path and its finished members at any time.
 
 Every character is looked at once. The value grows in place: asking for it costs nothing, and who
 wants to keep a snapshot copies it. The reader is strict: it stops at the first character that
@@ -50,8 +49,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class JsonReader:
-    """
-    Text in, value out.
+    """Text in, value out.
 
     `fault` says why the next character cannot follow; it is empty while all is well.
     """

@@ -73,14 +73,14 @@ def decode_request(
         raise _malformed(error, where, body) from None
 
 
-def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct]) -> JsonObject:
+def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
     """Return the fields of an object that `shape` does not list, by their own names."""
     known = shape.__struct_encode_fields__
-    members = _members.decode(raw).items()
     try:
+        members = _members.decode(raw).items()
         return {name: loads(bytes(value)) for name, value in members if name not in known}
-    except ValueError as error:  # what lies in a field that nobody reads was not looked at before
-        raise MalformedRequest(str(error)) from None
+    except (ValueError, RecursionError) as error:  # nobody has looked at these fields before
+        raise _malformed(error, where, raw) from None
 
 
 def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:

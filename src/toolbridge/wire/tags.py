@@ -1,5 +1,4 @@
-"""
-Marks in running text, found while the text is still arriving.
+"""Marks in running text, found while the text is still arriving.
 
 A `Cursor` holds the text that has come and was not taken yet. Whoever reads from it is written as a
 straight line that waits where the text ends: every wait is a bare `yield`, and what was decided
@@ -174,8 +173,7 @@ class Cursor:
             offset += 1
 
     def match(self, pattern: "re.Pattern[str]", limit: int = 256) -> Wait[str]:
-        """
-        Return what `pattern` matches here, without taking it.
+        """Return what `pattern` matches here, without taking it.
 
         The match must end before the text does, or at its end: only then is it certain. One that is
         longer than `limit` counts as none.
@@ -221,8 +219,7 @@ _CLOSES = {"{": "}", "[": "]"}
 
 
 class JsonWalk:
-    """
-    Walks over one JSON value as it arrives, without building it.
+    """Walks over one JSON value as it arrives, without building it.
 
     Marks inside strings are nothing but text. Strings may stand in single quotes, as models write
     them. When a string is followed by what cannot follow one, its quotes were not escaped and no

@@ -123,7 +123,7 @@ def _decode_turn(raw: msgspec.Raw, i: int) -> Turn:
         parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
     # Results stand in front of whatever else is said with them: every API wants them there.
     parts.sort(key=lambda part: not isinstance(part, Result))
-    fields = wire.leftovers(raw, shapes.Message)
+    fields = wire.leftovers(raw, shapes.Message, where)
     if fields:
         parts.append(Foreign(ORIGIN, "message", fields))
     return Turn(message.role, tuple(parts))
@@ -229,7 +229,7 @@ def _decode_tools(raws: list[msgspec.Raw]) -> tuple[tuple[Tool, ...], JsonObject
             tools.append(Tool(tool.name or tool.type or "", origin=ORIGIN, hosted=hosted))
             continue
         tools.append(_decode_tool(tool, where))
-        rest = wire.leftovers(raw, shapes.Tool)
+        rest = wire.leftovers(raw, shapes.Tool, where)
         if rest:
             fields[tool.name] = rest
     return tuple(tools), fields

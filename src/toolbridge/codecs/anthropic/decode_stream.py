@@ -109,9 +109,9 @@ def _is_stranger(found: JsonObject | None) -> bool:
     if found is None:
         return False
     delta = found.get("delta")
-    return found.get("type") not in _EVENTS or (
-        isinstance(delta, dict) and delta.get("type", "text_delta") not in _DELTAS
-    )
+    if isinstance(delta, dict) and "type" in delta and str(delta["type"]) not in _DELTAS:
+        return True
+    return str(found.get("type")) not in _EVENTS
 
 
 def _cut_up(body: bytes) -> list[Frame]:

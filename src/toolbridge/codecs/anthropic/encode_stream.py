@@ -282,7 +282,7 @@ def _thoughts(thought: Thinking) -> list[JsonObject]:
 
 def _citations(part: Text) -> list[JsonObject]:
     """Return the citations that have a type of Anthropic's: clients know no other."""
-    return [citation for citation in part.citations if citation.get("type") in CITATIONS]
+    return [citation for citation in part.citations if str(citation.get("type")) in CITATIONS]
 
 
 def _input(call: Call) -> JsonObject:

@@ -1,0 +1,23 @@
+"""Invocations in `<function_calls>`, as the first Claude models wrote them."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.invoke_xml import invoke_xml
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.writing import Writing
+
+_PLAIN = invoke_xml("function_calls", bare=False)
+_PREFIXED = invoke_xml("antml:function_calls", prefix="antml:", bare=False)
+DIALECT = Dialect(
+    name="anthropic_xml",
+    marks=("<function_calls>", "<invoke name="),
+    reader=Prose(dict.fromkeys(("<function_calls>", "<function_calls>", "<invoke", "<invoke"), (_PLAIN, _PREFIXED))),
+    render=Writing(
+        open="<function_calls>\n",
+        call='<invoke name="$name">\n$parameters</invoke>',
+        parameter='<parameter name="$key">$value</parameter>\n',
+        close="\n</function_calls>",
+        results_open="<function_results>\n",
+        result="<result>\n<tool_name>$name</tool_name>\n<stdout>$result</stdout>\n</result>",
+        results_close="\n</function_results>",
+    ),
+)

@@ -1,0 +1,25 @@
+"""Apertus: a list of objects whose key is the name."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.writing import Writing
+
+DIALECT = Dialect(
+    name="apertus",
+    marks=("<|tools_prefix|>",),
+    reader=Prose(
+        {"<|tools_prefix|>": (JsonBody(close=("<|tools_suffix|>",), shape=Shape(keyed=True, ends=("<|tools_suffix|>",))),)},
+        thoughts=(Span("<|inner_prefix|>", "<|inner_suffix|>"),),
+    ),
+    render=Writing(
+        open="<|tools_prefix|>[",
+        call="{$json_name: $arguments}",
+        between=", ",
+        close="]<|tools_suffix|>",
+        results_open="[",
+        between_results=", ",
+        results_close="]",
+    ),
+)

@@ -1,0 +1,23 @@
+"""Apriel: a list in JSON; the thoughts end at a headline."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.prose import THINK, Prose, Span
+from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.writing import Writing
+
+DIALECT = Dialect(
+    name="apriel",
+    marks=("<tool_calls>",),
+    reader=Prose(
+        {"<tool_calls>": (JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",), id_last=True)),)},
+        thoughts=(Span("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"), *THINK),
+        drop=("<|end|>", "[END FINAL RESPONSE]"),
+    ),
+    render=Writing(
+        open="<tool_calls>[",
+        call='{"name": $json_name, "arguments": $arguments, "id": "$id"}',
+        between=", ",
+        close="]</tool_calls>",
+    ),
+)

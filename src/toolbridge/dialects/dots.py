@@ -1,0 +1,18 @@
+"""dots: invocations in `<dots_function_call>`."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.invoke_xml import invoke_xml
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.writing import Writing
+
+DIALECT = Dialect(
+    name="dots",
+    marks=("<dots_function_call>",),
+    reader=Prose({"<dots_function_call>": (invoke_xml("dots_function_call"),)}),
+    render=Writing(
+        open="<dots_function_call>\n",
+        call='<invoke name="$name">\n$parameters</invoke>',
+        parameter='<parameter name="$key">$value</parameter>\n',
+        close="\n</dots_function_call>",
+    ),
+)

@@ -1,0 +1,31 @@
+"""Readers of marks that several dialects share: what follows the mark tells them apart."""
+
+from toolbridge.dialects.engines.arg_pairs import PairCalls
+from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.function_xml import function_xml
+from toolbridge.dialects.engines.invoke_xml import InvokeCalls
+from toolbridge.dialects.engines.prose import CallReader
+from toolbridge.dialects.engines.python_calls import PythonCalls
+from toolbridge.dialects.engines.tag_json import JsonBody, NamedJson
+
+FUNCTION_XML = function_xml()
+_CLOSE = "</tool_call>"
+_JSON = JsonBody(close=(_CLOSE,), shape=Shape(ends=(_CLOSE,)))
+_INVOKE = InvokeCalls(
+    call=("<invoke",),
+    call_close=("</invoke>",),
+    parameter=("<parameter",),
+    parameter_close=("</parameter>",),
+    wrapper=("<tool_call>",),
+    wrapper_close=(_CLOSE,),
+    json_body=False,
+)
+TOOL_CALL: tuple[CallReader, ...] = (_JSON, FUNCTION_XML, _INVOKE, PairCalls())
+"""After `<tool_call>`: JSON, `<function=`, `<invoke` or a name with pairs."""
+NAMED_FUNCTION = NamedJson(separators=(">",), close=("</function>",))
+"""After `<function=`: a name and JSON."""
+FUNCTION: tuple[CallReader, ...] = (FUNCTION_XML,)
+BARE_JSON: tuple[CallReader, ...] = (JsonBody(shape=Shape(strict=True, between=",;")),)
+"""JSON without any mark: only a declared name with arguments is a call."""
+CALLING_TOOL: tuple[CallReader, ...] = (PythonCalls(json=False),)
+"""After `[Calling tool: `: a name and JSON in brackets."""

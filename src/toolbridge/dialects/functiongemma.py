@@ -1,0 +1,23 @@
+"""FunctionGemma: as Gemma 4, with `<escape>` for quotes."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.gemma import GemmaCalls
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.writing import Writing, quoted_with
+
+DIALECT = Dialect(
+    name="functiongemma",
+    marks=("<start_function_call>",),
+    reader=Prose(
+        {"<start_function_call>": (GemmaCalls("<escape>", ("<end_function_call>",)),)},
+        drop=("<end_of_turn>",),
+    ),
+    render=Writing(
+        call="<start_function_call>call:$name{$parameters}<end_function_call>",
+        parameter="$key:$value",
+        between_parameters=",",
+        between="",
+        spell=quoted_with("<escape>"),
+        result="Function result for $name: $result",
+    ),
+)

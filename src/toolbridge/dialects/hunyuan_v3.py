@@ -1,0 +1,29 @@
+"""Tencent Hy3: pairs after a separator, marks with a suffix."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.arg_pairs import PairCalls
+from toolbridge.dialects.engines.prose import THINK, Prose, Span
+from toolbridge.dialects.engines.writing import Writing
+
+_CALLS = PairCalls(
+    call_close=("</tool_call", "<end_of_tool_call"),
+    wrapper=("<tool_calls",),
+    wrapper_close=("</tool_calls",),
+)
+DIALECT = Dialect(
+    name="hunyuan_v3",
+    marks=("<tool_calls>", "<tool_call>", "<tool_call:", "<tool_calls:"),
+    reader=Prose(
+        {"<tool_calls": (_CALLS,), "<tool_call": (_CALLS,)},
+        thoughts=(*THINK, Span("<think:opensource>", "</think:opensource>")),
+    ),
+    render=Writing(
+        open="<tool_calls>\n",
+        call="<tool_call>$name<tool_sep>\n$parameters</tool_call>",
+        parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
+        close="\n</tool_calls>",
+        results_open="<tool_responses>\n",
+        result="<tool_response>\n$result\n</tool_response>",
+        results_close="\n</tool_responses>",
+    ),
+)

@@ -1,0 +1,15 @@
+"""Inkling: blocks of one kind each."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.frames import Blocks
+from toolbridge.dialects.engines.writing import Writing
+
+DIALECT = Dialect(
+    name="inkling",
+    marks=("<|message_model|>", "<|content_invoke_tool_json|>"),
+    reader=Blocks(),
+    render=Writing(
+        call='<|message_model|>$name<|content_invoke_tool_json|>{"name": $json_name, "args": $arguments}<|end_message|>',
+        between="",
+    ),
+)

@@ -1,0 +1,53 @@
+"""Kimi K2: an id that holds the name, then JSON."""
+
+import re
+from dataclasses import dataclass
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.tag_json import NamedJson
+from toolbridge.dialects.engines.writing import Writing
+
+_ID = re.compile(r"(?:functions[.:_]?)?(.+?)(?:[:_]?\d+)?")
+
+
+@dataclass(frozen=True)
+class KimiCalls(NamedJson):
+    """The id is `functions.NAME:NUMBER` and must come back as it was."""
+
+    def identify(self, scribe: Scribe, written: str) -> tuple[str, str]:
+        whole, _, _ = written.partition(":")
+        match = _ID.fullmatch(written)
+        for name in (whole.removeprefix("functions."), match.group(1) if match else "", written):
+            if name and not name.isdigit() and (found := scribe.tools.resolve(name)):
+                return found, written
+        if len(scribe.tools.names) == 1 and written.isdigit():
+            return scribe.tools.names[0], ""
+        raise NotACall(written)
+
+
+_SECTION = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
+_SECTION_END = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
+_CALLS = KimiCalls(
+    separators=("<|tool_call_argument_begin|>",),
+    section=_SECTION,
+    section_close=_SECTION_END,
+    call=("<|tool_call_begin|>",),
+    close=("<|tool_call_end|>",),
+)
+DIALECT = Dialect(
+    name="kimi_k2",
+    marks=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
+    reader=Prose(
+        dict.fromkeys((*_SECTION, "<|tool_call_begin|>"), (_CALLS,)),
+        drop=("<|im_end|>", "<|tool_call_argument_begin|>", *_SECTION_END),
+    ),
+    render=Writing(
+        open="<|tool_calls_section_begin|>",
+        call="<|tool_call_begin|>$id<|tool_call_argument_begin|>$arguments<|tool_call_end|>",
+        close="<|tool_calls_section_end|>",
+        between="",
+        result="## Return of $id\n$result",
+    ),
+)

@@ -1,0 +1,18 @@
+"""Kimi K3: channels with attributes."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.channels import Channels
+from toolbridge.dialects.engines.writing import Writing
+
+DIALECT = Dialect(
+    name="kimi_k3",
+    marks=("<|open|>",),
+    reader=Channels(),
+    render=Writing(
+        open="<|open|>tools<|sep|>",
+        call='<|open|>call tool="$name" index="$number"<|sep|>$parameters<|close|>call<|sep|>',
+        parameter='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',
+        close="<|close|>tools<|sep|>",
+        between="",
+    ),
+)

@@ -1,0 +1,30 @@
+"""Liquid LFM2: Python calls or JSON between marks."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.python_calls import PythonCalls
+from toolbridge.dialects.engines.shared import CALLING_TOOL
+from toolbridge.dialects.engines.writing import Writing, python
+
+DIALECT = Dialect(
+    name="lfm2",
+    marks=("<|tool_call_start|>",),
+    reader=Prose(
+        {
+            "<|tool_call_start|>": (PythonCalls(close=("<|tool_call_end|>",), listed=False),),
+            "[": (PythonCalls(json=False),),
+            "[Calling tool: ": CALLING_TOOL,
+        },
+        bare=("[",),
+        drop=("<|im_end|>",),
+    ),
+    render=Writing(
+        open="<|tool_call_start|>[",
+        call="$name($parameters)",
+        parameter="$key=$value",
+        between_parameters=", ",
+        between=", ",
+        close="]<|tool_call_end|>",
+        spell=python,
+    ),
+)

@@ -1,0 +1,18 @@
+"""Llama 3: JSON with `parameters`, anywhere in the text."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.python_calls import PythonCalls
+from toolbridge.dialects.engines.shared import BARE_JSON, NAMED_FUNCTION
+from toolbridge.dialects.engines.writing import NAME_PARAMETERS, Writing
+
+DIALECT = Dialect(
+    name="llama3_json",
+    marks=("<|python_tag|>",),
+    reader=Prose(
+        {"{": BARE_JSON, "[": BARE_JSON, "<|python_tag|>": (PythonCalls(listed=False),), "<function=": (NAMED_FUNCTION,)},
+        bare=("{", "["),
+        drop=("<|eom_id|>", "<|eot_id|>"),
+    ),
+    render=Writing(call=NAME_PARAMETERS, between="; ", result='{"output": $json}'),
+)

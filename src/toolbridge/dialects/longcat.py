@@ -1,0 +1,26 @@
+"""LongCat: JSON or pairs in `<longcat_tool_call>`."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.arg_pairs import PairCalls
+from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
+
+_JSON = JsonBody(close=("</longcat_tool_call>",), shape=Shape(ends=("</longcat_tool_call>",)))
+_PAIRS = PairCalls(
+    call=("<longcat_tool_call",),
+    call_close=("</longcat_tool_call",),
+    key="<longcat_arg_key",
+    key_close="</longcat_arg_key",
+    value="<longcat_arg_value",
+    value_close="</longcat_arg_value",
+)
+DIALECT = Dialect(
+    name="longcat",
+    marks=("<longcat_tool_call>",),
+    reader=Prose(
+        {"<longcat_tool_call>": (_JSON, _PAIRS)}, thoughts=(Span("<longcat_think>", "</longcat_think>"),)
+    ),
+    render=Writing(call=f"<longcat_tool_call>\n{NAME_ARGUMENTS}\n</longcat_tool_call>"),
+)

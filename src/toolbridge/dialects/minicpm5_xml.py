@@ -1,0 +1,19 @@
+"""MiniCPM 4 and 5: `<function name=…>` with CDATA."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.cdata import CdataCalls, protected
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.writing import Writing
+
+_CALLS = CdataCalls()
+DIALECT = Dialect(
+    name="minicpm5_xml",
+    marks=("<function name=",),
+    reader=Prose(dict.fromkeys(_CALLS.call, (_CALLS,))),
+    render=Writing(
+        call='<function name="$name">$parameters</function>',
+        parameter='<param name="$key">$value</param>',
+        result="<tool_response>\n$result\n</tool_response>",
+        spell=protected,
+    ),
+)

@@ -1,0 +1,23 @@
+"""MiniMax M2: invocations in `<minimax:tool_call>`."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.invoke_xml import invoke_xml
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.shared import CALLING_TOOL
+from toolbridge.dialects.engines.writing import Writing
+
+_CALLS = invoke_xml("minimax:tool_call", bare=False)
+DIALECT = Dialect(
+    name="minimax_m2",
+    marks=("<minimax:tool_call>",),
+    reader=Prose(
+        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), "[Calling tool: ": CALLING_TOOL}, drop=("[e~[",)
+    ),
+    render=Writing(
+        open="<minimax:tool_call>\n",
+        call='<invoke name="$name">\n$parameters</invoke>',
+        parameter='<parameter name="$key">$value</parameter>\n',
+        close="\n</minimax:tool_call>",
+        result="<response>$result</response>",
+    ),
+)

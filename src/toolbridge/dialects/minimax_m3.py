@@ -1,0 +1,23 @@
+"""MiniMax M3: a tree of tags behind a token."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.tag_tree import TreeCalls
+from toolbridge.dialects.engines.writing import Writing, tree_with
+
+_TOKEN = "]<]minimax[>["
+DIALECT = Dialect(
+    name="minimax_m3",
+    marks=(_TOKEN,),
+    reader=Prose(
+        {_TOKEN: (TreeCalls(_TOKEN),)}, thoughts=(Span("<mm:think>", "</mm:think>"),), drop=("[e~[",)
+    ),
+    render=Writing(
+        open=_TOKEN + "<tool_call>\n",
+        call=f'{_TOKEN}<invoke name="$name">$parameters{_TOKEN}</invoke>',
+        parameter=f"{_TOKEN}<$key>$value{_TOKEN}</$key>",
+        close="\n" + _TOKEN + "</tool_call>",
+        result="<response>$result</response>",
+        spell=tree_with(_TOKEN),
+    ),
+)

@@ -1,0 +1,19 @@
+"""Poolside Laguna: pairs in `<tool_call>`, now and then in `<user>`."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.arg_pairs import PairCalls
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.shared import BARE_JSON, TOOL_CALL
+from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.writing import Writing
+
+_JSON = JsonBody(close=("</user>",))
+_PAIRS = PairCalls(call=("<user",), call_close=("</user",))
+DIALECT = Dialect(
+    name="poolside_v1",
+    marks=("<tool_call>",),
+    reader=Prose(
+        {"<tool_call>": TOOL_CALL, "<user>": (_JSON, _PAIRS), "{": BARE_JSON}, first=("{",)
+    ),
+    render=Writing(call="<tool_call>$name\n$parameters</tool_call>", parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n", result="<tool_response>\n$result\n</tool_response>"),
+)

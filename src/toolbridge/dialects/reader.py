@@ -1,0 +1,102 @@
+"""Text in, events out: what a model wrote becomes words, thoughts and calls."""
+
+from collections.abc import Generator, Sequence
+
+import msgspec
+
+from toolbridge.core.draft import Draft
+from toolbridge.core.events import Event
+from toolbridge.core.fold import collect
+from toolbridge.core.ids import Ids
+from toolbridge.core.messages import Call, StopReason, Tool
+from toolbridge.dialects import for_model, load
+from toolbridge.dialects.auto import AUTO
+from toolbridge.dialects.dialect import ReadStream
+from toolbridge.dialects.engines.scribe import Scribe
+from toolbridge.dialects.engines.toolbox import Toolbox
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a text says."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+class TextReader:
+    """
+    The stage from text to events.
+
+    `tools` are those of the request: without any, calls stay text, and a name that nobody offered
+    is none. `None` says that the tools are unknown: every name is then taken as it stands.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool] | None,
+        *,
+        dialect: str = "auto",
+        model: str = "",
+        reasoning_open: bool = False,
+        thoughts: bool = True,
+        ids: Ids | None = None,
+    ) -> None:
+        self._draft = Draft(ids)
+        self._scribe = Scribe(self._draft, Toolbox(tools), thoughts=thoughts)
+        reader = _reader(dialect, model)
+        self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open)
+        self._running = True
+        self._model = model
+        self._started = False
+
+    def feed(self, piece: str, /) -> list[Event]:
+        events = self._start()
+        self._scribe.cursor.feed(piece)
+        self._go_on()
+        return events + self._scribe.drain()
+
+    def close(self, reason: StopReason = "end") -> list[Event]:
+        """Return what the end makes certain; `reason` is what the upstream says of it."""
+        return self._start() + self.flush() + self._draft.finish(reason)
+
+    def flush(self) -> list[Event]:
+        """End the text without ending the answer."""
+        self._scribe.cursor.end()
+        self._go_on()
+        self._scribe.finish()
+        return self._scribe.drain()
+
+    def _start(self) -> list[Event]:
+        return self._draft.start(model=self._model)
+
+    def _go_on(self) -> None:
+        if self._running:
+            self._running = next(self._run, _DONE) is not _DONE
+
+
+_DONE = object()
+
+
+def _reader(dialect: str, model: str) -> ReadStream:
+    if dialect == "auto":
+        known = for_model(model) if model else None
+        return load(known).reader if known else AUTO
+    return load(dialect).reader
+
+
+def read_text(
+    text: str,
+    tools: Sequence[Tool] | None,
+    *,
+    dialect: str = "auto",
+    model: str = "",
+    reasoning_open: bool = False,
+    thoughts: bool = True,
+) -> Reading:
+    """Return what a whole text says."""
+    reader = TextReader(
+        tools, dialect=dialect, model=model, reasoning_open=reasoning_open, thoughts=thoughts
+    )
+    message = collect(reader.feed(text) + reader.close())
+    return Reading(message.text, message.thinking, message.calls)

@@ -1,0 +1,32 @@
+"""Solar Open: an id, a name and JSON between marks."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.tag_json import NamedJson
+from toolbridge.dialects.engines.writing import Writing
+
+_CALLS = NamedJson(
+    id_first="<|tool_call:name|>",
+    separators=("<|tool_call:args|>",),
+    section=("<|tool_calls|>",),
+    section_close=("<|calls|>",),
+    call=("<|tool_call:begin|>",),
+    close=("<|tool_call:end|>",),
+)
+DIALECT = Dialect(
+    name="solar_open",
+    marks=("<|tool_calls|>", "<|tool_call:begin|>"),
+    reader=Prose(
+        {"<|tool_calls|>": (_CALLS,), "<|tool_call:begin|>": (_CALLS,)},
+        thoughts=(Span("<|think|>", "<|end|>"),),
+    ),
+    render=Writing(
+        open="<|tool_calls|>",
+        call="<|tool_call:begin|>$id<|tool_call:name|>$name<|tool_call:args|>$arguments<|tool_call:end|>",
+        between="",
+        close="<|calls|>",
+        results_open="<|tool_response|>",
+        result="<|tool_response:begin|>$id<|tool_response:name|>$name<|tool_response:result|>$result<|tool_response:end|>",
+        between_results="",
+    ),
+)

@@ -1,0 +1,27 @@
+"""Step 3: invocations between DeepSeek-like marks."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.invoke_xml import InvokeCalls
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.writing import Writing
+
+_CALLS = InvokeCalls(
+    call=("<steptml:invoke",),
+    call_close=("</steptml:invoke>",),
+    parameter=("<steptml:parameter",),
+    parameter_close=("</steptml:parameter>",),
+    wrapper=("<｜tool_calls_begin｜>",),
+    wrapper_close=("<｜tool_calls_end｜>",),
+    inner=("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_begin｜>", "<｜tool_call_end｜>"),
+)
+DIALECT = Dialect(
+    name="step3",
+    marks=("<｜tool_calls_begin｜>",),
+    reader=Prose({"<｜tool_calls_begin｜>": (_CALLS,)}),
+    render=Writing(
+        open="<｜tool_calls_begin｜>\n",
+        call='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="$name">\n$parameters</steptml:invoke><｜tool_call_end｜>',
+        parameter='<steptml:parameter name="$key">$value</steptml:parameter>\n',
+        close="\n<｜tool_calls_end｜>",
+    ),
+)

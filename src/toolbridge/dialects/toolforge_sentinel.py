@@ -1,0 +1,48 @@
+"""The sentinels of our own structured streams."""
+
+import re
+from dataclasses import dataclass
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.calls_json import stream_object
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.writing import Writing
+from toolbridge.wire.tags import Marks, Wait
+
+_BEGIN = "⟦BEGIN_TOOL_CALL"
+_END = "⟦END_TOOL_CALL"
+_ATTRIBUTE = re.compile(r"(\w+)=([^\s⟧]+)")
+
+
+@dataclass(frozen=True)
+class SentinelCalls:
+    """A sentinel with attributes, JSON, and the sentinel that ends it."""
+
+    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        cursor.take(len(mark))
+        head: list[str] = []
+        if (yield from cursor.until(Marks(["⟧", "\n", "⟦"]), head.append)) != "⟧":
+            raise NotACall("a sentinel that does not end")
+        attributes = dict(_ATTRIBUTE.findall("".join(head)))
+        name = scribe.resolve(attributes.get("name", ""))
+        yield from cursor.skip()
+        if (yield from cursor.peek()) not in {"{", ""}:
+            raise NotACall("no JSON")
+        scribe.call(name, attributes.get("id", ""))
+        yield from stream_object(scribe, Marks([_END]))
+        if (yield from cursor.follows(_END, at_end=False)):
+            yield from cursor.skip()
+            yield from cursor.until(Marks(["⟧"]), lambda _: None)
+
+
+DIALECT = Dialect(
+    name="toolforge_sentinel",
+    marks=("⟦BEGIN_TOOL_CALL",),
+    reader=Prose({"⟦BEGIN_TOOL_CALL": (SentinelCalls(),)}),
+    render=Writing(
+        call="⟦BEGIN_TOOL_CALL id=$id name=$name⟧$arguments⟦END_TOOL_CALL id=$id⟧",
+        result="⟦BEGIN_RESULT id=$id⟧$json⟦END_RESULT id=$id⟧",
+    ),
+)

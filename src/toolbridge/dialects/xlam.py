@@ -1,0 +1,18 @@
+"""xLAM 2: a list in JSON, bare, fenced or in borrowed marks."""
+
+from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.shared import BARE_JSON, TOOL_CALL
+from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
+
+DIALECT = Dialect(
+    name="xlam",
+    marks=("[{",),
+    reader=Prose(
+        {"[": BARE_JSON, "```": (JsonBody(shape=Shape(strict=True), fence=True),), "[TOOL_CALLS]": BARE_JSON, "<tool_call>": TOOL_CALL},
+        bare=("[",),
+    ),
+    render=Writing(open="[", call=NAME_ARGUMENTS, between=", ", close="]"),
+)

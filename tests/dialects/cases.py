@@ -1,0 +1,146 @@
+"""The cases of dialects: how each is run, and when a reading of it is right."""
+
+import codecs
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+from toolbridge.core.fold import collect
+from toolbridge.core.messages import Call, Tool
+from toolbridge.dialects.reader import Reading, TextReader
+
+OWN = Path(__file__).parent / "cases.json"
+SHARED = Path(__file__).parents[2] / "../shared/cases/dialects.json"
+DISPUTED = Path(__file__).parents[2] / "docs/dialects-disputed.md"
+CUTS = ("whole", "by char", "by 3", "by 7", "bytes")
+
+
+def load(path: Path) -> list[dict]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def is_hard(case: dict) -> bool:
+    return not case.get("policy") and not case.get("ambiguous")
+
+
+def disputed() -> set[str]:
+    """Return the ids of the cases whose expectation is wrong; the page gives the reasons."""
+    if not DISPUTED.exists():
+        return set()
+    lines = DISPUTED.read_text(encoding="utf-8").split("\n")
+    return {line.split("`")[1] for line in lines if line.startswith("- `")}
+
+
+def pieces(text: str, cut: str, seed: str = "") -> Iterable[str]:
+    if cut == "whole":
+        return [text]
+    if cut == "bytes":
+        return _byte_pieces(text.encode(), random.Random(seed))
+    size = {"by char": 1, "by 3": 3, "by 7": 7}[cut]
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _byte_pieces(data: bytes, dice: random.Random) -> Iterable[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    at = 0
+    while at < len(data):
+        size = dice.randint(1, 9)
+        yield decoder.decode(data[at : at + size])
+        at += size
+    yield decoder.decode(b"", final=True)
+
+
+def tools_of(case: dict) -> list[Tool] | None:
+    if case["layer"] == "reasoning":
+        return []
+    if not case["tools"]:
+        return None  # the corpus says so: no schema is known
+    return [Tool(tool["name"], schema=tool.get("parameters") or {}) for tool in case["tools"]]
+
+
+def read(case: dict, cut: str) -> Reading:
+    reader = TextReader(
+        tools_of(case),
+        dialect=case["dialect"],
+        reasoning_open=bool((case.get("init") or {}).get("reasoning_open")),
+        thoughts=case["layer"] != "tool",
+    )
+    events = []
+    for piece in pieces(case["input"], cut, case["id"]):
+        events += reader.feed(piece)
+    message = collect(events + reader.close())
+    return Reading(message.text, message.thinking, message.calls)
+
+
+def faults(case: dict, reading: Reading) -> list[str]:
+    """Return what is wrong in a reading; nothing when it is right."""
+    expected = case["expected"]
+    found = []
+    for field in ("content", "reasoning"):
+        wanted = expected[field]
+        if wanted is not None and wanted.strip() != getattr(reading, field).strip():
+            found.append(f"{field}: {getattr(reading, field)!r} is not {wanted!r}")
+    if len(expected["calls"]) != len(reading.calls):
+        shown = [(call.name, call.arguments or call.raw) for call in reading.calls]
+        return [*found, f"calls: {shown} are not {len(expected['calls'])}"]
+    for wanted, call in zip(expected["calls"], reading.calls, strict=True):
+        found += _call_faults(wanted, call)
+    return found
+
+
+def _call_faults(wanted: dict, call: Call) -> list[str]:
+    found = []
+    if "name" in wanted and wanted["name"] != call.name:
+        found.append(f"name: {call.name!r} is not {wanted['name']!r}")
+    if wanted.get("id") not in {None, call.id}:
+        found.append(f"id: {call.id!r} is not {wanted['id']!r}")
+    arguments = completed(call)
+    if "arguments" in wanted and not same(wanted["arguments"], arguments):
+        found.append(f"arguments: {arguments!r} are not {wanted['arguments']!r}")
+    for path, value in wanted.get("arguments_contains", ()):
+        node = arguments
+        for step in path:
+            node = node[step] if isinstance(node, list) else (node or {}).get(step, KeyError)
+        if not same(value, node):
+            found.append(f"arguments at {path}: {node!r} is not {value!r}")
+    raw = "".join(wanted.get("arguments_raw", "").split())
+    if raw and not "".join((call.raw or json.dumps(call.arguments)).split()).startswith(raw):
+        found.append(f"arguments: {call.raw!r} do not begin with {raw!r}")
+    return found
+
+
+def same(a: object, b: object) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    return a == b
+
+
+def completed(call: Call) -> object:
+    """Return the arguments; those of a call that was cut, as far as they came."""
+    if not call.raw:
+        return call.arguments
+    closing: list[str] = []
+    in_string = escape = False
+    for c in call.raw:
+        if in_string:
+            escape = c == "\\" and not escape
+            in_string = not (c == '"' and not escape) if c != "\\" else True
+            if c == '"' and escape:
+                in_string, escape = True, False
+        elif c == '"':
+            in_string = True
+        elif c in "{[":
+            closing.append("}" if c == "{" else "]")
+        elif c in "}]" and closing:
+            closing.pop()
+    text = (call.raw + ('"' if in_string else "")).rstrip()
+    text = text[:-1] if text.endswith(",") else text
+    try:
+        return json.loads(text + "".join(reversed(closing)))
+    except ValueError:
+        return call.raw

@@ -1,0 +1,59 @@
+"""
+Prints, by dialect, how many hard cases are read right, for every way of cutting the text.
+
+    python -m tests.dialects.table [--shared] [--faults] [DIALECT …]
+"""
+
+import sys
+from collections import defaultdict
+
+from tests.dialects.cases import CUTS, OWN, SHARED, disputed, faults, is_hard, load, read
+
+
+def main(arguments: list[str]) -> int:
+    options = {a for a in arguments if a.startswith("--")}
+    wanted = [a for a in arguments if not a.startswith("--")]
+    out = disputed()
+    cases = [
+        case
+        for case in load(SHARED if "--shared" in options else OWN)
+        if is_hard(case) and case["id"] not in out and (not wanted or case["dialect"] in wanted)
+    ]
+    rows: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(CUTS, 0))
+    totals: dict[str, int] = defaultdict(int)
+    for case in cases:
+        totals[case["dialect"]] += 1
+        for cut in CUTS:
+            found = _faults(case, cut)
+            rows[case["dialect"]][cut] += not found
+            if found and "--faults" in options and (cut == "whole" or not _faults(case, "whole")):
+                _show(case, cut, found)
+    _print(rows, totals)
+    return 0 if all(rows[d][cut] == totals[d] for d in totals for cut in CUTS) else 1
+
+
+def _faults(case: dict, cut: str) -> list[str]:
+    try:
+        return faults(case, read(case, cut))
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+
+
+def _show(case: dict, cut: str, found: list[str]) -> None:
+    print(f"## {case['id']} {case['layer']} {cut} {case.get('init', '')}")
+    print("  ", repr(case["input"][:400]))
+    for fault in found:
+        print("   -", fault[:600])
+
+
+def _print(rows: dict[str, dict[str, int]], totals: dict[str, int]) -> None:
+    print(f"{'dialect':20}{'cases':>7}" + "".join(f"{cut:>9}" for cut in CUTS))
+    for dialect in sorted(totals):
+        counts = "".join(f"{rows[dialect][cut]:>9}" for cut in CUTS)
+        print(f"{dialect:20}{totals[dialect]:>7}{counts}")
+    sums = "".join(f"{sum(row[cut] for row in rows.values()):>9}" for cut in CUTS)
+    print(f"{'all':20}{sum(totals.values()):>7}{sums}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The other routes: what clients ask before they ask for words."""
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+from tests.peers import SHOW, bridged, gateway, recorded, replay
+
+GOOD = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello world"}]}
+
+
+async def call(url: str, path: str, method: str = "GET", body: dict | None = None, **headers):
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url + path, json=body, headers=headers) as answer,
+    ):
+        text = await answer.read()
+        return answer, json.loads(text) if text.startswith(b"{") else text
+
+
+@pytest.mark.req("CB-24", "PX-X9")
+async def test_health_says_what_serves():
+    async with gateway() as (url, _):
+        answer, health = await call(url, "/health")
+    assert answer.status == 200
+    assert (health["status"], health["model"]) == ("ok", "demo/toolbridge-demo")
+
+
+@pytest.mark.req("PX-X9", "CL-01")
+@pytest.mark.parametrize("path", ["/", "/api/hello", "/health"])
+async def test_a_head_request_has_no_body(path):
+    async with gateway() as (url, _):
+        answer, text = await call(url, path, "HEAD")
+    assert answer.status == 200
+    assert text == b""
+
+
+@pytest.mark.req("CL-01")
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/messages?beta=true", "/v1/v1/messages", "/anthropic/v1/messages", "/v1/messages/", "//v1/messages"],
+)  # fmt: skip
+async def test_a_base_url_may_be_given_in_many_ways(path):
+    async with gateway() as (url, _):
+        answer, _ = await call(url, path, "POST", GOOD)
+    assert answer.status == 200
+
+
+@pytest.mark.req("PX-31", "PX-29", "PX-30", "CL-10")
+async def test_tokens_are_counted_without_asking_anybody():
+    async with bridged(replay()) as (url, server, _):
+        request = {k: v for k, v in GOOD.items() if k != "max_tokens"}
+        answers = await asyncio.gather(
+            *(call(url, "/v1/messages/count_tokens?beta=true", "POST", request) for _ in range(35))
+        )
+        longer = request | {"system": "You are a patient teacher of mathematics."}
+        _, more = await call(url, "/v1/messages/count_tokens", "POST", longer)
+    assert not server.chats()
+    answer, counted = answers[0]
+    assert {a.status for a, _ in answers} == {200}
+    assert counted.keys() == {"input_tokens"}
+    assert more["input_tokens"] > counted["input_tokens"] > 0
+    assert answer.headers["x-toolbridge-token-count"] == "estimated"
+
+
+async def test_counts_are_calibrated_by_what_the_model_reported():
+    async with bridged(recorded("ollama/jinja/chat_stream.txt")) as (url, *_):
+        for _ in range(3):
+            _, reply = await call(url, "/v1/messages", "POST", GOOD)
+        answer, counted = await call(url, "/v1/messages/count_tokens", "POST", GOOD)
+    assert answer.headers["x-toolbridge-token-count"] == "calibrated"
+    assert counted["input_tokens"] == reply["usage"]["input_tokens"]
+
+
+@pytest.mark.req("PX-X9", "CL-01")
+async def test_models_are_listed_in_anthropics_shape():
+    models = ("tiny:latest", "big:7b")
+    async with bridged(replay(), models=models, map={"sonnet": "ollama/big:7b"}) as (url, *_):
+        answer, listed = await call(
+            url, "/v1/models?limit=1000", **{"anthropic-version": "2023-06-01"}
+        )
+        _, one = await call(url, "/v1/models/tiny:latest", **{"anthropic-version": "2023-06-01"})
+    assert answer.status == 200
+    assert {m["id"] for m in listed["data"]} == {"sonnet", "tiny:latest", "big:7b"}
+    assert listed["has_more"] is False
+    assert all(m["type"] == "model" and m["display_name"] for m in listed["data"])
+    assert one["max_input_tokens"] == min(SHOW["model_info"]["llama.context_length"], 65536)
+
+
+@pytest.mark.req("PX-X6", "PX-X10")
+async def test_one_line_is_logged_per_request(capsys):
+    from toolbridge.config import Config
+
+    async with gateway(Config(log="json")) as (url, _):
+        answer, _ = await call(url, "/v1/messages", "POST", GOOD)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert len(lines) == 1
+    found = lines[0]
+    assert found["request.id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
+    assert found["request.id"].startswith("req_")
+    assert len(found["request.id"]) == 12
+    assert found["gen_ai.request.model"] == "m"
+    assert found["gen_ai.provider.name"] == "demo"
+    assert found["http.response.status_code"] == 200
+    assert found["gen_ai.usage.output_tokens"] > 0
+    assert "hello world" not in json.dumps(found)
+
+
+async def test_what_was_dropped_is_said_in_a_header_and_counted():
+    async with bridged(replay({"message": {"content": "x"}, "done": True})) as (url, *_):
+        asked = GOOD | {
+            "tool_choice": {"type": "any"},
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+        }
+        answer, _ = await call(url, "/v1/messages", "POST", asked)
+        _, metrics = await call(url, "/metrics")
+    assert "tool_choice" in answer.headers["x-toolbridge-warning"]
+    assert b'toolbridge_dropped_total{what="tool_choice"} 1' in metrics
+    assert b"toolbridge_requests_total{" in metrics
+
+
+async def test_a_thing_that_fails_inside_does_not_take_the_server_down(monkeypatch, capsys):
+    async with gateway() as (url, app):
+        monkeypatch.setattr(app.gateway.roster, "listed", lambda: 1 / 0)
+        answer, error = await call(url, "/v1/models")
+        assert answer.status == 500
+        assert error["error"]["type"] == "api_error"
+        assert "ZeroDivisionError" in capsys.readouterr().err
+        assert (await call(url, "/health"))[0].status == 200
+
+
+@pytest.mark.req("CB-27")
+async def test_stopping_frees_the_port_and_ends_what_is_in_flight():
+    async def chat(_, peer):
+        await peer.head()
+        await peer.send('{"message":{"content":"one"},"done":false}\n')
+        await peer.gone()
+
+    session = aiohttp.ClientSession()
+    async with bridged(chat) as (url, *_):
+        answer = await session.post(url + "/v1/messages", json=GOOD | {"stream": True})
+        await answer.content.readany()
+    with pytest.raises(aiohttp.ClientError):
+        await answer.read()
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await session.get(url + "/health")
+    await session.close()

@@ -1,0 +1,135 @@
+"""What a server says when it refuses, in every envelope that was seen."""
+
+import pytest
+
+from toolbridge.wire.rejections import (
+    read_error,
+    read_overflow,
+    read_problem,
+    read_rejection,
+    read_retry_after,
+)
+
+KINDS = {"overloaded_error": "overloaded"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"type":"error","error":{"type":"api_error","message":"Oh."}}', ("api_error", "Oh.")),
+        (b'{"error":{"message":"Oh.","type":null,"code":400}}', ("", "Oh.")),
+        (b'{"error":{"code":404,"message":"Oh.","status":"NOT_FOUND"}}', ("NOT_FOUND", "Oh.")),
+        (b'{"error":"Oh."}', ("", "Oh.")),
+        (b'{"message":"Oh."}', ("", "Oh.")),
+        (b'{"detail":"Oh."}', ("", "Oh.")),
+        (b'{"error":{"code":7}}', ("", "")),
+        (b'{"error":7}', ("", "")),
+        (b"plain\n  words", ("", "plain words")),
+        (b"\xff\xfe", ("", "\ufffd\ufffd")),
+        (b"", ("", "")),
+    ],
+)
+def test_every_envelope_is_read(body, expected):
+    assert read_error(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (b"<html><title> 502 Bad </title></html>", "a page instead of an answer: 502 Bad"),
+        (b"<!DOCTYPE html>\n<p>no", "a page instead of an answer: without a title"),
+    ],
+)
+def test_a_page_is_told_by_its_title(page, text):
+    assert read_error(page) == ("", text)
+
+
+def test_a_long_text_is_shortened():
+    assert len(read_error(b"x" * 100_000)[1]) == 500
+
+
+@pytest.mark.parametrize(
+    ("status", "type", "kind"),
+    [
+        (429, "", "rate_limited"),
+        (503, "", "overloaded"),
+        (529, "", "overloaded"),
+        (500, "overloaded_error", "overloaded"),
+        (408, "", "timed_out"),
+        (504, "", "timed_out"),
+        (413, "", "too_large"),
+        (400, "", "rejected"),
+        (404, "not_found_error", "rejected"),
+        (500, "api_error", "rejected"),
+        (0, "", "rejected"),
+    ],
+)
+def test_the_type_decides_and_then_the_status(status, type, kind):
+    assert read_problem(status, type, "Oh.", KINDS).kind == kind
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_is_said_to_be_ours(status):
+    problem = read_problem(status, "", "bad key", KINDS)
+    assert problem.kind == "rejected"
+    assert problem.text == "the provider refused the key that it was sent: bad key"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "20"}, 20.0),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({"retry-after": "-1"}, None),
+        ({}, None),
+    ],
+)
+def test_the_wait_that_a_server_asks_for_is_read(headers, seconds):
+    assert read_retry_after(headers) == seconds
+
+
+@pytest.mark.req("CL-09")
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (
+            "request (120003 tokens) exceeds the available context size (32768 tokens), try more",
+            "prompt is too long: 120003 tokens > 32768 maximum",
+        ),
+        (
+            "This model's maximum context length is 8192 tokens. However, your prompt contains at "
+            "least 8193 input tokens",
+            "prompt is too long: 8193 tokens > 8192 maximum",
+        ),
+        (
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            "prompt is too long: 1200000 tokens > 1048576 maximum",
+        ),
+        (
+            "Your input exceeds the context window of this model.",
+            "prompt is too long: Your input exceeds the context window of this model.",
+        ),
+        ("prompt is too long: 5 tokens > 4 maximum", "prompt is too long: 5 tokens > 4 maximum"),
+        (
+            "input length and `max_tokens` exceed context limit: 9 + 9 > 10",
+            "input length and `max_tokens` exceed context limit: 9 + 9 > 10",
+        ),
+        ("the model is loading", ""),
+    ],
+)
+def test_an_overflow_is_told_in_the_words_that_clients_know(said, text):
+    assert read_overflow(said) == text
+
+
+def test_an_overflow_is_no_rate_limit():
+    body = b'{"error":{"message":"maximum context length is 4 tokens, asked 5"}}'
+    assert read_rejection(400, {}, body, KINDS).kind == "context_overflow"
+    assert read_rejection(429, {}, body, KINDS).kind == "rate_limited"
+
+
+def test_a_rejection_keeps_its_status_and_its_wait():
+    problem = read_rejection(429, {"Retry-After": "7"}, b"", KINDS)
+    assert (problem.kind, problem.status, problem.retry_after) == ("rate_limited", 429, 7.0)
+    assert problem.text == "HTTP 429 without a word"
