@@ -59,12 +59,27 @@ def tools_of(case: dict) -> list[Tool] | None:
     return [Tool(tool["name"], schema=tool.get("parameters") or {}) for tool in case["tools"]]
 
 
-def read(case: dict, cut: str) -> Reading:
+def faults_of(case: dict, cut: str) -> list[str]:
+    """
+    Return what is wrong in the reading of a case.
+
+    Parsers that know only calls do one of two things with thoughts: they leave them in the content,
+    or they leave them out. In the layer `tool`, either is right.
+    """
+    if case["layer"] != "tool":
+        return faults(case, read(case, cut))
+    found = faults(case, read(case, cut, thoughts=False))
+    without = read(case, cut)
+    bare = Reading(without.content, "", without.calls)
+    return found if found and faults(case, bare) else []
+
+
+def read(case: dict, cut: str, *, thoughts: bool = True) -> Reading:
     reader = TextReader(
         tools_of(case),
         dialect=case["dialect"],
         reasoning_open=bool((case.get("init") or {}).get("reasoning_open")),
-        thoughts=case["layer"] != "tool",
+        thoughts=thoughts,
     )
     events = []
     for piece in pieces(case["input"], cut, case["id"]):

@@ -7,7 +7,7 @@ Prints, by dialect, how many hard cases are read right, for every way of cutting
 import sys
 from collections import defaultdict
 
-from tests.dialects.cases import CUTS, OWN, SHARED, disputed, faults, is_hard, load, read
+from tests.dialects.cases import CUTS, OWN, SHARED, disputed, faults_of, is_hard, load
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 
 def _faults(case: dict, cut: str) -> list[str]:
     try:
-        return faults(case, read(case, cut))
+        return faults_of(case, cut)
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
 

@@ -57,7 +57,9 @@ def main() -> None:
     print(f"median {statistics.median(times):.1f} µs, p95 {times[int(len(times) * 0.95)]:.1f} µs")
     for case, ok in everything:
         if not ok:
-            print(f"wrong: {case['id']}: {case['input']!r:.100} -> {answer(case)!r:.200}, not {case['expected']!r:.100}")
+            print(
+                f"wrong: {case['id']}: {case['input']!r:.100} -> {answer(case)!r:.200}, not {case['expected']!r:.100}"
+            )
 
 
 if __name__ == "__main__":

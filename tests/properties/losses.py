@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
+from tests.properties import openai_chat_losses
 
 from toolbridge.core.messages import (
     Call,
@@ -208,6 +209,9 @@ def _ollama_words(part) -> str:
 LOSSES: dict[str, Losses] = {
     "anthropic": Losses(message=_anthropic_message, request=_anthropic_request),
     "ollama": Losses(message=_ollama_message, request=_ollama_request, images_out=True),
+    "openai_chat": Losses(
+        message=openai_chat_losses.message, request=openai_chat_losses.request, images_out=True
+    ),
 }
 
 

@@ -262,6 +262,7 @@ async def test_silence_is_filled_with_pings_and_headers_do_not_wait_for_ever():
         answer = await session.post(url + "/v1/messages", json=body())
         assert asyncio.get_running_loop().time() - start < 0.3
         text = (await answer.read()).decode()
+        answer.close()
     before, _, after = text.partition("event: message_start")
     assert before.count("event: ping") >= 2
     assert "late" in after

@@ -143,6 +143,7 @@ async def test_stopping_frees_the_port_and_ends_what_is_in_flight():
         await answer.content.readany()
     with pytest.raises(aiohttp.ClientError):
         await answer.read()
+    answer.close()
     with pytest.raises(aiohttp.ClientConnectionError):
         await session.get(url + "/health")
     await session.close()

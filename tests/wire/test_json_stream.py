@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from toolbridge.core.json import dumps, loads
 from toolbridge.core.messages import Call
-from toolbridge.wire.json_stream import CallTracker, JsonAccumulator, JsonReader
+from toolbridge.wire.call_tracker import CallTracker, JsonAccumulator
+from toolbridge.wire.json_stream import JsonReader
 
 scalars = (
     st.none()

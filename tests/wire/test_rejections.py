@@ -99,8 +99,7 @@ def test_the_wait_that_a_server_asks_for_is_read(headers, seconds):
             "prompt is too long: 120003 tokens > 32768 maximum",
         ),
         (
-            "This model's maximum context length is 8192 tokens. However, your prompt contains at "
-            "least 8193 input tokens",
+            "maximum context length is 8192 tokens. However, the prompt has at least 8193 tokens",
             "prompt is too long: 8193 tokens > 8192 maximum",
         ),
         (

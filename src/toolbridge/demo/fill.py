@@ -210,7 +210,10 @@ def _text(name: str, shape: JsonObject, filler: Filler) -> str:
 
 
 def _fit(text: str, shape: JsonObject) -> str:
-    least, most = min(_int(shape.get("minLength"), 0), 10_000), _int(shape.get("maxLength"), 10_000)
+    least, most = (
+        max(0, min(_int(shape.get("minLength"), 0), 10_000)),
+        _int(shape.get("maxLength"), 10_000),
+    )
     return text.ljust(least, ".")[: max(most, 0)] if text or least else text
 
 

@@ -10,7 +10,12 @@ _PREFIXED = invoke_xml("antml:function_calls", prefix="antml:", bare=False)
 DIALECT = Dialect(
     name="anthropic_xml",
     marks=("<function_calls>", "<invoke name="),
-    reader=Prose(dict.fromkeys(("<function_calls>", "<function_calls>", "<invoke", "<invoke"), (_PLAIN, _PREFIXED))),
+    reader=Prose(
+        {
+            **dict.fromkeys((*_PLAIN.wrapper, *_PLAIN.call), (_PLAIN,)),
+            **dict.fromkeys((*_PREFIXED.wrapper, *_PREFIXED.call), (_PREFIXED,)),
+        },
+    ),
     render=Writing(
         open="<function_calls>\n",
         call='<invoke name="$name">\n$parameters</invoke>',

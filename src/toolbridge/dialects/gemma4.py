@@ -6,7 +6,7 @@ from toolbridge.dialects.engines.prose import Prose, Span
 from toolbridge.dialects.engines.writing import Writing, quoted_with
 
 _QUOTE = '<|"|>'
-_CALLS = GemmaCalls(_QUOTE, ("<tool_call|>",))
+_CALLS = GemmaCalls(_QUOTE, ("<tool_call|>",), forward=True)
 DIALECT = Dialect(
     name="gemma4",
     marks=("<|tool_call>",),
@@ -14,7 +14,8 @@ DIALECT = Dialect(
         {"<|tool_call>": (_CALLS,), "call:": (_CALLS,)},
         thoughts=(Span("<|channel>thought\n", "<channel|>"), Span("<|channel>thought", "<channel|>"), Span("<|channel>", "<channel|>")),
         first=("call:",),
-        drop=("<|tool_response>", "<turn|>", "<tool_call|>"),
+        drop=("<turn|>",),
+        leftovers=("<|tool_response>",),
         drop_closers=True,
     ),
     render=Writing(

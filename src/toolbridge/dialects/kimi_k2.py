@@ -41,7 +41,8 @@ DIALECT = Dialect(
     marks=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
     reader=Prose(
         dict.fromkeys((*_SECTION, "<|tool_call_begin|>"), (_CALLS,)),
-        drop=("<|im_end|>", "<|tool_call_argument_begin|>", *_SECTION_END),
+        drop=("<|im_end|>",),
+        leftovers=("<|tool_call_argument_begin|>", *_SECTION_END),
     ),
     render=Writing(
         open="<|tool_calls_section_begin|>",

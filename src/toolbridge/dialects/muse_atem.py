@@ -1,11 +1,45 @@
 """Muse Glimmer: messages with recipients, calls as invocations."""
 
+import re
+from dataclasses import dataclass
+
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Recipients
-from toolbridge.dialects.engines.invoke_xml import invoke_xml
+from toolbridge.dialects.engines.invoke_xml import InvokeCalls
+from toolbridge.dialects.engines.parameters import Header
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.dialects.engines.writing import Writing
+from toolbridge.wire.tags import Wait
 
-_CALLS = invoke_xml("atem:function_calls", prefix="atem:")
+_NAME = re.compile(r"[^\s\"'<>]*")
+
+
+@dataclass(frozen=True)
+class AtemCalls(InvokeCalls):
+    """Invocations whose tag a model now and then breaks with a mark of its frames."""
+
+    def call_header(self, scribe: Scribe) -> Wait[Header]:
+        cursor = scribe.cursor
+        yield from cursor.skip()
+        if not (yield from cursor.accept("name=")):
+            raise NotACall("a tag without a name")
+        yield from cursor.accept('"', "'")
+        name = yield from cursor.match(_NAME)
+        cursor.take(len(name))
+        while (yield from cursor.accept("<|message|>", '"', "'")):
+            pass
+        yield from cursor.accept(">")
+        return Header(name)
+
+
+_CALLS = AtemCalls(
+    call=("<atem:invoke",),
+    call_close=("</atem:invoke>",),
+    parameter=("<atem:parameter",),
+    parameter_close=("</atem:parameter>",),
+    wrapper=("<atem:function_calls>",),
+    wrapper_close=("</atem:function_calls>",),
+)
 DIALECT = Dialect(
     name="muse_atem",
     marks=("<atem:function_calls>",),

@@ -10,7 +10,7 @@ from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Call, StopReason, Tool
 from toolbridge.dialects import for_model, load
-from toolbridge.dialects.auto import AUTO
+from toolbridge.dialects.auto import auto_reader
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.scribe import Scribe
 from toolbridge.dialects.engines.toolbox import Toolbox
@@ -48,7 +48,6 @@ class TextReader:
         self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open)
         self._running = True
         self._model = model
-        self._started = False
 
     def feed(self, piece: str, /) -> list[Event]:
         events = self._start()
@@ -59,6 +58,11 @@ class TextReader:
     def close(self, reason: StopReason = "end") -> list[Event]:
         """Return what the end makes certain; `reason` is what the upstream says of it."""
         return self._start() + self.flush() + self._draft.finish(reason)
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call is being written."""
+        return self._scribe.in_call
 
     def flush(self) -> list[Event]:
         """End the text without ending the answer."""
@@ -81,7 +85,7 @@ _DONE = object()
 def _reader(dialect: str, model: str) -> ReadStream:
     if dialect == "auto":
         known = for_model(model) if model else None
-        return load(known).reader if known else AUTO
+        return load(known).reader if known else auto_reader()
     return load(dialect).reader
 
 

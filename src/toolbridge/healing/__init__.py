@@ -2,5 +2,6 @@
 
 from toolbridge.healing.ladder import Healing, heal
 from toolbridge.healing.names import heal_name
+from toolbridge.healing.stage import Healer, past_call
 
-__all__ = ["Healing", "heal", "heal_name"]
+__all__ = ["Healer", "Healing", "heal", "heal_name", "past_call"]

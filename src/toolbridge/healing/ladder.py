@@ -14,7 +14,15 @@ from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
 from toolbridge.healing.names import plain
-from toolbridge.healing.reading import NOT_FINITE, Reading, clip, finite, grows, read_text
+from toolbridge.healing.reading import (
+    NOT_FINITE,
+    Reading,
+    clip,
+    finite,
+    grows,
+    read_text,
+    take_reader,
+)
 from toolbridge.healing.schema import Schema, required_of
 from toolbridge.healing.syntax import TolerantReader
 
@@ -51,21 +59,21 @@ def heal(arguments: object, schema: JsonObject | None = None, *, level: int = 2)
     `level` is the boldest step allowed: 0 strict JSON only, 1 syntax, 2 by `schema`, 3 guesses.
     What cannot be read becomes `{"raw": …}`.
     """
-    text = arguments if isinstance(arguments, str) else ""
-    ladder = _Ladder(text, schema, level)
-    if isinstance(arguments, str):
-        return ladder.heal_text()
+    rules = Schema(schema or {})
     if isinstance(arguments, dict):
-        return ladder.heal_object(arguments)
-    return _Ladder(dumps(arguments), schema, level).heal_text()
+        return Ladder("", rules, level).heal_object(arguments)
+    text = arguments if isinstance(arguments, str) else dumps(arguments)
+    return Ladder(text, rules, level).heal_text()
 
 
-class _Ladder:
-    def __init__(self, text: str, schema: JsonObject | None, level: int) -> None:
+class Ladder:
+    """One text on its way up."""
+
+    def __init__(self, text: str, rules: Schema, level: int) -> None:
         self._text = text
-        self._schema: JsonObject = schema or {}
+        self._schema = rules.root
         self._level = level
-        self._rules = Schema(self._schema)
+        self._rules = rules
         self._base: Path = ()
         self._steps: list[Step] = []
         self._cut = False
@@ -93,10 +101,18 @@ class _Ladder:
         level = max((step.level for step in self._steps), default=0)
         return Healing(value, level, tuple(self._steps), self._cut, self._open)
 
-    def heal_members(self, members: JsonObject, reading: Reading) -> Healing:
-        """Bring the members that `reading` found into shape, each by its own schema."""
+    def heal_resumed(self, reader: TolerantReader) -> Healing:
+        """Heal the rest of an object whose first members are settled, and stay as they are."""
+        reading = Reading()
+        first = reader.docs[0] if reader.docs else None
+        if reader.hopeless or not isinstance(first, dict):
+            return self._hopeless()
+        take_reader(reader, reading)
         self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
-        return self.heal_object(members)
+        if reading.doubtful and self._level < 3:
+            return self._hopeless()
+        more = reading.value if isinstance(reading.value, dict) else {}
+        return self.heal_object({**more, **first})
 
     def _read(self, text: str) -> Reading:
         return read_text(text, self._names)
@@ -133,7 +149,9 @@ class _Ladder:
         chosen = objects[0]
         for other in objects[1:]:
             chosen = other if grows(chosen, other) else chosen
-        self._say("a list around an object", list(objects), chosen, level=1 if len(objects) == 1 else 2)
+        self._say(
+            "a list around an object", list(objects), chosen, level=1 if len(objects) == 1 else 2
+        )
         return chosen
 
     def _by_position(self, values: list[Json]) -> JsonObject | None:
@@ -152,7 +170,9 @@ class _Ladder:
         """Give a lone value to the only parameter that there is, or that there must be."""
         members = self._rules.members(self._schema)
         required = required_of(self._schema)
-        name = next(iter(members)) if len(members) == 1 else required[0] if len(required) == 1 else ""
+        name = (
+            next(iter(members)) if len(members) == 1 else required[0] if len(required) == 1 else ""
+        )
         if name not in members:
             return None
         coercion = self._coercion()
@@ -167,7 +187,7 @@ class _Ladder:
         text = self._text.strip()
         if not text:
             return {}
-        if self._level < 2 or text[0] in "{[" or not self._schema:
+        if self._level < 2 or not self._schema or text[0] in "{[<" or '{"' in text:
             return None
         word = text.strip("()").lower()
         if word in {"none", "null", "undefined", "nil", ""}:

@@ -13,13 +13,13 @@ CLOSERS = {
     '"': '"',
     "'": "'",
     "`": "`",
-    "\u201c": "\u201d\u201c\u201e\"",
-    "\u201d": "\u201d\"",
-    "\u201e": "\u201d\u201c\"",
+    "\u201c": '\u201d\u201c\u201e"',
+    "\u201d": '\u201d"',
+    "\u201e": '\u201d\u201c"',
     "\u2018": "\u2019\u2018'",
     "\u2019": "\u2019'",
     "\u00ab": "\u00bb",
-    "\uff02": "\uff02\"",
+    "\uff02": '\uff02"',
 }
 """What may end a string that a quote began."""
 QUOTES = "".join(CLOSERS)
@@ -59,8 +59,14 @@ SOUND_MEMBER = re.compile(
     r'(?=[ \t\r\n]*+(?:,[ \t\r\n]*+"[^"\\\x00-\x1f]{1,64}+"[ \t\r\n]*+:|\}[ \t\r\n]*+(?:$|[,}\]])))'
 )
 """A member with nothing wrong in it, and another one or the end behind it."""
+LONE_KEY = re.compile(
+    rf"[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)[{QUOTES}][{_BLANK}]{{1,16}}+[{QUOTES}\d\[{{\-tfnTFN]"
+)
+"""A key before its value, without a colon."""
 KEY_WORD = re.compile(r"[^\W\d][\w$.\-]{0,63}|[$@\-][\w$.\-]{1,63}")
-HALF_KEY = re.compile(rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])")
+HALF_KEY = re.compile(
+    rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])"
+)
 JOINED = re.compile(rf"[{_BLANK}]{{0,32}}\+[{_BLANK}]{{0,32}}(?=[{QUOTES}])")
 TAG = re.compile(r"(?:</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```)")
 START = re.compile(
@@ -72,8 +78,10 @@ NUMBER = re.compile(
     rf"[+\-]?(?:0[xX][0-9a-fA-F]++|\d[\d_]*+(?:\.\d*+)?(?:[eE][+\-]?\d++)?|\.\d++(?:[eE][+\-]?\d++)?){_STOP}"
 )
 STRICT_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+\-]?\d++)?")
-BARE_STOP = re.compile(rf"[{SEPARATORS}{_ENDS}\n\r<#/]")
-CALL = re.compile(rf"[^\W\d][\w.\-]{{0,63}}\((?=[{_BLANK}]{{0,32}}(?:\)|[^\W\d][\w\-]{{0,63}}[{_BLANK}]{{0,8}}=))")
+BARE_STOP = re.compile(rf"[{SEPARATORS}{_ENDS}{{\n\r<#/]")
+CALL = re.compile(
+    rf"[^\W\d][\w.\-]{{0,63}}\((?=[{_BLANK}]{{0,32}}(?:\)|[^\W\d][\w\-]{{0,63}}[{_BLANK}]{{0,8}}=))"
+)
 HALF_NUMBER = re.compile(r"[+\-]?(?:\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+\-]?\d*+)?$")
 WORD = re.compile(rf"[+\-]?[A-Za-z]{{2,9}}{_STOP}")
 _LITERALS: dict[str, Json] = {
@@ -126,10 +134,10 @@ _SIMPLE = {
 
 
 def unescape(raw: str) -> tuple[str, bool]:
-    """
+    r"""
     Return what a string's raw content means, and whether all its escapes were JSON's.
 
-    A backslash that begins no escape is itself: models write `\\d` and `C:\\Users` and mean it.
+    A backslash that begins no escape is itself: models write `\d` and `C:\Users` and mean it.
     Halves of surrogate pairs become U+FFFD, for UTF-8 cannot carry them.
     """
     if "\\" not in raw:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Collection, Iterable
 
 _SEPARATORS = str.maketrans("", "", " \t\n\r-_.")
-_NOISE = re.compile(r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]\s*", re.IGNORECASE)
+_NOISE = re.compile(
+    r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]\s*", re.IGNORECASE
+)
 _TAIL = re.compile(r"(?:\(\s*\)|:\d{1,6})\s*$")
 _NAMESPACE = re.compile(r"^(?:.*?)(?:\.|:|/|__)(?=[^.:/]+$)")
 

@@ -1,6 +1,4 @@
-"""
-From text to a value: strict first, then layer by layer of what models and servers wrap around it.
-"""
+"""From text to a value: strict first, then one layer after the other of what is wrapped around it."""
 
 import html
 import re
@@ -134,7 +132,7 @@ def _one(docs: list[Json], reading: Reading) -> Json:
     """Return the one value that several in a row stand for."""
     if len(docs) == 1:
         return docs[0]
-    full = [doc for doc in docs if doc != {} and doc != []]
+    full = [doc for doc in docs if doc not in ({}, [])]
     if not full:
         return docs[0] if docs else None
     reading.steps.append(Step("several values", 2, clip(_show(docs)), ""))
@@ -142,7 +140,9 @@ def _one(docs: list[Json], reading: Reading) -> Json:
     for doc in full[1:]:
         if grows(merged, doc):
             merged = doc
-        elif not isinstance(merged, dict) or not isinstance(doc, dict) or merged.keys() & doc.keys():
+        elif (
+            not isinstance(merged, dict) or not isinstance(doc, dict) or merged.keys() & doc.keys()
+        ):
             break
         else:
             merged = {**merged, **doc}

@@ -50,6 +50,8 @@ class StringReader:
         """Whether the text ends before its brackets do."""
         self.doubtful = False
         """Whether a reading was chosen that another one could compete with."""
+        self.hopeless = False
+        """Whether nothing can be made of the text."""
 
     @property
     def keys(self) -> frozenset[str]:
@@ -115,7 +117,7 @@ class StringReader:
             self.note("escape that is not JSON's", start)
         if inner >= 0:
             self.note("quotes inside a string", inner)
-            self.doubtful |= len(raw) > LONG
+            self.hopeless |= len(raw) > LONG
         if not raw.isprintable() and any(mark < " " for mark in raw):
             self.note("raw control character", start)
         return content
@@ -129,7 +131,7 @@ class StringReader:
             return True
         mark = self.text[at]
         if key:
-            return self._ends_key(at, mark)
+            return _ends_key(mark)
         in_object = bool(self.stack) and isinstance(self.stack[-1].holder, dict)
         if mark in lx.ENDS:
             return self.bracket_fits(at, dirty=dirty)
@@ -139,24 +141,20 @@ class StringReader:
             return True
         return self._ends_oddly(at, mark, in_object=in_object, dirty=dirty)
 
-    def _ends_key(self, at: int, mark: str) -> bool:
-        if mark in ":=\uff1a\uff1d" or mark in lx.ENDS or mark in lx.SEPARATORS:
-            return True
-        # A key without its colon: a value follows at once.
-        return mark in "-[{" or mark.isdigit() or mark in lx.QUOTES or mark == "\\"
-
     def _ends_oddly(self, at: int, mark: str, *, in_object: bool, dirty: bool) -> bool:
         """Whether a string ends although neither a comma nor a bracket follows."""
         text = self.text
         if mark == "+":
             return lx.JOINED.match(text, at) is not None and not dirty
-        if mark == "<" or mark == "`":
+        if mark in {"<", "`"}:
             return lx.TAG.match(text, at) is not None
         if mark == "{":
             return self.restarts(at)
         if mark in "/#\\":
             noise = lx.NOISE.match(text, at)
-            return noise is not None and not dirty and self._ends(noise.end(), key=False, dirty=True)
+            return (
+                noise is not None and not dirty and self._ends(noise.end(), key=False, dirty=True)
+            )
         if in_object and (mark in lx.QUOTES or "\n" in text[at - 1 : at]):
             return self._key_fits(at, dirty=dirty)
         return not in_object and mark in lx.QUOTES and not dirty and text[at - 1 : at].isspace()
@@ -179,6 +177,8 @@ class StringReader:
 
     def _key_fits(self, at: int, *, dirty: bool) -> bool:
         found = lx.QUOTED_KEY.match(self.text, at) or lx.BARE_KEY.match(self.text, at)
+        if found is None and "missing colon" in self.notes:
+            found = lx.LONE_KEY.match(self.text, at)
         if found is None:
             return not dirty and self.text[at] in lx.QUOTES and self._cut_key(at)
         # After a quote that was no end, only a name that the schema knows is believed.
@@ -286,7 +286,11 @@ class StringReader:
     def _unfinished(self, start: int, floor: int, inner: int) -> str:
         """Take what there is of a string that does not end."""
         text = self.text
-        if inner >= floor and self.size - inner <= 64 and not text[inner + 1 :].strip(" \n\r\t}])>;"):
+        if (
+            inner >= floor
+            and self.size - inner <= 64
+            and not text[inner + 1 :].strip(" \n\r\t}])>;")
+        ):
             # The last quote of all can only be the end, whatever stands behind it.
             self.at = inner + 1
             return self._content(start, inner, inner)
@@ -310,6 +314,14 @@ class StringReader:
 
 
 _QUOTE_NAMES = {"'": "single quotes", "`": "backticks"}
+
+
+def _ends_key(mark: str) -> bool:
+    """Whether `mark` can follow a key."""
+    if mark in ":=\uff1a\uff1d" or mark in lx.ENDS or mark in lx.SEPARATORS:
+        return True
+    # A key without its colon: a value follows at once.
+    return mark in "-[{" or mark.isdigit() or mark in lx.QUOTES or mark == "\\"
 
 
 def _without_half_escape(text: str, start: int, end: int) -> int:

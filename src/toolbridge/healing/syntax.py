@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.healing import lexis as lx
-from toolbridge.healing.strings import Frame, StringReader
+from toolbridge.healing.scalars import ScalarReader
+from toolbridge.healing.strings import Frame
 
 MAX_DEPTH = 200
 _TOO_DEEP = "nested too deeply"
 
 
-class TolerantReader(StringReader):
+class TolerantReader(ScalarReader):
     """Reads values; `docs` are the outermost ones, of which a confused model writes several."""
 
     def __init__(
@@ -26,11 +27,8 @@ class TolerantReader(StringReader):
         *,
         verbatim: bool = False,
     ) -> None:
-        super().__init__(text, names)
+        super().__init__(text, names, verbatim=verbatim)
         self.docs: list[Json] = []
-        self.hopeless = False
-        self._verbatim = verbatim
-        """Whether numbers are given as they are written, as strings."""
 
     def read(self) -> bool:
         """Read the whole text; return whether there is anything of JSON in it."""
@@ -53,7 +51,7 @@ class TolerantReader(StringReader):
         """Read on inside the string at `key`, which is settled from `start` up to `floor`."""
         self._begin(members, "}")
         self.stack[0].key = key
-        self._put(self.finish_string(start, floor, '"'))
+        self.put(self.read_joined(self.finish_string(start, floor, '"')))
         self._run()
         self._read_rest()
         return not self.hopeless
@@ -143,7 +141,7 @@ class TolerantReader(StringReader):
         closer = lx.OPENERS[bracket]
         holder: JsonObject | list[Json] = {} if closer in "}\uff5d" else []
         if self.stack:
-            self._put(holder)
+            self.put(holder)
         self._begin(holder, closer)
         self.at += 1
         return True
@@ -152,7 +150,7 @@ class TolerantReader(StringReader):
         while self.stack and not self.hopeless:
             frame = self.stack[-1]
             before = self.at
-            if not self._skip_filler(frame):
+            if not self._skip_filler(frame) or self._tag_follows():
                 self._end_of_text()
             elif self.text[self.at] in lx.ENDS:
                 self._close_bracket(frame)
@@ -162,6 +160,14 @@ class TolerantReader(StringReader):
                 self._read_element(frame, frame.holder)
             if self.at == before and self.stack and self.stack[-1] is frame:
                 self.hopeless = True
+
+    def _tag_follows(self) -> bool:
+        """Whether the model ended its call here, without the brackets."""
+        if self.text[self.at] not in "<`" or not lx.TAG.match(self.text, self.at):
+            return False
+        self.note("text behind")
+        self.at = self.size
+        return True
 
     def _skip_filler(self, frame: Frame) -> bool:
         """Pass over what separates two members; return whether anything follows."""
@@ -224,7 +230,7 @@ class TolerantReader(StringReader):
         if frame.words and not frame.holder and self.stack:
             holder = frame.words
             self.note("set")
-            self._put(holder)
+            self.put(holder)
         elif frame.words:
             self.note("key without a value")
         if not self.stack:
@@ -238,13 +244,6 @@ class TolerantReader(StringReader):
         while self.stack:
             self._pop()
 
-    def _put(self, value: Json) -> None:
-        frame = self.stack[-1]
-        if isinstance(frame.holder, dict):
-            frame.holder[frame.key] = value
-        elif frame.words is not value:
-            frame.holder.append(value)
-
     # Members and elements.
 
     def _read_member(self, frame: Frame, holder: JsonObject) -> None:
@@ -254,14 +253,14 @@ class TolerantReader(StringReader):
             self.at = sound.end()
             holder[sound.group(1)] = self._sound_value(sound)
             return
-        self._skip_backslash()
+        self.skip_backslash()
         mark = text[self.at : self.at + 1]
         if mark and mark in lx.QUOTES:
             frame.key = self.read_string(key=True)
             if self.cut and self.at >= self.size:
                 return
         elif mark == "{":
-            self._restart(frame)
+            self._restart()
             return
         elif not self._read_bare_key(frame):
             return
@@ -272,7 +271,7 @@ class TolerantReader(StringReader):
                 self.note("wrong colon", separator.start(1))
         elif not self._value_follows(frame):
             return
-        self._read_member_value(frame, holder)
+        self._read_member_value(frame)
 
     def _sound_value(self, sound: re.Match[str]) -> Json:
         _, text, number, word = sound.groups()
@@ -280,7 +279,7 @@ class TolerantReader(StringReader):
             return text
         if number is None:
             return lx.literal(word)[1]
-        return number if self._verbatim else lx.number(number)
+        return number if self.verbatim else lx.number(number)
 
     def _read_bare_key(self, frame: Frame) -> bool:
         found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)
@@ -313,25 +312,25 @@ class TolerantReader(StringReader):
         self.note("missing colon")
         return True
 
-    def _read_member_value(self, frame: Frame, holder: JsonObject) -> None:
+    def _read_member_value(self, frame: Frame) -> None:
         mark = self.text[self.at : self.at + 1]
         if not mark:
             self.cut = True
             self.note("missing value", self.size - 1)
         elif mark in lx.SEPARATORS or mark in lx.ENDS:
             self.note("missing value")
-        elif mark in lx.OPENERS and mark != "(":
+        elif mark in lx.OPENERS:
             self._open_bracket()
         else:
-            self._read_scalar(frame)
+            self.read_scalar(frame)
 
     def _read_element(self, frame: Frame, holder: list[Json]) -> None:
-        self._skip_backslash()
+        self.skip_backslash()
         mark = self.text[self.at : self.at + 1]
-        if mark in lx.OPENERS and mark != "(":
+        if mark in lx.OPENERS:
             self._open_bracket()
             return
-        self._read_scalar(frame)
+        self.read_scalar(frame)
         if self.text[self.at : self.at + 1] in (":", " ") and holder and self.stack:
             self._element_is_key(frame, holder)
 
@@ -347,11 +346,11 @@ class TolerantReader(StringReader):
             self._pop()
             parent.key = str(key)
             self.at = separator.end()
-            self._read_member_value(parent, parent.holder)
+            self._read_member_value(parent)
         else:
             self.hopeless = True
 
-    def _restart(self, frame: Frame) -> None:
+    def _restart(self) -> None:
         """An object begins where a key should stand: the one before it was left unfinished."""
         if len(self.stack) == 1:
             self.note("object begun again")
@@ -361,112 +360,6 @@ class TolerantReader(StringReader):
             self._pop()
         else:
             self.hopeless = True
-
-    def _skip_backslash(self) -> None:
-        if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in lx.CLOSERS:
-            self.note("escaped quotes")
-            self.at += 1
-
-    # Scalars.
-
-    def _read_scalar(self, frame: Frame) -> None:
-        text = self.text
-        if text[self.at] == "\\":
-            self._skip_backslash()
-        if text[self.at] in lx.QUOTES:
-            self._put(self._read_joined())
-            return
-        if text[self.at] == "(" and self.bracket_fits(self.at, dirty=True) is not None:
-            self._open_bracket()
-            return
-        found = lx.NUMBER.match(text, self.at)
-        value = lx.number(found.group()) if found else None
-        if found is not None and value is not None:
-            self._put_number(found.group(), value, found.end())
-            return
-        word = lx.WORD.match(text, self.at)
-        known, value_of = lx.literal(word.group()) if word else (False, None)
-        if word is not None and known:
-            self._put_literal(word.group(), value_of, word.end())
-            return
-        self._read_bare(frame)
-
-    def _read_joined(self) -> str:
-        """Read a string, or several that a plus joins."""
-        pieces = [self.read_string(key=False)]
-        while (joined := lx.JOINED.match(self.text, self.at)) is not None:
-            self.note("joined strings")
-            self.at = joined.end()
-            pieces.append(self.read_string(key=False))
-        return "".join(pieces)
-
-    def _put_number(self, written: str, value: float, end: int) -> None:
-        if not lx.STRICT_NUMBER.fullmatch(written):
-            self.note("number that is not JSON's")
-        self.at = end
-        # A number that the end of the text touches may have more digits.
-        self.cut |= end >= self.size and bool(self.stack[0].closer)
-        self._put(written if self._verbatim else value)
-
-    def _put_literal(self, word: str, value: Json, end: int) -> None:
-        if word not in {"true", "false", "null"}:
-            self.note("number that is not finite" if isinstance(value, float) else "literal that is not JSON's")
-        self.at = end
-        self._put(value)
-
-    def _read_bare(self, frame: Frame) -> None:
-        """Read a string without quotes: up to where the next member or the end can begin."""
-        text, start, at = self.text, self.at, self.at
-        in_object = isinstance(frame.holder, dict)
-        while (stop := lx.BARE_STOP.search(text, at)) is not None:
-            at = stop.start()
-            if self._ends_bare(frame, at, in_object=in_object):
-                break
-            at += 1
-        else:
-            at = self.size
-        self.at = at
-        if at >= self.size and self._cut_scalar(text[start:], frame):
-            return
-        raw = text[start:at].strip()
-        self.note("missing quote", start)
-        if raw[-1:] in lx.CLOSERS and raw[-1] not in raw[:-1]:
-            raw = raw[:-1]
-        self.doubtful |= len(raw) > 2000
-        self._put(raw)
-
-    def _ends_bare(self, frame: Frame, at: int, *, in_object: bool) -> bool:
-        mark = self.text[at]
-        if mark in lx.SEPARATORS:
-            return not in_object or self.next_fits(at + 1, in_object=True, dirty=True)
-        if mark in "\n\r":
-            return not frame.closer or self.next_fits(at + 1, in_object=in_object, dirty=True)
-        if mark == "<":
-            return lx.TAG.match(self.text, at) is not None
-        if mark == "/" or mark == "#":
-            return self.text[at - 1].isspace() and lx.NOISE.match(self.text, at) is not None
-        if mark != (frame.closer or "}") and not (mark == "}" and frame.closer == "]"):
-            return False
-        return self.bracket_fits(at, dirty=False)
-
-    def _cut_scalar(self, rest: str, frame: Frame) -> bool:
-        """Take a number or literal that the end of the text cuts; return whether it was one."""
-        if not self.stack[0].closer:
-            return False
-        self.cut = True
-        rest = rest.strip()
-        whole = lx.half_literal(rest.lower()) if rest.isalpha() else ""
-        if whole:
-            self.note("unfinished literal", self.size - 1)
-            self._put(lx.literal(whole)[1])
-            return True
-        if len(rest) > 64 or not lx.HALF_NUMBER.fullmatch(rest):
-            return False
-        self.note("unfinished number", self.size - 1)
-        value = lx.number(rest.rstrip("+-eE.") or "x")
-        if value is not None:
-            self._put(value)
-        return True
 
 
 def _filler_name(filler: str) -> str:
@@ -478,4 +371,8 @@ def _filler_name(filler: str) -> str:
         return "escaped white space"
     if "," in filler:
         return "comma too many"
-    return "wrong separator" if filler.strip("\ufeff\u200b\u200c\u200d\u2060") else "invisible character"
+    return (
+        "wrong separator"
+        if filler.strip("\ufeff\u200b\u200c\u200d\u2060")
+        else "invisible character"
+    )

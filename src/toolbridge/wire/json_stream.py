@@ -11,8 +11,7 @@ from typing import Any  # a slot is a str in a dict and an int in a list; no typ
 
 import msgspec
 
-from toolbridge.core.json import Json, JsonObject, loads, maybe_object
-from toolbridge.core.messages import Call
+from toolbridge.core.json import Json, JsonObject, loads
 
 MAX_DEPTH = 512
 MAX_SIZE = 64 * 1024 * 1024
@@ -41,10 +40,11 @@ _LITERALS: dict[str, tuple[str, Json]] = {
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A finished member of the outermost object, and the place in the text where it ends."""
+    """A finished member of the outermost object, and where in the text its value stands."""
 
     key: str
     value: Json
+    start: int
     end: int
 
 
@@ -69,6 +69,8 @@ class JsonReader:
         self.fault = ""
         self.taken = 0
         """How many characters were read."""
+        self.value_start = 0
+        """Where the value of the last member of the outermost object begins."""
         self.members: list[Member] = []
         """The finished members of the outermost object, in the order in which they came."""
 
@@ -93,9 +95,16 @@ class JsonReader:
         return self._step == self._read_string
 
     @property
-    def in_value(self) -> bool:
-        """Whether the value at `path` was announced by its colon and is not finished."""
-        return self._step not in (self._read_key, self._read_key_string, self._read_after)
+    def in_member(self) -> bool:
+        """Whether a member of the outermost object has its colon and is not finished."""
+        if len(self._stack) != 1:
+            return bool(self._stack)
+        return self._step in (
+            self._read_value,
+            self._read_string,
+            self._read_number,
+            self._read_literal,
+        )
 
     @property
     def in_escape(self) -> int:
@@ -135,7 +144,7 @@ class JsonReader:
             return at
         first = text[at]
         if first == '"':
-            self._put("")
+            self._put("", at)
             self._step = self._read_string
         elif first == "{":
             return self._open({}, at)
@@ -155,7 +164,7 @@ class JsonReader:
             self._step = self._read_literal
         else:
             return self._fail("a value is missing", at)
-        self._put(None)
+        self._put(None, at)
         return at
 
     def _read_key(self, text: str, at: int) -> int:
@@ -265,9 +274,11 @@ class JsonReader:
 
     # The value under construction.
 
-    def _put(self, value: Json) -> None:
-        """Place a new value where the writing is."""
+    def _put(self, value: Json, at: int) -> None:
+        """Place a new value, which begins at `at`, where the writing is."""
         self._pieces.clear()
+        if len(self._stack) == 1:
+            self.value_start = self._base + at
         if not self._stack:
             self._root.append(value)
         elif isinstance(holder := self._stack[-1], dict):
@@ -295,7 +306,7 @@ class JsonReader:
     def _open(self, holder: JsonObject | list[Json], at: int) -> int:
         if len(self._stack) >= self._max_depth:
             return self._fail(f"JSON is nested more than {self._max_depth} deep", at)
-        self._put(holder)
+        self._put(holder, at)
         self._stack.append(holder)
         self._keys.append("" if isinstance(holder, dict) else 0)
         self._may_close = True
@@ -316,7 +327,7 @@ class JsonReader:
         self._step = self._read_after
         if len(self._stack) == 1 and isinstance(holder := self._stack[0], dict):
             key = str(self._keys[0])
-            self.members.append(Member(key, holder[key], self._base + at))
+            self.members.append(Member(key, holder[key], self.value_start, self._base + at))
 
     def _fail(self, fault: str, at: int) -> int:
         self.fault = fault
@@ -328,76 +339,3 @@ def _unescape(run: str) -> str:
         return run
     content = loads(f'"{run}"')
     return content if isinstance(content, str) else ""
-
-
-class JsonAccumulator:
-    """The arguments of one call while they are written. It never raises."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._reader = JsonReader()
-
-    def append(self, delta: str) -> None:
-        self._pieces.append(delta)
-        if not self._reader.fault:
-            self._reader.feed(delta)
-
-    def get_buffer(self) -> str:
-        """Return all that was written."""
-        self._pieces = ["".join(self._pieces)]
-        return self._pieces[0]
-
-    def parse_current(self) -> Json:
-        """Return the value as far as it can be read, or None before there is one; it keeps growing."""
-        return self._reader.value
-
-    @property
-    def complete(self) -> bool:
-        return self._reader.complete
-
-
-class OpenCall(msgspec.Struct):
-    """A call that is being written."""
-
-    id: str
-    name: str
-    api_index: int
-    content_index: int
-    arguments: JsonAccumulator
-
-
-class CallTracker:
-    """The calls of one answer, by the index that the API gives them."""
-
-    def __init__(self, first_content_index: int = 0) -> None:
-        self._next = first_content_index
-        self._open: dict[int, OpenCall] = {}
-
-    def start_call(self, api_index: int, id: str, name: str) -> int:
-        """Open a call; return its place in the answer."""
-        index = self._next
-        self._next += 1
-        self._open[api_index] = OpenCall(id, name, api_index, index, JsonAccumulator())
-        return index
-
-    def by_api_index(self, api_index: int) -> OpenCall | None:
-        return self._open.get(api_index)
-
-    def append_delta(self, api_index: int, delta: str) -> int | None:
-        """Write on; return the call's place in the answer, or None when there is no such call."""
-        call = self._open.get(api_index)
-        if call is None:
-            return None
-        call.arguments.append(delta)
-        return call.content_index
-
-    def complete_call(self, api_index: int) -> Call | None:
-        """End a call; what is not a whole JSON object is kept as it was written, never completed."""
-        call = self._open.pop(api_index, None)
-        if call is None:
-            return None
-        written = call.arguments.get_buffer()
-        arguments = maybe_object(written) if written.strip() else {}
-        if arguments is None:
-            return Call(call.id, call.name, raw=written)
-        return Call(call.id, call.name, arguments)

@@ -169,6 +169,12 @@ def test_a_result_of_no_call_keeps_a_name_of_its_own():
     assert turns(HI, tool("x", tool_call_id="gone"))[1].content[0].call_id == "gone"
 
 
+def test_calls_of_different_messages_have_different_ids():
+    first, _, second, answer = turns(calling(call("f")), tool("1"), calling(call("f")), tool("2"))
+    assert ids(first.content) != ids(second.content)
+    assert ids(answer.content) == ids(second.content)
+
+
 def test_the_same_history_gives_the_same_ids_when_it_grows():
     history = [HI, calling(call("f"), call("f")), tool("1"), tool("2")]
     longer = turns(*history, {"role": "assistant", "content": "done"}, calling(call("f")))

@@ -227,6 +227,19 @@ def test_any_other_done_reason_than_length_is_an_end(reason):
     assert message_of(line(done=True, done_reason=reason)).stop == "end"
 
 
+@pytest.mark.parametrize(
+    ("counts", "usage"),
+    [
+        ({"prompt_eval_count": 3}, Usage(3, 0)),
+        ({"eval_count": 4}, Usage(0, 4)),
+        ({"prompt_eval_count": 3, "eval_count": 4}, Usage(3, 4)),
+        ({}, Usage()),
+    ],
+)
+def test_a_count_of_zero_is_left_out_by_the_server(counts, usage):
+    assert message_of({**DONE, **counts}).usage == usage
+
+
 def test_length_stands_even_beside_a_call():
     lines = line({"tool_calls": [function("f", {})]}, done=True, done_reason="length")
     assert message_of(lines).stop == "length"
@@ -288,6 +301,7 @@ def test_any_cut_of_the_bytes_gives_the_same_events(thought, text, data):
         (body(line({"content": "a"})) + b"oops\n" + body(DONE), "broken_wire"),
         (b'{"error":"boom"}', "rejected"),
         (b'{"error":{"message":"boom","code":503}}', "overloaded"),
+        (b'{"error":"{\\"error\\":{\\"code\\":503,\\"message\\":\\"boom\\"}}"}', "overloaded"),
     ],
 )
 def test_a_bad_end_is_a_failure(data, kind):

@@ -5,6 +5,7 @@ that the same history gives the same ids again, and a result is matched to its c
 the tool's name, else by order.
 """
 
+from collections import defaultdict, deque
 from typing import TypeVar
 
 import msgspec
@@ -189,7 +190,9 @@ class _Conversation:
         self.system: list[Text] = []
         self.turns: list[tuple[Role, list[Part]]] = []
         self._waiting: dict[str, str] = {}
-        """Names by call id, in the order of the calls."""
+        """Names by call id."""
+        self._order: deque[str] = deque()
+        self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
     def add(self, number: int, message: shapes.Message) -> None:
         role = (message.role or "").lower()
@@ -226,13 +229,15 @@ class _Conversation:
             id = asked.id or Ids(f"ollama.{number}.{place}").call()
             call = _call(id, asked.function)
             self._waiting[id] = call.name
+            self._order.append(id)
+            self._by_name[call.name].append(id)
             calls.append(call)
         return calls
 
     def _add_result(self, number: int, message: shapes.Message) -> None:
         id = self._answered(number, message)
-        name = message.tool_name or self._waiting.pop(id, "")
-        self._waiting.pop(id, None)
+        asked = self._waiting.pop(id, "")
+        name = message.tool_name or asked
         written = message.content or ""
         text = written.removeprefix(shapes.ERROR_MARK)
         content: list[Text | Image | Audio] = [Text(text)] if text else []
@@ -247,9 +252,15 @@ class _Conversation:
         """Return the id of the call that `message` answers."""
         if message.tool_call_id:
             return message.tool_call_id
-        named = (id for id, name in self._waiting.items() if name == message.tool_name)
-        first = next(named, next(iter(self._waiting), ""))
+        named = self._by_name.get(message.tool_name or "", deque())
+        first = self._first(named) or self._first(self._order)
         return first or Ids(f"ollama.{number}.result").call()
+
+    def _first(self, queue: deque[str]) -> str:
+        """Return the first id in `queue` that still waits, or nothing."""
+        while queue and queue[0] not in self._waiting:
+            queue.popleft()
+        return queue[0] if queue else ""
 
 
 def _call(id: str, function: shapes.Function) -> Call:

@@ -56,8 +56,6 @@ class StreamDecoder:
         )
 
     def _decode(self, line: bytes) -> list[Event]:
-        if self._draft.ended:
-            return []
         try:
             chunk = decode_frame(line, _chunks)
         except BrokenWire as error:

@@ -16,6 +16,7 @@ from toolbridge.core.json import Json, dumps, replace_lone_surrogates
 from toolbridge.core.messages import Opaque
 
 _STRUCTURE = re.compile(r'["\\{}\[\]]')
+_NEXT_OBJECT = re.compile(r"[ \t\r\n]*+\{")
 
 
 class _Extent:
@@ -29,20 +30,20 @@ class _Extent:
         self.whole = False
         """Whether the outermost bracket is closed."""
 
-    def feed(self, piece: str) -> int:
-        """Return where in `piece` the value ends, or its length."""
-        self.begun = self.begun or bool(piece.strip())
-        at = 1 if self._escaped and piece else 0
-        self._escaped = self._escaped and not piece
-        while found := _STRUCTURE.search(piece, at):
+    def feed(self, text: str, at: int = 0) -> int:
+        """Read on at `at`; return where the value ends, or the end of `text`."""
+        self.begun = True
+        if self._escaped and at < len(text):
+            self._escaped = False
+            at += 1
+        while found := _STRUCTURE.search(text, at):
             at = found.end()
             if self._take(found[0]):
-                if at == len(piece):
-                    self._escaped = True
+                self._escaped = at == len(text)
                 at += 1
             if self.whole:
-                return found.end()
-        return len(piece)
+                return at
+        return len(text)
 
     def _take(self, mark: str) -> bool:
         """Follow one mark; return whether the character after it means nothing."""
@@ -76,120 +77,113 @@ class Calls:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._slots: list[_Slot] = []
         self._by_index: dict[int, _Slot] = {}
         self._by_id: dict[str, _Slot] = {}
         self._last: _Slot | None = None
-        self._unsettled: list[_Slot] = []
-        """Calls that have not ended."""
+        self._waiting: list[_Slot] = []
+        """Calls that are not open yet: a name may still grow, or has not come."""
+        self._running: dict[_Slot, None] = {}
+        """Calls that are open."""
+        self._ripe: list[_Slot] = []
+        """Those of them that are whole."""
 
     def feed(self, piece: ToolCall) -> list[Event]:
         name, written, custom = _read(piece)
         google = piece.extra_content and piece.extra_content.google
         signature = google and google.thought_signature
-        if not (piece.id or name or written or signature or piece.index is not None):
+        if not (piece.id or name or written or signature):
             return []
         slot = self._find(piece, name)
         slot.custom = slot.custom or custom
         if signature:
             slot.opaque = Opaque(ORIGIN, "thought_signature", signature)
-        self._name(slot, name)
-        return self._write(slot, piece, written)
+        if name and not slot.open:
+            # A name comes whole, in pieces, or whole again with every piece.
+            slot.name = name if name.startswith(slot.name) else slot.name + name
+        return self._write(slot, piece.index, written)
 
     def settle(self) -> list[Event]:
-        """End the calls that are whole, before something else is said."""
-        said: list[Event] = []
-        for slot in self._unsettled:
-            said += self._open(slot) if slot.name else []
-            said += self._end(slot) if slot.extent.whole and slot.open else []
-        self._unsettled = [slot for slot in self._unsettled if not slot.ended]
-        return said
+        """Open what has a name and end what is whole, before something else is said."""
+        return self._open_waiting(None) + self._end_ripe(None)
 
     def close(self) -> list[Event]:
         """End every call. One whose name never came is told without it, if it says anything."""
-        said: list[Event] = []
-        for slot in self._unsettled:
-            if slot.name or slot.held:
-                said += self._open(slot) + self._end(slot)
-        self._unsettled = []
+        said = self._open_waiting(None)
+        for slot in self._waiting:
+            said += self._open(slot) if slot.held else []
+        for slot in list(self._running):
+            said += self._end(slot)
         return said
 
     # ── which call ──
 
     def _find(self, piece: ToolCall, name: str) -> _Slot:
-        slot = self._match(piece, name)
-        if slot is None:
-            slot = self._new(piece.id or "")
+        slot = self._match(piece, name) or self._new(piece.id or "")
         if piece.index is not None:
             self._by_index[piece.index] = slot
-        if piece.id and not slot.id:
-            slot.id = piece.id
         if piece.id:
+            slot.id = slot.id or piece.id
             self._by_id.setdefault(piece.id, slot)
         self._last = slot
         return slot
 
     def _match(self, piece: ToolCall, name: str) -> _Slot | None:
-        slot = None if piece.index is None else self._by_index.get(piece.index)
         same = self._by_id.get(piece.id) if piece.id else None
-        if slot is None and piece.index is None:
-            slot = same or (None if piece.id and name else self._last)
-        elif slot is None:
+        slot = None if piece.index is None else self._by_index.get(piece.index)
+        if slot is None:
             slot = same
+            if slot is None and piece.index is None and not (piece.id and name):
+                slot = self._last
         elif piece.id and slot.id and piece.id != slot.id:
             # Some servers draw a new id for every piece; only with a name is it another call.
             slot = same or (None if name or slot.extent.whole else slot)
-        if slot is not None and name and self._begins_anew(slot, piece, name):
+        if slot is not None and name and slot.name and self._begins_anew(slot, piece, name):
             return None
         return slot
 
     def _begins_anew(self, slot: _Slot, piece: ToolCall, name: str) -> bool:
-        """Whether a name that comes after arguments is the name of another call."""
-        if not slot.extent.begun or not slot.name:
+        """Whether a name that comes after a name, or after arguments, is that of another call."""
+        if piece.index is None and not piece.id and name != slot.name:
+            return True
+        if not slot.extent.whole:
             return False
-        repeated = name == slot.name and piece.id in {None, "", slot.id}
-        if slot.extent.whole:
-            return not repeated or bool(_read(piece)[1].strip())
-        return name != slot.name and piece.index is None and not piece.id
+        repeated = name == slot.name and (piece.id or slot.id) == slot.id
+        return not repeated or bool(_read(piece)[1].strip())
 
     def _new(self, id: str) -> _Slot:
         slot = _Slot(id)
-        self._slots.append(slot)
-        self._unsettled.append(slot)
-        if id:
-            self._by_id[id] = slot
+        self._waiting.append(slot)
         return slot
 
     # ── what it says ──
 
-    def _name(self, slot: _Slot, name: str) -> None:
-        if not name or slot.open:
-            return
-        # A name comes whole, in pieces, or whole again with every piece.
-        slot.name = name if name.startswith(slot.name) else slot.name + name
-
-    def _write(self, slot: _Slot, piece: ToolCall, written: str) -> list[Event]:
-        if not written:
-            return []
+    def _write(self, slot: _Slot, index: int | None, written: str) -> list[Event]:
         if slot.custom:
-            slot.extent.begun = True
+            slot.extent.begun = slot.extent.begun or bool(written)
             return self._pour(slot, json.dumps(written, ensure_ascii=False)[1:-1])
-        end = 0 if slot.extent.whole else slot.extent.feed(written)
-        rest = written[end:]
-        said = self._pour(slot, written[:end])
-        if not slot.extent.whole or not rest.strip():
-            return said if slot.ended else said + self._pour(slot, rest)
-        if not rest.lstrip().startswith("{"):
-            return said if slot.ended else said + self._pour(slot, rest)
+        said: list[Event] = []
+        at = 0
+        while at < len(written):
+            if slot.extent.whole and _NEXT_OBJECT.match(written, at):
+                slot = self._follow(slot, index)
+            end = len(written) if slot.extent.whole else slot.extent.feed(written, at)
+            said += self._pour(slot, written[at:end])
+            if slot.extent.whole and slot.open and not slot.ended and slot not in self._ripe:
+                self._ripe.append(slot)
+            at = end
+        return said
+
+    def _follow(self, slot: _Slot, index: int | None) -> _Slot:
+        """Return a new call of the same tool: a whole object was followed by another."""
         another = self._new("")
         another.name = slot.name
-        if piece.index is not None:
-            self._by_index[piece.index] = another
         self._last = another
-        return said + self._write(another, piece, rest)
+        if index is not None:
+            self._by_index[index] = another
+        return another
 
     def _pour(self, slot: _Slot, written: str) -> list[Event]:
-        if not written:
+        if not written or slot.ended:  # a whole call has ended; nothing can follow in it
             return []
         if not slot.name:
             slot.held.append(written)
@@ -197,23 +191,38 @@ class Calls:
         return self._open(slot) + self._draft.arguments(slot, written)
 
     def _open(self, slot: _Slot) -> list[Event]:
-        if slot.open or slot.ended:
+        if slot.open:
             return []
-        said = self._end_others(slot)
+        said = self._open_waiting(slot) + self._end_ripe(slot)
+        self._waiting.remove(slot)
+        self._running[slot] = None
         slot.open = True
         said += self._draft.call(slot, name=slot.name, id=slot.id)
         said += self._draft.arguments(slot, '{"input":"' if slot.custom else "")
         said += self._draft.arguments(slot, "".join(slot.held))
         slot.held = []
+        if slot.extent.whole:
+            self._ripe.append(slot)
         return said
 
-    def _end_others(self, slot: _Slot) -> list[Event]:
-        """End the calls before this one that are whole, so that it need not wait for them."""
+    def _open_waiting(self, until: _Slot | None) -> list[Event]:
+        """Open the calls that were heard of before `until`: their names do not grow any more."""
         said: list[Event] = []
-        for other in self._unsettled:
-            if other is not slot and other.open and other.extent.whole:
-                said += self._end(other)
-        self._unsettled = [other for other in self._unsettled if not other.ended]
+        for slot in list(self._waiting):
+            if slot is until:
+                break
+            said += self._open(slot) if slot.name else []
+        return said
+
+    def _end_ripe(self, but: _Slot | None) -> list[Event]:
+        """End the calls that are whole, so that what comes next need not wait for them."""
+        ripe, self._ripe = self._ripe, []
+        said: list[Event] = []
+        for slot in ripe:
+            if slot is but:
+                self._ripe.append(slot)
+            else:
+                said += self._end(slot)
         return said
 
     def _end(self, slot: _Slot) -> list[Event]:
@@ -221,6 +230,7 @@ class Calls:
         if slot.opaque is not None:
             self._draft.tag_call(slot, slot.opaque)
         slot.ended = True
+        self._running.pop(slot, None)
         return said + self._draft.end(slot)
 
 

@@ -118,11 +118,11 @@ class _RequestEncoder:
             offer["description"] = tool.description
         beside, inside = self._kept(tool.name)
         if self._turns.is_custom(tool.name):
-            return {"type": "custom", "custom": offer | inside} | beside
+            return {"type": "custom", "custom": offer | inside, **beside}
         offer["parameters"] = _parameters(tool)
         if tool.strict is not None and self._strict(where, tool):
             offer["strict"] = tool.strict
-        return {"type": "function", "function": offer | inside} | beside
+        return {"type": "function", "function": offer | inside, **beside}
 
     def _kept(self, name: str) -> tuple[JsonObject, JsonObject]:
         """Return the fields beside and inside a tool's definition that only this API knows."""

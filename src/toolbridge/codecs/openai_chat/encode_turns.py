@@ -4,8 +4,10 @@ Text is sent as one string: it is the form that every place takes. Parts are sen
 message holds something else than text.
 """
 
+import re
 from base64 import b64decode
 from binascii import Error
+from hashlib import blake2b
 
 import msgspec
 from typing_extensions import TypeIs
@@ -113,7 +115,7 @@ class TurnEncoder:
                 content.add(inner, part)
         if result.is_error:
             content.mark_error()
-        message: JsonObject = {"role": "tool", "tool_call_id": result.call_id}
+        message: JsonObject = {"role": "tool", "tool_call_id": self._id(result.call_id)}
         if name and self._quirks.tool_result_name:
             message["name"] = name
         return message | {"content": content.value}
@@ -168,16 +170,22 @@ class TurnEncoder:
         if tool and self.is_custom(tool.name):
             input = call.raw or call.arguments.get("input", "")
             text = input if isinstance(input, str) else dumps(input)
-            return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
+            custom: JsonObject = {"name": call.name, "input": text}
+            return {"id": self._id(call.id), "type": "custom", "custom": custom}
         # Servers parse the arguments of the past, so what could not be read goes inside an object.
         arguments = dumps({"raw": call.raw} if call.raw else call.arguments)
         function: JsonObject = {"name": call.name, "arguments": arguments}
         return {
-            "id": call.id,
+            "id": self._id(call.id),
             "type": "function",
             "function": function,
             **encode_signature(call.opaque),
         }
+
+    def _id(self, id: str) -> str:
+        if not self._quirks.nine_character_ids or re.fullmatch(r"[a-zA-Z0-9]{9}", id):
+            return id
+        return blake2b(id.encode(), digest_size=5).hexdigest()[:9]
 
     def is_custom(self, name: str) -> bool:
         """Whether a tool is offered as one that takes free text."""

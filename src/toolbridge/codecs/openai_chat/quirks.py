@@ -42,7 +42,10 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a result may hold pictures; else they follow in a user message."""
     tool_result_name: bool = False
     """Whether a result is sent with the name of its tool."""
+    nine_character_ids: bool = False
+    """Whether call ids must be nine letters and digits; others are hashed into that."""
     strict_tools: bool = True
+    """Whether a tool may ask that its schema is kept to."""
     custom_tools: bool = True
     """False where a tool with free text for input must be a function."""
     tool_choice_required: bool = True

@@ -10,7 +10,7 @@ from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Marks, Wait
 
 _NAME = re.compile(r"(?:\\(?!n)|[^\s<>{}\[\]()\"'`,;\\])+")
-_SUFFIX = re.compile(r":[^<>\s]{1,32}")
+_SUFFIX = re.compile(r":[^<>\s]{0,32}")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^\s<]+)")
 
 

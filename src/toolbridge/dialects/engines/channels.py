@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from html import unescape as unescape_html
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.scribe import Scribe
 from toolbridge.wire.tags import Marks, Wait
 
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*\"([^\"]*)\"")
+_HALF = re.compile(r"[^<\n]*")
 _TYPES = {"number": frozenset({"number", "integer"})}
 
 
@@ -62,10 +63,12 @@ class Channels:
         """Tell whether the text ends inside the tag that stands here: half a tag is no text."""
         cursor = scribe.cursor
         place = cursor.remember()
-        found = yield from cursor.until(Marks([self.separator]), lambda _: None)
-        rest = "".join(cursor._trail or [])[:300]  # noqa: SLF001 -- replaced below
+        yield from cursor.accept(self.open, self.close)
+        name = yield from cursor.match(_HALF, 256)
+        cursor.take(len(name))
+        ended = not (yield from cursor.peek())
         cursor.rewind(place)
-        return not found and len(rest) < 300 and self.open not in rest[8:]
+        return ended
 
     def tag(self, scribe: Scribe) -> Wait[_Tag | None]:
         """Take a whole tag; nothing where none stands."""
@@ -101,10 +104,7 @@ class Channels:
                 yield from self._call(scribe, tag.attributes.get("tool", ""))
 
     def _call(self, scribe: Scribe, written: str) -> Wait[None]:
-        try:
-            name = scribe.resolve(written)
-        except NotACall:
-            name = written
+        name = scribe.resolve(written, forward=True)
         scribe.call(name)
         arguments = Arguments(scribe, name)
         while True:

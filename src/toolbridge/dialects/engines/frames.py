@@ -17,6 +17,7 @@ from toolbridge.wire.tags import Marks, Wait
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*([a-z]+)")
 _ROLE = re.compile(r"\s*(?:assistant)?\s*(?:to=[^\s<]*)?\s*(?:[a-z]*)\s*")
+_WORD = re.compile(r"[\w.:-]*")
 _FILLER = frozenset({"", "commentary", "analysis", "final", "assistant", "json"})
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 
@@ -61,8 +62,7 @@ class Harmony:
         header.append(cursor.take(len(word)))
         if (yield from cursor.peek()) not in {"<", ""}:
             self._say(scribe, header.pop())
-            while (yield from cursor.until(self.heads, scribe.text, keep=True)) and False:
-                pass
+            yield from cursor.until(self.heads, scribe.text, keep=True)
 
     def _stripped(self, scribe: Scribe) -> Wait[None]:
         """Read an answer whose control tokens were lost: `analysis … assistantfinal …`."""
@@ -72,6 +72,7 @@ class Harmony:
         yield from cursor.until(Marks(["assistantfinal", "<|"]), scribe.think, keep=True)
         yield from cursor.accept("assistantfinal")
         scribe.end_thought()
+        yield from cursor.until(self.heads, scribe.text, keep=True)
 
     def _say(self, scribe: Scribe, text: str) -> None:
         if text.strip() not in _FILLER:
@@ -107,13 +108,11 @@ class Harmony:
         except NotACall:
             return False
         yield from cursor.skip()
-        here = yield from cursor.peek()
-        if here and here not in "{<":
-            return False
         scribe.call(name)
-        if here == "{":
+        if (yield from cursor.peek()) == "{":
             yield from stream_object(scribe, self.body_ends)
-        else:
+        else:  # the input of a tool that takes one text, such as code
+            yield from cursor.until(self.body_ends, scribe.arguments, keep=True)
             scribe.end_call()
         return True
 
@@ -137,41 +136,41 @@ class Recipients:
 
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
-        while True:
-            to = yield from self._header(scribe)
-            if to is None:
-                yield from self._speech(scribe, "")
-            elif to == "self" and scribe.thoughts:
+        while (yield from cursor.peek()):
+            head = yield from self._header(scribe)
+            recipient = _RECIPIENT.search(head)
+            to = recipient.group(1) if recipient else ""
+            if to == "self" and scribe.thoughts:
                 yield from cursor.until(self.body_ends, scribe.think, keep=True)
                 scribe.end_thought()
-            elif to == "self" or to == "user":
+            elif to in {"self", "user"}:
                 yield from cursor.until(self.body_ends, scribe.text, keep=True)
+            elif to and not scribe.tools.offered:
+                scribe.text(head)
+                yield from cursor.until(self.body_ends, scribe.text, keep=True)
+                scribe.text((yield from cursor.accept(*self.ends)))
             else:
-                yield from self._speech(scribe, to)
+                yield from self._speech(scribe)
             yield from cursor.accept(*self.ends)
-            if not (yield from cursor.peek()):
-                return
 
-    def _header(self, scribe: Scribe) -> Wait[str | None]:
-        """Take a header and return its recipient; None where there is no header."""
+    def _header(self, scribe: Scribe) -> Wait[str]:
+        """Take a header and return it; nothing where none stands."""
         cursor = scribe.cursor
         place = cursor.remember()
-        yield from cursor.skip()
+        space = yield from cursor.skip()
         started = yield from cursor.accept(self.start)
-        head = yield from cursor.match(_ROLE, 200)
-        cursor.take(len(head))
+        role = yield from cursor.match(_ROLE, 200)
+        cursor.take(len(role))
         if (yield from cursor.accept(self.message)):
             cursor.forget()
-            recipient = _RECIPIENT.search(head)
-            return recipient.group(1) if recipient else ""
+            return space + started + role + self.message
         cursor.rewind(place)
         cursor.forget()
-        if started:
-            yield from cursor.skip()
-            cursor.take(len(started))
-        return None
+        if started:  # a frame without a header: its mark is no text
+            cursor.take(len(space + started))
+        return ""
 
-    def _speech(self, scribe: Scribe, to: str) -> Wait[None]:
+    def _speech(self, scribe: Scribe) -> Wait[None]:
         """Take a body that may be calls."""
         cursor = scribe.cursor
         while (yield from cursor.follows(self.opener, at_end=False)):
@@ -196,6 +195,7 @@ class Blocks:
         "<|content_tool_error|>", "<|content_invoke_tool_text|>", "<|message_user|>",
         "<|content_audio_input|>", "<|audio_end|>",
     )  # fmt: skip
+    tools: frozenset[str] = frozenset({"<|content_invoke_tool_json|>", "<|content_invoke_tool_text|>"})
     marks: Marks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -205,31 +205,29 @@ class Blocks:
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         reader = JsonBody(close=self.ends, shape=Shape(ends=self.ends, strict=True), only="{")
-        write = scribe.think if thinking else scribe.text
-        name = yield from self._name(scribe)
-        while True:
-            write(name)
-            mark = yield from cursor.until(self.marks, write)
-            name = ""
-            if not mark:
-                return
-            if mark == self.calls:
-                if not (yield from attempt(scribe, (reader,), mark)):
-                    scribe.text("" if scribe.tools.offered else mark)
-            elif mark == self.start:
-                name = yield from self._name(scribe)
-            if not scribe.tools.offered and mark in {self.calls, *self.other, self.start}:
-                pass
+        write = scribe.think if thinking and scribe.thoughts else scribe.text
+        scribe.text((yield from self._name(scribe)))
+        while mark := (yield from cursor.until(self.marks, write)):
             if write == scribe.think:
                 scribe.end_thought()
+            head = ""
+            if mark == self.start:
+                name = yield from self._name(scribe)
+                head, mark = mark + name, (yield from cursor.accept(*self.marks.all))
+                scribe.text("" if mark in self.tools else name)
             write = scribe.think if mark == self.thinking and scribe.thoughts else scribe.text
+            if mark in self.tools and not scribe.tools.offered:
+                scribe.text(head + mark)
+                scribe.text((yield from cursor.until(Marks(self.ends), scribe.text)))
+            elif mark == self.calls:
+                yield from attempt(scribe, (reader,), mark)
 
     def _name(self, scribe: Scribe) -> Wait[str]:
-        """Take the name of a tool that stands before its call; return any other text."""
+        """Take the name of a tool that may stand before its call."""
         cursor = scribe.cursor
-        word = yield from cursor.match(re.compile(r"[\w.:-]*"), 200)
+        word = yield from cursor.match(_WORD, 200)
         cursor.take(len(word))
-        return "" if (yield from cursor.stands(self.calls)) else word
+        return "" if (yield from cursor.stands(self.calls)) and scribe.tools.offered else word
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class GemmaCalls:
     quote: str
     close: tuple[str, ...]
     lead: str = "call:"
+    forward: bool = False
+    """A name that nobody offers is passed on: nothing but a call can stand behind the mark."""
     quotes: Marks = field(init=False)
     loose: Marks = field(init=False)
 
@@ -37,21 +39,22 @@ class GemmaCalls:
 
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
-        cursor.take(len(mark) if mark != self.lead else 0)
+        marked = mark != self.lead
+        cursor.take(len(mark) if marked else 0)
         yield from cursor.skip()
-        yield from self._call(scribe)
+        yield from self._call(scribe, forward=self.forward and marked)
         while (yield from cursor.follows(self.lead, *self.close, at_end=False)):
             yield from cursor.skip()
             if (yield from cursor.accept(*self.close)):
                 continue
             place = cursor.remember()
             try:
-                yield from self._call(scribe)
+                yield from self._call(scribe, forward=self.forward and marked)
             except NotACall:
                 cursor.rewind(place)
                 return
 
-    def _call(self, scribe: Scribe) -> Wait[None]:
+    def _call(self, scribe: Scribe, *, forward: bool) -> Wait[None]:
         cursor = scribe.cursor
         yield from cursor.accept(self.lead)
         written = yield from cursor.match(_NAME)
@@ -59,11 +62,11 @@ class GemmaCalls:
         opened = yield from cursor.stands("{", "(")
         if not written or not opened:
             raise NotACall("no call")
-        name = scribe.resolve(written)
+        name = scribe.resolve(written, forward=forward)
         scribe.call(name)
         cursor.take(1)
         reading = _Reading(scribe, self, Arguments(scribe, name))
-        if (yield from reading.members(_CLOSES[opened])):
+        if (yield from reading.read(_CLOSES[opened])):
             scribe.end_call()
         else:
             scribe.cut_call()
@@ -77,6 +80,13 @@ class _Reading:
         self._grammar = grammar
         self._arguments = arguments
         self._write: Sink = scribe.arguments
+        self._after: tuple[str, ...] = (",", "}", "]")
+        """What may follow a string."""
+
+    def read(self, close: str) -> Wait[bool]:
+        """Take all arguments; tell whether they were closed."""
+        self._after = (",", close, "]", "}")
+        return (yield from self.members(close))
 
     def members(self, close: str, *, top: bool = True) -> Wait[bool]:
         """Take the members of an object; tell whether it was closed."""
@@ -159,7 +169,7 @@ class _Reading:
         cursor = self._cursor
         size = len(self._grammar.quote)
         while (yield from cursor.until(self._grammar.quotes, sink, keep=True)):
-            if (yield from cursor.follows(",", "}", "]", ")", offset=size)):
+            if (yield from cursor.follows(*self._after, offset=size)):
                 cursor.take(size)
                 return True
             cursor.take(size)

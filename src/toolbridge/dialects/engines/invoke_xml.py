@@ -58,4 +58,5 @@ def dsml(wrapper: str) -> InvokeCalls:
         parameter_close=tuple(f"</{bar}DSML{bar}parameter>" for bar in BARS),
         wrapper=tuple(f"<{bar}DSML{bar}{wrapper}>" for bar in BARS),
         wrapper_close=tuple(f"</{bar}DSML{bar}{wrapper}>" for bar in BARS),
+        bare=False,
     )

@@ -28,9 +28,9 @@ class Unreadable(ValueError):
     """The text is no literal."""
 
 
-def literal(text: str) -> Json:
-    """Return the value that `text` writes; raise `Unreadable`."""
-    reader = _Reader(text)
+def literal(text: str, *, words: bool = True) -> Json:
+    """Return the value that `text` writes; raise `Unreadable`. Bare `words` may be texts."""
+    reader = _Reader(text, words=words)
     value = reader.value(0)
     if reader.rest():
         raise Unreadable(text)
@@ -62,8 +62,9 @@ def unescape(body: str, *, raw: bool = False) -> str:
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, words: bool) -> None:
         self._text = text
+        self._words = words
         self._at = 0
 
     def rest(self) -> str:
@@ -146,7 +147,10 @@ class _Reader:
         if ":" in word and _NUMBER.match(word):
             word = word.split(":", 1)[0]
         self._at += len(word)
-        return _valued(word.strip())
+        value = _valued(word.strip())
+        if isinstance(value, str) and not self._words:
+            raise Unreadable(word)
+        return value
 
 
 def _valued(word: str) -> Json:

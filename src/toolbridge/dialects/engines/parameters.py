@@ -82,7 +82,13 @@ class ParameterCalls:
         if not (yield from cursor.stands(*self.call)):
             raise NotACall("no call")
         before = scribe.calls
-        yield from self._call(scribe, lead.strip(SPACE))
+        place = cursor.remember()
+        try:
+            yield from self._call(scribe, lead.strip(SPACE))
+        except NotACall:
+            cursor.rewind(place)
+            if not (yield from self._leave_out(scribe)):
+                raise
         yield from self._more(scribe)
         if scribe.calls == before:
             raise NotACall("no call that anybody offers")

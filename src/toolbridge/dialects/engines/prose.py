@@ -15,6 +15,12 @@ class CallReader(Protocol):
         ...
 
 
+class ReadFrames(Protocol):
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        """Read the rest of the answer."""
+        ...
+
+
 class Span(NamedTuple):
     """The marks around a thought."""
 
@@ -41,8 +47,10 @@ class Prose:
         first: Iterable[str] = (),
         bare: Iterable[str] = (),
         drop: Iterable[str] = (),
+        leftovers: Iterable[str] = (),
         drop_closers: bool = False,
         drop_tags: Iterable[str] = (),
+        frames: Mapping[str, ReadFrames] | None = None,
     ) -> None:
         self.calls = {mark: tuple(readers) for mark, readers in calls.items()}
         self.thoughts = tuple(thoughts)
@@ -52,26 +60,32 @@ class Prose:
         """Marks that mean a call only by what follows: in a thought they mean nothing."""
         self.drop = frozenset(drop)
         """Marks that mean nothing and are left out."""
+        self.leftovers = frozenset(leftovers)
+        """Marks of calls that mean nothing alone; left out where tools are offered."""
         self.drop_closers = drop_closers
         self.drop_tags = frozenset(drop_tags)
         """Beginnings of tags that mean nothing, up to their `>`; in thoughts, too."""
-        self._closes = {span.open: span.close for span in self.thoughts}
-        closers = {span.close for span in self.thoughts}
-        self._in_thought = {
-            span.close: Marks([span.close, *self.drop_tags, *(mark for mark in self.calls if mark not in self.bare)])
-            for span in self.thoughts
-        }
-        plain = [*self.calls, *self.drop, *self.drop_tags, FENCE]
+        self.frames = dict(frames or {})
+        """Marks that, before anything was said, begin an answer in frames."""
+        self.opens = {span.open: (span.close,) for span in self.thoughts}
+        self.closers = tuple({span.close: None for span in self.thoughts})
+        self.drafts = [mark for mark in self.calls if mark not in self.bare]
+        """The marks of calls that may also stand in a thought."""
+        plain = [*self.calls, *self.drop, *self.leftovers, *self.drop_tags, FENCE, *self.frames]
         self._plain = Marks(plain)
-        self._marks = Marks([*plain, *self._closes, *closers])
+        self._marks = Marks([*plain, *self.opens, *self.closers])
 
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         """Read the whole stream; `thinking` when the prompt has opened a thought already."""
         session = _Session(self, scribe)
         if thinking and scribe.thoughts and self.thoughts:
-            yield from session.think(self.thoughts[0].close)
+            yield from session.think(self.closers)
         marks = self._marks if scribe.thoughts else self._plain
         while mark := (yield from scribe.cursor.until(marks, scribe.text)):
+            if mark in self.frames and not scribe.said_anything:
+                scribe.cursor.push_back(mark)
+                yield from self.frames[mark](scribe)
+                return
             yield from session.meet(mark)
 
 
@@ -83,14 +97,13 @@ class _Session:
         self._scribe = scribe
         self._no_closer = False
         """Whether the end of the stream has shown that no thought is closed any more."""
-        self._may_close = True
 
     def meet(self, mark: str) -> Wait[None]:
         prose, scribe = self._prose, self._scribe
         if mark in prose.calls and (mark not in prose.first or not scribe.said_anything):
             if (yield from attempt(scribe, prose.calls[mark], mark)):
                 return
-        if mark in prose.drop:
+        if mark in prose.drop or (mark in prose.leftovers and scribe.tools.offered):
             return
         if mark in prose.drop_tags:
             yield from _pass_over(scribe)
@@ -98,8 +111,8 @@ class _Session:
         if mark == FENCE and scribe.line_start:
             scribe.text(mark)
             yield from _fenced(scribe)
-        elif mark in prose._closes and scribe.thoughts:  # noqa: SLF001 -- its own session
-            yield from self.think(prose._closes[mark])  # noqa: SLF001
+        elif mark in prose.opens and scribe.thoughts:
+            yield from self.think(prose.opens[mark])
         elif self._is_stray(mark):
             scribe.end_thought()
         else:
@@ -107,36 +120,35 @@ class _Session:
 
     def _is_stray(self, mark: str) -> bool:
         """A closer without a thought: the prompt may have opened one that the model left empty."""
-        closers = {span.close for span in self._prose.thoughts}
-        if mark not in closers or not self._scribe.thoughts:
+        if mark not in self._prose.closers or not self._scribe.thoughts:
             return False
         return self._prose.drop_closers or not self._scribe.said_anything
 
-    def think(self, close: str) -> Wait[None]:
+    def think(self, closers: tuple[str, ...]) -> Wait[None]:
         """
-        Read a thought up to its closer.
+        Read a thought up to one of its closers.
 
         A call inside it is a draft when the thought is closed later, and a call when the stream
         ends first: only the future tells, so everything after its mark is held.
         """
         cursor, scribe = self._scribe.cursor, self._scribe
         yield from cursor.skip()
-        opens = [span.open for span in self._prose.thoughts if span.close == close]
+        opens = [span.open for span in self._prose.thoughts if span.close in closers]
         yield from cursor.accept(*opens)  # the model repeats what the prompt has opened
-        marks = self._prose._in_thought[close]  # noqa: SLF001
+        marks = Marks([*closers, *self._prose.drop_tags, *self._prose.drafts])
         while (mark := (yield from cursor.until(marks, scribe.think))) in self._prose.drop_tags:
             yield from _pass_over(scribe)
-        if mark and mark != close:
-            yield from self._draft(mark, close)
+        if mark and mark not in closers:
+            yield from self._draft(mark, closers)
         else:
             scribe.end_thought()
 
-    def _draft(self, mark: str, close: str) -> Wait[None]:
+    def _draft(self, mark: str, closers: tuple[str, ...]) -> Wait[None]:
         cursor, scribe = self._scribe.cursor, self._scribe
         held: list[str] = [mark]
         closed = ""
         if not self._no_closer:
-            closed = yield from cursor.until(Marks([close]), held.append)
+            closed = yield from cursor.until(Marks(closers), held.append)
         if closed:
             yield from cursor.skip()
         if not closed or not (yield from cursor.peek()):

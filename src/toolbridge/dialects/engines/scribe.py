@@ -35,6 +35,7 @@ class Scribe:
         self._after_thought = False
         self.line_start = True
         self.said_anything = False
+        self.in_call = False
 
     @property
     def calls(self) -> int:
@@ -89,9 +90,9 @@ class Scribe:
         self._space = ""
         self._spoken = False
 
-    def resolve(self, name: str) -> str:
-        """Return the declared name; raise `NotACall` where there is none."""
-        found = self.tools.resolve(name)
+    def resolve(self, name: str, *, forward: bool = False) -> str:
+        """Return the declared name; raise `NotACall` where there is none, unless to `forward` it."""
+        found = self.tools.resolve(name) or (name if forward else "")
         if not found:
             raise NotACall(name)
         return found
@@ -104,7 +105,7 @@ class Scribe:
         self._flush_space()
         self._calls += 1
         self._written = False
-        self.said_anything = True
+        self.said_anything = self.in_call = True
         self.events += self._draft.call(self._calls, name=name, id=id)
 
     def arguments(self, piece: str) -> None:
@@ -116,12 +117,14 @@ class Scribe:
             self.arguments("{}")
         self.events += self._draft.end(self._calls)
         self.line_start = True
+        self.in_call = False
 
     def cut_call(self) -> None:
         """End a call that did not end: its arguments are no whole object, so nobody runs it."""
         if not self._written:
             self.arguments("{")
         self.events += self._draft.end(self._calls)
+        self.in_call = False
 
     def whole_call(self, name: str, arguments: str, id: str = "") -> None:
         self.call(name, id)

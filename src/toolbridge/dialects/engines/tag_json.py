@@ -30,7 +30,7 @@ class JsonBody:
 
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
-        if mark not in {"{", "["}:
+        if mark not in {"{", "[", "```"}:
             cursor.take(len(mark))
         yield from cursor.skip()
         while self.lead and (yield from cursor.accept(*self.lead)):
@@ -145,6 +145,7 @@ class NamedJson:
         cursor = scribe.cursor
         if self.before and not (yield from cursor.accept(*self.before)) and self.needs_before:
             raise NotACall("another form")
+        yield from cursor.skip(" \t")
         id = ""
         if self.id_first:
             id = yield from self._word(scribe)

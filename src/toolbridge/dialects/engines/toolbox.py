@@ -69,8 +69,5 @@ class Toolbox:
 
 
 def _without_namespace(name: str) -> list[str]:
-    """Return what is left of a name without what stands before or after a separator."""
-    steps = [match.end() for match in _SEPARATORS.finditer(name)]
-    tails = [name[step:] for step in steps]
-    heads = [name[: match.start()] for match in _SEPARATORS.finditer(name)]
-    return [*tails, *reversed(heads)]
+    """Return what is left of a name without what stands before a separator."""
+    return [name[match.end() :] for match in _SEPARATORS.finditer(name)]

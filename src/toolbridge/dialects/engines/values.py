@@ -154,7 +154,7 @@ def _structure(word: str) -> object:
         except ValueError:
             pass
     try:
-        return literal(word)
+        return literal(word, words=False)
     except Unreadable:
         return _MISSING
 

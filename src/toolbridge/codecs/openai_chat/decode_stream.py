@@ -1,0 +1,227 @@
+"""The answers of Chat Completions, as our events: a whole body is a stream that came at once.
+
+The end is certain only at `[DONE]`: counts come after the finish reason. A stream that stops after
+a finish reason has ended all the same; one that stops before it was cut.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.calls import Calls
+from toolbridge.codecs.openai_chat.decode_rejection import decode_error
+from toolbridge.core.draft import Draft
+from toolbridge.core.errors import BrokenWire, Truncated
+from toolbridge.core.events import Event
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json
+from toolbridge.core.messages import Image, Problem, StopReason
+from toolbridge.wire.shapes import AnyObject, decode_frame
+from toolbridge.wire.sse import Frame, SseReader
+
+_chunks = msgspec.json.Decoder(shapes.Chunk)
+_LEGACY = -1
+"""The index of the one call that the deprecated `function_call` can make."""
+
+
+class StreamDecoder:
+    """A stream, or a whole body, into events."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._answer = _Answer(Draft(ids))
+        self._sse = SseReader()
+        self._whole: list[bytes] | None = None
+        """The pieces of a body that turned out to be JSON."""
+        self._begun = False
+
+    def feed(self, piece: bytes, /) -> list[Event]:
+        if not self._begun:
+            piece = piece.lstrip(b" \t\r\n")
+            if not piece:
+                return []
+            self._begun = True
+            self._whole = [] if piece.startswith(b"{") else None
+        if self._whole is not None:
+            self._whole.append(piece)
+            return []
+        return self._read(lambda: self._sse.feed(piece))
+
+    def close(self) -> list[Event]:
+        if self._whole is not None:
+            body, self._whole = b"".join(self._whole), []
+            said = self._answer.read_whole(body) if body else []
+        else:
+            said = self._read(self._sse.close)
+        return said + self._answer.close()
+
+    def _read(self, frames: Callable[[], list[Frame]]) -> list[Event]:
+        if self._answer.ended:
+            return []
+        try:
+            found = frames()
+        except BrokenWire as error:
+            return self._answer.fail(error.problem)
+        return [event for frame in found for event in self._answer.read_frame(frame)]
+
+
+class _Answer:
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._calls = Calls(draft)
+        self._claimed: StopReason | None = None
+        self._broken = ""
+        """The reason that says that the answer is not whole."""
+        self._stop_sequence = ""
+        self._refused = False
+
+    @property
+    def ended(self) -> bool:
+        return self._draft.ended
+
+    def fail(self, problem: Problem) -> list[Event]:
+        return self._draft.fail(problem)
+
+    def read_frame(self, frame: Frame) -> list[Event]:
+        if self.ended:
+            return []
+        if frame.data.strip() == b"[DONE]":
+            return self._finish(self._claimed or "end") if self._draft.started else []
+        try:
+            chunk = decode_frame(frame.data, _chunks)
+        except BrokenWire as error:
+            # Half a frame at the end is a cut, and the end says so.
+            return self.fail(error.problem) if frame.whole else []
+        if frame.event == "error" or _is_error(chunk):
+            return self.fail(decode_error(0, frame.data))
+        return self._read(chunk)
+
+    def read_whole(self, body: bytes) -> list[Event]:
+        try:
+            chunk = decode_frame(body, _chunks)
+        except BrokenWire as error:
+            return self.fail(error.problem)
+        if _is_error(chunk) or not chunk.choices:
+            return self.fail(decode_error(0, body))
+        said = self._read(chunk)
+        return said + self._finish(self._claimed or "end")
+
+    def close(self) -> list[Event]:
+        if self.ended:
+            return []
+        if self._claimed is not None:
+            return self._finish(self._claimed)
+        return self.fail(Truncated("the upstream ended its answer without a finish reason").problem)
+
+    def _finish(self, claimed: StopReason) -> list[Event]:
+        if self._broken:
+            text = f"the upstream ended its answer with {self._broken!r}"
+            return self.fail(Problem(shapes.BROKEN_STOPS[self._broken], text))
+        said = self._calls.close()
+        if self._refused and claimed == "end":
+            claimed = "refusal"
+        if self._stop_sequence and claimed == "end":
+            return said + self._draft.finish("stop_sequence", stop_sequence=self._stop_sequence)
+        return said + self._draft.finish(claimed)
+
+    # ── chunks ──
+
+    def _read(self, chunk: shapes.Chunk) -> list[Event]:
+        choices = chunk.choices or ()
+        counts = [chunk.usage, chunk.x_groq and chunk.x_groq.usage]
+        said: list[Event] = []
+        if choices or any(counts):
+            said += self._draft.start(id=chunk.id or "", model=chunk.model or "")
+        for choice in choices:
+            if choice.index in {None, 0}:  # of several answers, the first is the one
+                said += self._choice(choice)
+                counts.append(choice.usage)
+        for count in counts:
+            said += self._draft.usage(shapes.read_counts(count)) if count else []
+        return said
+
+    def _choice(self, choice: shapes.AnswerChoice) -> list[Event]:
+        said: list[Event] = []
+        for delta in (choice.delta, choice.message):
+            said += self._delta(delta) if delta is not None else []
+        reason = choice.finish_reason
+        if reason:
+            self._claimed = shapes.STOPS.get(reason, "end")
+            self._broken = reason if reason in shapes.BROKEN_STOPS else ""
+        if isinstance(choice.stop_reason, str):
+            self._stop_sequence = choice.stop_reason
+        return said
+
+    def _delta(self, delta: shapes.Delta) -> list[Event]:
+        # One token can close the thought and begin the answer, so a chunk may carry all of these.
+        said = self._think(delta)
+        said += self._say(delta.content)
+        if delta.refusal:
+            self._refused = True
+            said += self._text(delta.refusal)
+        for annotation in delta.annotations or ():
+            self._draft.cite(annotation)
+        for image in delta.images or ():
+            said += self._image(image)
+        for call in delta.tool_calls or ():
+            said += self._calls.feed(call)
+        if delta.function_call is not None:
+            function = delta.function_call
+            said += self._calls.feed(shapes.ToolCall(index=_LEGACY, function=function))
+        return said
+
+    def _text(self, text: str) -> list[Event]:
+        return self._calls.settle() + self._draft.text(text) if text else []
+
+    def _say(self, content: str | list[AnyObject] | None) -> list[Event]:
+        if not isinstance(content, list):
+            return self._text(content or "")
+        said: list[Event] = []
+        for part in content:
+            if part.get("type") == "image_url":
+                said += self._image(part)
+            elif part.get("type") == "thinking":  # Mistral's models think inside their content
+                said += self._thought("".join(_texts(part.get("thinking"))))
+            else:
+                said += self._text("".join(_texts([part])))
+        return said
+
+    def _thought(self, text: str) -> list[Event]:
+        return self._calls.settle() + self._draft.think(text) if text else []
+
+    def _think(self, delta: shapes.Delta) -> list[Event]:
+        """Read a thought, which servers send under several names, some under two at once."""
+        named = (delta.reasoning_content, delta.reasoning, delta.thinking)
+        told = next((text for text in named if isinstance(text, str) and text), "")
+        said = self._thought(told)
+        for detail in delta.reasoning_details or ():
+            if not told:
+                said += self._thought(detail.text or detail.summary or "")
+            if seal := shapes.read_seal(detail):
+                said += self._calls.settle() + self._draft.seal(seal) + self._draft.end()
+        return said
+
+    def _image(self, part: AnyObject) -> list[Event]:
+        given: Json = part.get("image_url")
+        url = given.get("url") if isinstance(given, dict) else given
+        if not isinstance(url, str) or not url:
+            return []
+        media_type, data = shapes.split_data_url(url)
+        image = Image(data=data, media_type=media_type, url="" if data else url)
+        return self._calls.settle() + self._draft.add(image)
+
+
+def _is_error(chunk: shapes.Chunk) -> bool:
+    if chunk.error or (chunk.x_groq and chunk.x_groq.error):
+        return True
+    return any(choice.error for choice in chunk.choices or ())
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Return the texts of content parts."""
+    if isinstance(value, str):
+        yield value
+    for part in value if isinstance(value, list) else ():
+        text = part.get("text") if isinstance(part, dict) else None
+        if isinstance(text, str):
+            yield text

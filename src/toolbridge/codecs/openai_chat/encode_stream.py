@@ -1,0 +1,392 @@
+"""Our events as chunks of Chat Completions, our message as a whole body, our problems as errors.
+
+A chunk says only what it adds, and belongs to no block: text, thoughts and calls are three flows.
+Blocks of one kind that interleave are let through one after another; the API could number calls
+that are mixed, but some clients mix up their arguments then.
+"""
+
+from collections import deque
+from math import ceil
+
+import msgspec
+
+from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.encode_turns import encode_signature
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Asked, Rejection
+from toolbridge.core.errors import status_of
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
+from toolbridge.core.messages import (
+    Call,
+    Image,
+    Message,
+    Problem,
+    Request,
+    StopReason,
+    Text,
+    Thinking,
+)
+from toolbridge.core.usage import Usage
+from toolbridge.wire.sse import write_frame
+
+_DONE = write_frame(b"[DONE]")
+
+
+class StreamEncoder:
+    """Events in, server-sent events out."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._envelope = _Envelope(asked)
+        self._counts = _wants_counts(asked.request)
+        self._texts = _Lane()
+        self._thoughts = _Lane()
+        self._calls = _Lane()
+        self._writer = _CallWriter(asked.request)
+        self._length = 0
+        """Of all text so far: citations say where in it they belong."""
+        self._ended = False
+
+    def feed(self, event: ev.Event, /) -> list[bytes]:
+        if self._ended:
+            return []
+        match event:
+            case ev.TextStart(index) | ev.TextDelta(index) | ev.TextEnd(index):
+                return self._deltas(self._texts.feed(index, event))
+            case ev.ThinkingStart(index) | ev.ThinkingDelta(index) | ev.ThinkingEnd(index):
+                return self._deltas(self._thoughts.feed(index, event))
+            case ev.CallStart(index) | ev.CallDelta(index) | ev.CallEnd(index):
+                return self._deltas(self._calls.feed(index, event))
+            case ev.PartAdded():
+                return self._deltas([event])
+            case ev.Started(id, model):
+                self._envelope.start(id, model)
+                return [self._chunk({"role": "assistant", "content": ""})]
+            case ev.Finished(reason, message):
+                return self._finish(reason, message.usage)
+            case ev.Failed(problem):
+                return self._fail(problem)
+            case ev.UsageReported() | ev.Healed():
+                return []
+
+    def close(self) -> list[bytes]:
+        return []
+
+    def keep_alive(self) -> bytes:
+        return self._chunk({})
+
+    def _finish(self, reason: StopReason, usage: Usage) -> list[bytes]:
+        self._ended = True
+        said = [self._chunk({}, shapes.FINISH_REASONS.get(reason, "stop"))]
+        if self._counts:
+            counts = write_counts(usage, self._envelope.estimate)
+            said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
+        return [*said, _DONE]
+
+    def _fail(self, problem: Problem) -> list[bytes]:
+        self._ended = True
+        # What waits behind a block that will never end was said all the same.
+        waiting = [*self._thoughts.flush(), *self._texts.flush(), *self._calls.flush()]
+        return [*self._deltas(waiting), write_frame(encode_error(problem))]
+
+    def _chunk(self, delta: JsonObject, finish: str | None = None) -> bytes:
+        choice: JsonObject = {
+            "index": 0,
+            "delta": delta,
+            "logprobs": None,
+            "finish_reason": finish,
+        }
+        return write_frame(self._envelope.chunk([choice], {"usage": None} if self._counts else {}))
+
+    def _deltas(self, events: list[ev.Event]) -> list[bytes]:
+        found = (self._delta(event) for event in events)
+        return [self._chunk(delta) for delta in found if delta]
+
+    def _delta(self, event: ev.Event) -> JsonObject:
+        match event:
+            case ev.TextDelta(_, piece):
+                self._length += len(piece)
+                return {"content": piece}
+            case ev.TextEnd(_, text):
+                cited = _annotations(text, self._length)
+                return {"annotations": cited} if cited else {}
+            case ev.ThinkingDelta(_, piece):
+                return {"reasoning_content": piece}
+            case ev.ThinkingEnd(_, thought):
+                details = _details(thought)
+                return {"reasoning_details": details} if details else {}
+            case ev.PartAdded(_, Image() as image):
+                return {"images": [_image(image)]}
+            case ev.CallStart() | ev.CallDelta() | ev.CallEnd():
+                call = self._writer.write(event)
+                return {"tool_calls": [call]} if call else {}
+            case _:
+                return {}
+
+
+class _Lane:
+    """Blocks of one kind: the oldest that is open speaks, what the others say waits."""
+
+    def __init__(self) -> None:
+        self._order: deque[int] = deque()
+        self._held: dict[int, list[ev.Event]] = {}
+        self._ended: set[int] = set()
+
+    def feed(self, index: int, event: ev.Event) -> list[ev.Event]:
+        if index not in self._held:
+            self._order.append(index)
+            self._held[index] = []
+        if self._order[0] != index:
+            self._held[index].append(event)
+            if _is_end(event):
+                self._ended.add(index)
+            return []
+        return [event, *self._next()] if _is_end(event) else [event]
+
+    def _next(self) -> list[ev.Event]:
+        """Return what waited for the block in front, which has ended."""
+        freed: list[ev.Event] = []
+        self._held.pop(self._order.popleft())
+        while self._order:
+            freed += self._held[self._order[0]]
+            if self._order[0] not in self._ended:
+                self._held[self._order[0]] = []
+                break
+            self._held.pop(self._order.popleft())
+        return freed
+
+    def flush(self) -> list[ev.Event]:
+        return [event for index in self._order for event in self._held.pop(index)]
+
+
+def _is_end(event: ev.Event) -> bool:
+    return isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd)
+
+
+class _CallWriter:
+    """Calls, one after the other, numbered as they come."""
+
+    def __init__(self, request: Request) -> None:
+        self._freeform = {tool.name for tool in request.tools if tool.freeform}
+        self._number = -1
+        self._custom = False
+        self._written = False
+
+    def write(self, event: ev.CallStart | ev.CallDelta | ev.CallEnd) -> JsonObject:
+        match event:
+            case ev.CallStart(_, id, name):
+                self._number += 1
+                self._custom = name in self._freeform
+                self._written = False
+                return {"index": self._number, **_call_head(id, name, custom=self._custom)}
+            case ev.CallDelta(_, piece):
+                # Free text lies inside an object, and is known when that object is whole.
+                self._written = not self._custom
+                return self._piece("" if self._custom else piece)
+            case ev.CallEnd(_, call):
+                rest = self._piece("" if self._written else _written(call, custom=self._custom))
+                signature = encode_signature(call.opaque)
+                return rest | {"index": self._number} | signature if signature else rest
+
+    def _piece(self, text: str) -> JsonObject:
+        if not text:
+            return {}
+        if self._custom:
+            return {"index": self._number, "custom": {"input": text}}
+        return {"index": self._number, "function": {"arguments": text}}
+
+
+def _call_head(id: str, name: str, *, custom: bool) -> JsonObject:
+    if custom:
+        return {"id": id, "type": "custom", "custom": {"name": name, "input": ""}}
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": ""}}
+
+
+def _written(call: Call, *, custom: bool) -> str:
+    """Return what the model wrote: free text, or an object, which for no arguments is `{}`."""
+    if not custom:
+        return call.raw or dumps(call.arguments)
+    input = call.arguments.get("input", "")
+    return call.raw or (input if isinstance(input, str) else dumps(input))
+
+
+# ── whole bodies ─────────────────────────────────────────────────────────────
+
+
+class _Envelope:
+    """What stands around every chunk: one id from the first to the last."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._id = ""
+        self._model = asked.request.model
+        self.estimate = asked.estimate
+
+    def start(self, id: str, model: str) -> None:
+        self._id = self._id or write_id(id)
+        self._model = self._model or model
+
+    def head(self, object: str) -> JsonObject:
+        # A client that waits may be sent a chunk before the answer has begun and has its own id.
+        self._id = self._id or write_id(Ids(str(self._asked.at)).message())
+        return {
+            "id": self._id,
+            "object": object,
+            "created": int(self._asked.at),
+            "model": self._model,
+        }
+
+    def chunk(self, choices: list[Json], rest: JsonObject) -> bytes:
+        return dump_bytes(self.head("chat.completion.chunk") | {"choices": choices} | rest)
+
+
+def write_id(id: str) -> str:
+    return id if id.startswith("chatcmpl-") else f"chatcmpl-{id.removeprefix('msg_')}"
+
+
+def encode_message(message: Message, asked: Asked) -> bytes:
+    """Return the answer as one body: what its stream says, said at once."""
+    if message.problem is not None:
+        return encode_error(message.problem)
+    envelope = _Envelope(asked)
+    envelope.start(message.id, message.model)
+    choice: JsonObject = {
+        "index": 0,
+        "message": _encode_content(message, asked.request),
+        "logprobs": None,
+        "finish_reason": shapes.FINISH_REASONS.get(message.stop or "end", "stop"),
+    }
+    body = envelope.head("chat.completion") | {"choices": [choice]}
+    return dump_bytes(body | {"usage": write_counts(message.usage, asked.estimate)})
+
+
+def _encode_content(message: Message, request: Request) -> JsonObject:
+    body: JsonObject = {"role": "assistant", "content": message.text or None, "refusal": None}
+    if not message.calls:
+        body["content"] = message.text
+    if thinking := message.thinking:
+        body["reasoning_content"] = thinking
+    gathered: dict[str, list[Json]] = {
+        "reasoning_details": _all_details(message),
+        "annotations": _all_annotations(message),
+        "images": [_image(part) for part in message.content if isinstance(part, Image)],
+        "tool_calls": _all_calls(message, request),
+    }
+    for name, found in gathered.items():
+        if found:
+            body[name] = found
+    return body
+
+
+def _all_details(message: Message) -> list[Json]:
+    thoughts = (part for part in message.content if isinstance(part, Thinking))
+    return [detail for thought in thoughts for detail in _details(thought)]
+
+
+def _all_annotations(message: Message) -> list[Json]:
+    found: list[Json] = []
+    length = 0
+    for part in message.content:
+        if isinstance(part, Text):
+            length += len(part.text)
+            found += _annotations(part, length)
+    return found
+
+
+def _all_calls(message: Message, request: Request) -> list[Json]:
+    freeform = {tool.name for tool in request.tools if tool.freeform}
+    calls: list[Json] = []
+    for call in message.calls:
+        custom = call.name in freeform
+        head = _call_head(call.id, call.name, custom=custom)
+        kind, field = ("custom", "input") if custom else ("function", "arguments")
+        inner: JsonObject = {"name": call.name, field: _written(call, custom=custom)}
+        calls.append(head | {kind: inner} | encode_signature(call.opaque))
+    return calls
+
+
+# ── parts ────────────────────────────────────────────────────────────────────
+
+
+def _details(thought: Thinking) -> list[Json]:
+    seals = (shapes.write_seal(opaque) for opaque in thought.opaque)
+    return [msgspec.to_builtins(seal) for seal in seals if seal is not None]
+
+
+def _image(image: Image) -> JsonObject:
+    url = image.url or f"data:{image.media_type};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _annotations(text: Text, end: int) -> list[Json]:
+    """Return the citations of a text that ends at `end`; another API's, where it gives a link."""
+    found: list[Json] = []
+    for citation in text.citations:
+        if citation.get("type") == "url_citation":
+            found.append(citation)
+        elif isinstance(citation.get("url"), str):
+            cited: JsonObject = {
+                "start_index": end - len(text.text),
+                "end_index": end,
+                "url": citation["url"],
+                "title": citation.get("title") or "",
+            }
+            found.append({"type": "url_citation", "url_citation": cited})
+    return found
+
+
+def write_counts(usage: Usage, estimate: int) -> JsonObject:
+    """Return the counts: the prompt's include what the cache read and wrote."""
+    prompt = usage.input_total or estimate
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": prompt + usage.output,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cache_read,
+            "cache_write_tokens": usage.cache_write,
+        },
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+def _wants_counts(request: Request) -> bool:
+    options = request.extra.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
+
+
+# ── errors ───────────────────────────────────────────────────────────────────
+
+
+def encode_rejection(problem: Problem, request_id: str) -> Rejection:
+    headers = {"x-request-id": request_id}
+    if problem.retry_after is not None:
+        headers["retry-after"] = str(ceil(problem.retry_after))
+    if problem.kind == "config" or _is_quota(problem):
+        headers["x-should-retry"] = "false"  # without it, clients ask again after 429 and 500
+    return Rejection(_status(problem), encode_error(problem), headers)
+
+
+def _is_quota(problem: Problem) -> bool:
+    """Whether a 429 means that there is no money left, and not that one should wait."""
+    return problem.kind == "rejected" and problem.status == 429
+
+
+def _status(problem: Problem) -> int:
+    status = status_of(problem)
+    return 503 if status == 529 else status  # 529 is Anthropic's own number
+
+
+def encode_error(problem: Problem) -> bytes:
+    server = "server_error" if _status(problem) >= 500 else "invalid_request_error"
+    type, code = shapes.ERROR_TYPES.get(problem.kind, (server, None))
+    if _is_quota(problem):
+        type = code = "insufficient_quota"
+    text = f"{problem.where}: {problem.text}" if problem.where else problem.text
+    error: JsonObject = {
+        "message": text,
+        "type": type,
+        "param": problem.where or None,
+        "code": code,
+    }
+    return dump_bytes({"error": error})

@@ -1,0 +1,134 @@
+"""Numbers, words and texts without quotes: the values that are neither objects nor lists."""
+
+from collections.abc import Callable
+
+from toolbridge.core.json import Json
+from toolbridge.healing import lexis as lx
+from toolbridge.healing.strings import LONG, Frame, StringReader
+
+
+class ScalarReader(StringReader):
+    """The part of the reader that knows scalars. With `verbatim`, numbers stay as they are written."""
+
+    def __init__(
+        self, text: str, names: Callable[[], frozenset[str]], *, verbatim: bool = False
+    ) -> None:
+        super().__init__(text, names)
+        self.verbatim = verbatim
+
+    def put(self, value: Json) -> None:
+        frame = self.stack[-1]
+        if isinstance(frame.holder, dict):
+            frame.holder[frame.key] = value
+        elif frame.words is not value:
+            frame.holder.append(value)
+
+    def skip_backslash(self) -> None:
+        if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in lx.CLOSERS:
+            self.note("escaped quotes")
+            self.at += 1
+
+    def read_scalar(self, frame: Frame) -> None:
+        text = self.text
+        if text[self.at] == "\\":
+            self.skip_backslash()
+        if text[self.at] in lx.QUOTES:
+            self.put(self.read_joined(self.read_string(key=False)))
+            return
+        found = lx.NUMBER.match(text, self.at)
+        value = lx.number(found.group()) if found else None
+        if found is not None and value is not None:
+            self._put_number(found.group(), value, found.end())
+            return
+        word = lx.WORD.match(text, self.at)
+        known, value_of = lx.literal(word.group()) if word else (False, None)
+        if word is not None and known:
+            self._put_literal(word.group(), value_of, word.end())
+            return
+        self._read_bare(frame)
+
+    def read_joined(self, first: str) -> str:
+        """Read the strings that a plus joins to `first`."""
+        pieces = [first]
+        while (joined := lx.JOINED.match(self.text, self.at)) is not None:
+            self.note("joined strings")
+            self.at = joined.end()
+            pieces.append(self.read_string(key=False))
+        return "".join(pieces)
+
+    def _put_number(self, written: str, value: float, end: int) -> None:
+        if not lx.STRICT_NUMBER.fullmatch(written):
+            self.note("number that is not JSON's")
+        self.at = end
+        # A number that the end of the text touches may have more digits.
+        self.cut |= end >= self.size and bool(self.stack[0].closer)
+        self.put(written if self.verbatim else value)
+
+    def _put_literal(self, word: str, value: Json, end: int) -> None:
+        if word not in {"true", "false", "null"}:
+            self.note(
+                "number that is not finite"
+                if isinstance(value, float)
+                else "literal that is not JSON's"
+            )
+        self.at = end
+        self.put(value)
+
+    def _read_bare(self, frame: Frame) -> None:
+        """Read a string without quotes: up to where the next member or the end can begin."""
+        text, start, at = self.text, self.at, self.at
+        in_object = isinstance(frame.holder, dict)
+        braces = 0
+        while (stop := lx.BARE_STOP.search(text, at)) is not None:
+            at = stop.start()
+            if text[at] == "{":
+                braces += 1
+            elif text[at] == "}" and braces:
+                braces -= 1
+            elif not braces and self._ends_bare(frame, at, in_object=in_object):
+                break
+            at += 1
+        else:
+            at = self.size
+        self.at = at
+        if at >= self.size and self._cut_scalar(text[start:]):
+            return
+        raw = text[start:at].strip()
+        self.note("missing quote", start)
+        if raw[-1:] in lx.CLOSERS and raw[-1] not in raw[:-1]:
+            raw = raw[:-1]
+        self.doubtful |= len(raw) > LONG
+        self.put(raw)
+
+    def _ends_bare(self, frame: Frame, at: int, *, in_object: bool) -> bool:
+        mark = self.text[at]
+        if mark in lx.SEPARATORS:
+            return not in_object or self.next_fits(at + 1, in_object=True, dirty=True)
+        if mark in "\n\r":
+            return not frame.closer or self.next_fits(at + 1, in_object=in_object, dirty=True)
+        if mark == "<":
+            return lx.TAG.match(self.text, at) is not None
+        if mark in {"/", "#"}:
+            return self.text[at - 1].isspace() and lx.NOISE.match(self.text, at) is not None
+        if mark != (frame.closer or "}") and not (mark == "}" and frame.closer == "]"):
+            return False
+        return self.bracket_fits(at, dirty=False)
+
+    def _cut_scalar(self, rest: str) -> bool:
+        """Take a number or literal that the end of the text cuts; return whether it was one."""
+        if not self.stack[0].closer:
+            return False
+        self.cut = True
+        rest = rest.strip()
+        whole = lx.half_literal(rest.lower()) if rest.isalpha() else ""
+        if whole:
+            self.note("unfinished literal", self.size - 1)
+            self.put(lx.literal(whole)[1])
+            return True
+        if len(rest) > 64 or not lx.HALF_NUMBER.fullmatch(rest):
+            return False
+        self.note("unfinished number", self.size - 1)
+        value = lx.number(rest.rstrip("+-eE.") or "x")
+        if value is not None:
+            self.put(value)
+        return True

@@ -1,0 +1,234 @@
+"""
+Healing as a stage: events in, events out, every call of an answer made whole or said to be broken.
+
+A call is held back until something of it is certain. If its JSON turns out to be cut off, it waits
+for the end of the answer: a call that the token limit cut is dropped, or left visibly broken where
+part of it was sent already, and never completed.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.fold import Fold
+from toolbridge.core.json import JsonObject, dumps
+from toolbridge.core.messages import Call, HealingReport, Step, Tool
+from toolbridge.healing.flow import Flow, Outcome
+from toolbridge.healing.ladder import Ladder
+from toolbridge.healing.names import heal_name
+from toolbridge.healing.schema import Schema
+
+_OWN_END = {"end", "tool_use", "stop_sequence"}
+"""Reasons with which a model ends by itself; at any other it was interrupted."""
+_FREEFORM: JsonObject = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+
+
+class _Block:
+    """A block on its way out. It keeps its events until all blocks before it are decided."""
+
+    __slots__ = ("box", "call", "decided", "dropped", "flow", "outcome", "place", "start", "steps")
+
+    def __init__(self, flow: Flow | None = None) -> None:
+        self.flow = flow
+        self.start: ev.CallStart | None = None
+        self.call: Call | None = None
+        self.outcome: Outcome | None = None
+        self.steps: tuple[Step, ...] = ()
+        self.decided = flow is None
+        self.dropped = False
+        self.place = -1
+        """Its index in what goes out, once it may go out."""
+        self.box: list[ev.Event] = []
+
+
+class Healer:
+    """Looks at every call of an answer. Without tools it changes nothing."""
+
+    def __init__(self, tools: Sequence[Tool], *, level: int = 2) -> None:
+        self._rules = {tool.name: Schema(schema_of(tool)) for tool in tools}
+        self._level = level
+        self._fold = Fold()
+        self._blocks: dict[int, _Block] = {}
+        self._order: list[_Block] = []
+        self._decided = 0
+        self._places = 0
+        self._out: list[ev.Event] = []
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if not self._rules:
+            return [event]
+        self._take(event)
+        out, self._out = self._out, []
+        return out
+
+    def close(self) -> list[ev.Event]:
+        return []
+
+    def _take(self, event: ev.Event) -> None:
+        match event:
+            case ev.CallStart():
+                self._start_call(event)
+            case ev.CallDelta(index, json):
+                self._write_call(self._blocks[index], json)
+            case ev.CallEnd(index, call):
+                self._end_call(self._blocks[index], call)
+            case ev.TextStart(index) | ev.ThinkingStart(index) | ev.PartAdded(index):
+                block = self._add(index, _Block())
+                self._decide(block)
+                self._write(block, event)
+            case ev.Finished() | ev.Failed():
+                self._finish(event)
+            case ev.Started() | ev.UsageReported():
+                self._say(event)
+            case (
+                ev.TextDelta() | ev.TextEnd() | ev.ThinkingDelta() | ev.ThinkingEnd() | ev.Healed()
+            ):
+                self._write(self._blocks[event.index], event)
+
+    # Calls.
+
+    def _start_call(self, event: ev.CallStart) -> None:
+        name = event.name
+        if self._level >= 2:
+            name = heal_name(name, self._rules.keys()) or name
+        rules = self._rules.get(name) or Schema({})
+        block = self._add(event.index, _Block(Flow(rules, level=self._level)))
+        if name != event.name:
+            block.steps = (Step("name", 2, event.name, name),)
+        block.start = ev.CallStart(event.index, event.id, name)
+
+    def _write_call(self, block: _Block, json: str) -> None:
+        if block.flow is None:
+            return
+        text = block.flow.feed(json)
+        if text:
+            self._begin(block)
+            self._write(block, ev.CallDelta(0, text))
+
+    def _begin(self, block: _Block) -> None:
+        """Let a call go out, from its start."""
+        if block.start is not None and not block.decided:
+            self._write(block, block.start)
+            self._decide(block)
+
+    def _end_call(self, block: _Block, call: Call) -> None:
+        if block.flow is None or block.start is None:
+            return
+        block.call = msgspec.structs.replace(call, name=block.start.name)
+        if not block.flow.text and (call.raw or call.arguments):
+            self._write_call(block, call.raw or dumps(call.arguments))
+        block.outcome = block.flow.finish()
+        if not block.outcome.cut and not block.outcome.open:
+            self._settle(block, block.outcome)
+
+    def _settle(self, block: _Block, outcome: Outcome) -> None:
+        """Send the rest of a call and its end."""
+        if block.call is None or block.flow is None:
+            return
+        self._begin(block)
+        steps = block.steps + outcome.steps
+        if steps:
+            level = max(step.level for step in steps)
+            report = HealingReport(block.call.id, block.call.name, level, steps)
+            self._write(block, ev.Healed(0, report))
+        if outcome.hopeless and block.flow.sent:
+            broken = msgspec.structs.replace(block.call, arguments={}, raw=block.flow.text)
+            self._write(block, ev.CallEnd(0, broken))
+        else:
+            if outcome.rest:
+                self._write(block, ev.CallDelta(0, outcome.rest))
+            whole = msgspec.structs.replace(block.call, arguments=outcome.arguments, raw="")
+            self._write(block, ev.CallEnd(0, whole))
+        block.outcome = None
+        block.call = None
+
+    # The end.
+
+    def _finish(self, event: ev.Finished | ev.Failed) -> None:
+        for block in self._order:
+            if block.flow is None:
+                continue
+            if block.outcome is not None:
+                self._settle_last(block, block.outcome, event)
+            elif not block.decided:
+                self._drop(block)
+        self._say(self._fold.refinish(event))
+
+    def _settle_last(self, block: _Block, outcome: Outcome, event: ev.Finished | ev.Failed) -> None:
+        """Decide about a call whose JSON does not end."""
+        if isinstance(event, ev.Failed):
+            if not block.decided:
+                self._drop(block)
+        elif event.reason in _OWN_END and not outcome.cut:
+            self._settle(block, outcome)
+        elif event.reason in _OWN_END or block.decided:
+            self._settle(block, self._broken(block, outcome))
+        else:
+            self._drop(block)
+
+    def _broken(self, block: _Block, outcome: Outcome) -> Outcome:
+        text = block.flow.text if block.flow else ""
+        raw: JsonObject = {"raw": text}
+        step = Step("cut off", 0, text[-60:], "")
+        return Outcome(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
+
+    # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
+
+    def _add(self, index: int, block: _Block) -> _Block:
+        self._blocks[index] = block
+        self._order.append(block)
+        return block
+
+    def _decide(self, block: _Block, *, dropped: bool = False) -> None:
+        block.decided = True
+        block.dropped = dropped
+        while self._decided < len(self._order) and self._order[self._decided].decided:
+            first = self._order[self._decided]
+            self._decided += 1
+            if first.dropped:
+                continue
+            first.place = self._places
+            self._places += 1
+            box, first.box = first.box, []
+            for event in box:
+                self._write(first, event)
+
+    def _drop(self, block: _Block) -> None:
+        block.box.clear()
+        self._decide(block, dropped=True)
+
+    def _write(self, block: _Block, event: ev.Event) -> None:
+        if block.dropped:
+            return
+        if block.place < 0:
+            block.box.append(event)
+        else:
+            self._say(msgspec.structs.replace(event, index=block.place))
+
+    def _say(self, event: ev.Event) -> None:
+        self._fold.feed(event)
+        self._out.append(event)
+
+
+def schema_of(tool: Tool) -> JsonObject:
+    """Return the schema that a call of `tool` must fit; none for a tool that its API runs."""
+    if tool.freeform:
+        return tool.schema or _FREEFORM
+    return {} if tool.hosted is not None else tool.schema
+
+
+def past_call(call: Call, tool: Tool) -> Call | None:
+    """Return a call of the past as it should have been, or None when there is nothing to heal."""
+    rules = Schema(schema_of(tool))
+    if call.raw:
+        healing = Ladder(call.raw, rules, 2).heal_text()
+    else:
+        healing = Ladder("", rules, 2).heal_object(call.arguments)
+    if not healing.steps or healing.hopeless or healing.cut or not healing.value:
+        return None
+    return msgspec.structs.replace(call, arguments=healing.value, raw="")
