@@ -100,10 +100,9 @@ def load(
     values: dict[str, object] = {}
     if found is not None:
         values = _read(found)
-    for name, value in {**_from_env(env), **(flags or {})}.items():
-        if value is not None:
-            values[name] = value
-    values["map"] = {**_map_from_env(env), **_table(values.get("map"))}
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    values |= _from_env(env) | given
+    values["map"] = _table(values.get("map")) | _map_from_env(env)
     return _convert(values, Config, str(found or "the command line"))
 
 

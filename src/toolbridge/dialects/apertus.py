@@ -10,7 +10,13 @@ DIALECT = Dialect(
     name="apertus",
     marks=("<|tools_prefix|>",),
     reader=Prose(
-        {"<|tools_prefix|>": (JsonBody(close=("<|tools_suffix|>",), shape=Shape(keyed=True, ends=("<|tools_suffix|>",))),)},
+        {
+            "<|tools_prefix|>": (
+                JsonBody(
+                    close=("<|tools_suffix|>",), shape=Shape(keyed=True, ends=("<|tools_suffix|>",))
+                ),
+            )
+        },
         thoughts=(Span("<|inner_prefix|>", "<|inner_suffix|>"),),
     ),
     render=Writing(

@@ -10,7 +10,13 @@ DIALECT = Dialect(
     name="apriel",
     marks=("<tool_calls>",),
     reader=Prose(
-        {"<tool_calls>": (JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",), id_last=True)),)},
+        {
+            "<tool_calls>": (
+                JsonBody(
+                    close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",), id_last=True)
+                ),
+            )
+        },
         thoughts=(Span("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"), *THINK),
         drop=("<|end|>", "[END FINAL RESPONSE]"),
     ),

@@ -67,9 +67,7 @@ _BARE: dict[str, tuple[CallReader, ...]] = {
 @cache
 def auto_reader() -> ReadStream:
     """Return the reader that knows all dialects."""
-    all_prose = [
-        reader for name in names() if isinstance(reader := load(name).reader, Prose)
-    ]
+    all_prose = [reader for name in names() if isinstance(reader := load(name).reader, Prose)]
     calls: dict[str, list[CallReader]] = {}
     thoughts: dict[Span, None] = {}
     for prose in all_prose:

@@ -10,9 +10,19 @@ DIALECT = Dialect(
     name="cohere_cmd4",
     marks=("<|START_ACTION|>",),
     reader=Prose(
-        {"<|START_ACTION|>": (JsonBody(close=("<|END_ACTION|>",), shape=Shape(ends=("<|END_ACTION|>",))),)},
+        {
+            "<|START_ACTION|>": (
+                JsonBody(close=("<|END_ACTION|>",), shape=Shape(ends=("<|END_ACTION|>",))),
+            )
+        },
         thoughts=(Span("<|START_THINKING|>", "<|END_THINKING|>"),),
-        drop=("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>", "<|END_OF_TURN_TOKEN|>"),
+        drop=(
+            "<|START_RESPONSE|>",
+            "<|END_RESPONSE|>",
+            "<|START_TEXT|>",
+            "<|END_TEXT|>",
+            "<|END_OF_TURN_TOKEN|>",
+        ),
         drop_tags=("<co", "</co"),
         drop_closers=True,
     ),

@@ -10,7 +10,8 @@ DIALECT = Dialect(
     name="command_r_plus",
     marks=("Action:",),
     reader=Prose(
-        {"Action:": (JsonBody(shape=Shape(strict=True), fence=True),)}, drop=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>")
+        {"Action:": (JsonBody(shape=Shape(strict=True), fence=True),)},
+        drop=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
     ),
     render=Writing(
         open="Action:\n```json\n[",

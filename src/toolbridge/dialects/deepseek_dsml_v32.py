@@ -9,12 +9,16 @@ _CALLS = dsml("function_calls")
 DIALECT = Dialect(
     name="deepseek_dsml_v32",
     marks=_CALLS.wrapper,
-    reader=Prose(dict.fromkeys([*_CALLS.wrapper, *_CALLS.call], (_CALLS,)), drop=("<｜end▁of▁sentence｜>",)),
+    reader=Prose(
+        dict.fromkeys([*_CALLS.wrapper, *_CALLS.call], (_CALLS,)), drop=("<｜end▁of▁sentence｜>",)
+    ),
     render=Writing(
         open="\n\n<｜DSML｜function_calls>\n",
         call='<｜DSML｜invoke name="$name">\n$parameters</｜DSML｜invoke>',
         parameter='<｜DSML｜parameter name="$key" string="$text">$value</｜DSML｜parameter>\n',
         close="\n</｜DSML｜function_calls>",
-        results_open="<function_results>\n", result="<result>$result</result>", results_close="\n</function_results>",
+        results_open="<function_results>\n",
+        result="<result>$result</result>",
+        results_close="\n</function_results>",
     ),
 )

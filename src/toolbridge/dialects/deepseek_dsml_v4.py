@@ -9,7 +9,9 @@ _CALLS = dsml("tool_calls")
 DIALECT = Dialect(
     name="deepseek_dsml_v4",
     marks=_CALLS.wrapper,
-    reader=Prose(dict.fromkeys([*_CALLS.wrapper, *_CALLS.call], (_CALLS,)), drop=("<｜end▁of▁sentence｜>",)),
+    reader=Prose(
+        dict.fromkeys([*_CALLS.wrapper, *_CALLS.call], (_CALLS,)), drop=("<｜end▁of▁sentence｜>",)
+    ),
     render=Writing(
         open="\n\n<｜DSML｜tool_calls>\n",
         call='<｜DSML｜invoke name="$name">\n$parameters</｜DSML｜invoke>',

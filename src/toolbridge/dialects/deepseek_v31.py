@@ -5,9 +5,24 @@ from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.engines.tag_json import NamedJson
 from toolbridge.dialects.engines.writing import Writing
 
-_BEGIN = ("<｜tool▁calls▁begin｜>", "<|tool_calls_begin|>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>")
-_END = ("<｜tool▁calls▁end｜>", "<|tool_calls_end|>", "<｜tool_calls_end｜>", "<｜tool calls end｜>")
-_CALL = ("<｜tool▁call▁begin｜>", "<|tool_call_begin|>", "<｜tool_call_begin｜>", "<｜tool call begin｜>")
+_BEGIN = (
+    "<｜tool▁calls▁begin｜>",
+    "<|tool_calls_begin|>",
+    "<｜tool_calls_begin｜>",
+    "<｜tool calls begin｜>",
+)
+_END = (
+    "<｜tool▁calls▁end｜>",
+    "<|tool_calls_end|>",
+    "<｜tool_calls_end｜>",
+    "<｜tool calls end｜>",
+)
+_CALL = (
+    "<｜tool▁call▁begin｜>",
+    "<|tool_call_begin|>",
+    "<｜tool_call_begin｜>",
+    "<｜tool call begin｜>",
+)
 _CLOSE = ("<｜tool▁call▁end｜>", "<|tool_call_end|>", "<｜tool_call_end｜>", "<｜tool call end｜>")
 _SEPARATOR = ("<｜tool▁sep｜>", "<|tool_sep|>", "<｜tool_sep｜>", "<｜tool sep｜>")
 _DROP = ("<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>", "<｜end▁of▁sentence｜>")
@@ -21,12 +36,15 @@ _CALLS = NamedJson(
 DIALECT = Dialect(
     name="deepseek_v31",
     marks=_BEGIN,
-    reader=Prose({**dict.fromkeys(_BEGIN, (_CALLS,)), **dict.fromkeys(_CALL, (_CALLS,))}, drop=_DROP),
+    reader=Prose(
+        {**dict.fromkeys(_BEGIN, (_CALLS,)), **dict.fromkeys(_CALL, (_CALLS,))}, drop=_DROP
+    ),
     render=Writing(
         open="<｜tool▁calls▁begin｜>",
         call="<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",
         close="<｜tool▁calls▁end｜>",
         between="",
-        result="<｜tool▁output▁begin｜>$result<｜tool▁output▁end｜>", between_results="",
+        result="<｜tool▁output▁begin｜>$result<｜tool▁output▁end｜>",
+        between_results="",
     ),
 )

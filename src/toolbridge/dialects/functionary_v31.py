@@ -8,6 +8,8 @@ from toolbridge.dialects.engines.writing import Writing
 DIALECT = Dialect(
     name="functionary_v31",
     marks=("<function=",),
-    reader=Prose({"<function=": (NAMED_FUNCTION,), "[": BARE_JSON, "{": BARE_JSON}, first=("[", "{")),
+    reader=Prose(
+        {"<function=": (NAMED_FUNCTION,), "[": BARE_JSON, "{": BARE_JSON}, first=("[", "{")
+    ),
     render=Writing(call="<function=$name>$arguments</function>", between=""),
 )

@@ -12,7 +12,11 @@ DIALECT = Dialect(
     marks=("<|tool_call>",),
     reader=Prose(
         {"<|tool_call>": (_CALLS,), "call:": (_CALLS,)},
-        thoughts=(Span("<|channel>thought\n", "<channel|>"), Span("<|channel>thought", "<channel|>"), Span("<|channel>", "<channel|>")),
+        thoughts=(
+            Span("<|channel>thought\n", "<channel|>"),
+            Span("<|channel>thought", "<channel|>"),
+            Span("<|channel>", "<channel|>"),
+        ),
         first=("call:",),
         drop=("<turn|>",),
         leftovers=("<|tool_response>",),

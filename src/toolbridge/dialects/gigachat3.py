@@ -9,7 +9,10 @@ DIALECT = Dialect(
     name="gigachat3",
     marks=("<|function_call|>", "function call<|role_sep|>"),
     reader=Prose(
-        {"<|function_call|>": (JsonBody(only="{"),), "function call<|role_sep|>": (JsonBody(only="{"),)},
+        {
+            "<|function_call|>": (JsonBody(only="{"),),
+            "function call<|role_sep|>": (JsonBody(only="{"),),
+        },
         drop=("<|message_sep|>", "</s>"),
     ),
     render=Writing(call=f"<|function_call|>{NAME_ARGUMENTS}", between=""),

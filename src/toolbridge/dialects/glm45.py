@@ -9,5 +9,9 @@ DIALECT = Dialect(
     name="glm45",
     marks=("<tool_call>",),
     reader=Prose({"<tool_call>": TOOL_CALL, "{": BARE_JSON}, first=("{",)),
-    render=Writing(call="<tool_call>$name\n$parameters</tool_call>", parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n", result="<tool_response>\n$result\n</tool_response>"),
+    render=Writing(
+        call="<tool_call>$name\n$parameters</tool_call>",
+        parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
+        result="<tool_response>\n$result\n</tool_response>",
+    ),
 )

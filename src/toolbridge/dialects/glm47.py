@@ -9,5 +9,10 @@ DIALECT = Dialect(
     name="glm47",
     marks=("<tool_call>",),
     reader=Prose({"<tool_call>": TOOL_CALL, "{": BARE_JSON}, first=("{",)),
-    render=Writing(call="<tool_call>$name$parameters</tool_call>", parameter="<arg_key>$key</arg_key><arg_value>$value</arg_value>", between="", result="<tool_response>$result</tool_response>"),
+    render=Writing(
+        call="<tool_call>$name$parameters</tool_call>",
+        parameter="<arg_key>$key</arg_key><arg_value>$value</arg_value>",
+        between="",
+        result="<tool_response>$result</tool_response>",
+    ),
 )

@@ -10,7 +10,11 @@ DIALECT = Dialect(
     name="granite3",
     marks=("<|tool_call|>",),
     reader=Prose(
-        {"<|tool_call|>": (JsonBody(only="["),), "<tool_call>": (JsonBody(only="["),), "[": BARE_JSON},
+        {
+            "<|tool_call|>": (JsonBody(only="["),),
+            "<tool_call>": (JsonBody(only="["),),
+            "[": BARE_JSON,
+        },
         thoughts=(*THINK, Span("Here is my thought process:", "Here is my response:")),
         first=("[",),
     ),

@@ -10,7 +10,11 @@ DIALECT = Dialect(
     name="hunyuan_a13b",
     marks=("<tool_calls>",),
     reader=Prose(
-        {"<tool_calls>": (JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),)},
+        {
+            "<tool_calls>": (
+                JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),
+            )
+        },
         drop=("<answer>", "</answer>"),
     ),
     render=Writing(open="<tool_calls>[", call=NAME_ARGUMENTS, between=", ", close="]</tool_calls>"),

@@ -10,7 +10,17 @@ DIALECT = Dialect(
     name="internlm2",
     marks=("<|action_start|>",),
     reader=Prose(
-        {"<|action_start|>": (JsonBody(close=("<|action_end|>",), lead=("<|plugin|>", "<|interpreter|>"), shape=Shape(ends=("<|action_end|>",))),)}
+        {
+            "<|action_start|>": (
+                JsonBody(
+                    close=("<|action_end|>",),
+                    lead=("<|plugin|>", "<|interpreter|>"),
+                    shape=Shape(ends=("<|action_end|>",)),
+                ),
+            )
+        }
     ),
-    render=Writing(call="<|action_start|><|plugin|>\n" + NAME_PARAMETERS + "<|action_end|>", between=""),
+    render=Writing(
+        call="<|action_start|><|plugin|>\n" + NAME_PARAMETERS + "<|action_end|>", between=""
+    ),
 )

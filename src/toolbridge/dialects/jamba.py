@@ -9,6 +9,14 @@ from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 DIALECT = Dialect(
     name="jamba",
     marks=("<tool_calls>",),
-    reader=Prose({"<tool_calls>": (JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),)}),
-    render=Writing(open="<tool_calls>[\n    ", call=NAME_ARGUMENTS, between=",\n    ", close="\n]</tool_calls>"),
+    reader=Prose(
+        {
+            "<tool_calls>": (
+                JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),
+            )
+        }
+    ),
+    render=Writing(
+        open="<tool_calls>[\n    ", call=NAME_ARGUMENTS, between=",\n    ", close="\n]</tool_calls>"
+    ),
 )

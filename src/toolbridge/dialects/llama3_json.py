@@ -10,7 +10,12 @@ DIALECT = Dialect(
     name="llama3_json",
     marks=("<|python_tag|>",),
     reader=Prose(
-        {"{": BARE_JSON, "[": BARE_JSON, "<|python_tag|>": (PythonCalls(listed=False),), "<function=": (NAMED_FUNCTION,)},
+        {
+            "{": BARE_JSON,
+            "[": BARE_JSON,
+            "<|python_tag|>": (PythonCalls(listed=False),),
+            "<function=": (NAMED_FUNCTION,),
+        },
         bare=("{", "["),
         drop=("<|eom_id|>", "<|eot_id|>"),
     ),

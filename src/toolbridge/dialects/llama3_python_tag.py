@@ -14,5 +14,7 @@ DIALECT = Dialect(
         first=("{",),
         drop=("<|eom_id|>", "<|eot_id|>"),
     ),
-    render=Writing(open="<|python_tag|>", call=NAME_PARAMETERS, between="; ", result='{"output": $json}'),
+    render=Writing(
+        open="<|python_tag|>", call=NAME_PARAMETERS, between="; ", result='{"output": $json}'
+    ),
 )

@@ -20,7 +20,8 @@ DIALECT = Dialect(
     name="longcat",
     marks=("<longcat_tool_call>",),
     reader=Prose(
-        {"<longcat_tool_call>": (_JSON, _PAIRS)}, thoughts=(Span("<longcat_think>", "</longcat_think>"),)
+        {"<longcat_tool_call>": (_JSON, _PAIRS)},
+        thoughts=(Span("<longcat_think>", "</longcat_think>"),),
     ),
     render=Writing(call=f"<longcat_tool_call>\n{NAME_ARGUMENTS}\n</longcat_tool_call>"),
 )

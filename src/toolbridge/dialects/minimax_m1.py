@@ -9,6 +9,17 @@ from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 DIALECT = Dialect(
     name="minimax_m1",
     marks=("<tool_calls>",),
-    reader=Prose({"<tool_calls>": (JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),)}),
-    render=Writing(open="<tool_calls>\n", call=NAME_ARGUMENTS, close="\n</tool_calls>", result="tool result: $result"),
+    reader=Prose(
+        {
+            "<tool_calls>": (
+                JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),
+            )
+        }
+    ),
+    render=Writing(
+        open="<tool_calls>\n",
+        call=NAME_ARGUMENTS,
+        close="\n</tool_calls>",
+        result="tool result: $result",
+    ),
 )

@@ -11,7 +11,8 @@ DIALECT = Dialect(
     name="minimax_m2",
     marks=("<minimax:tool_call>",),
     reader=Prose(
-        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), "[Calling tool: ": CALLING_TOOL}, drop=("[e~[",)
+        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), "[Calling tool: ": CALLING_TOOL},
+        drop=("[e~[",),
     ),
     render=Writing(
         open="<minimax:tool_call>\n",

@@ -10,7 +10,9 @@ DIALECT = Dialect(
     name="minimax_m3",
     marks=(_TOKEN,),
     reader=Prose(
-        {_TOKEN: (TreeCalls(_TOKEN),)}, thoughts=(Span("<mm:think>", "</mm:think>"),), drop=("[e~[",)
+        {_TOKEN: (TreeCalls(_TOKEN),)},
+        thoughts=(Span("<mm:think>", "</mm:think>"),),
+        drop=("[e~[",),
     ),
     render=Writing(
         open=_TOKEN + "<tool_call>\n",

@@ -10,7 +10,8 @@ DIALECT = Dialect(
     name="nemotron_nano_v2",
     marks=("<TOOLCALL>",),
     reader=Prose(
-        {"<TOOLCALL>": (JsonBody(close=("</TOOLCALL>",), shape=Shape(ends=("</TOOLCALL>",))),)}, drop=("<SPECIAL_12>",)
+        {"<TOOLCALL>": (JsonBody(close=("</TOOLCALL>",), shape=Shape(ends=("</TOOLCALL>",))),)},
+        drop=("<SPECIAL_12>",),
     ),
     render=Writing(
         open="<TOOLCALL>[",

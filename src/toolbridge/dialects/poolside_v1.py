@@ -15,5 +15,9 @@ DIALECT = Dialect(
     reader=Prose(
         {"<tool_call>": TOOL_CALL, "<user>": (_JSON, _PAIRS), "{": BARE_JSON}, first=("{",)
     ),
-    render=Writing(call="<tool_call>$name\n$parameters</tool_call>", parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n", result="<tool_response>\n$result\n</tool_response>"),
+    render=Writing(
+        call="<tool_call>$name\n$parameters</tool_call>",
+        parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
+        result="<tool_response>\n$result\n</tool_response>",
+    ),
 )

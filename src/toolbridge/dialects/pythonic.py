@@ -9,7 +9,10 @@ DIALECT = Dialect(
     name="pythonic",
     marks=("<|python_start|>",),
     reader=Prose(
-        {"[": (PythonCalls(json=False),), "<|python_start|>": (PythonCalls(close=("<|python_end|>",)),)},
+        {
+            "[": (PythonCalls(json=False),),
+            "<|python_start|>": (PythonCalls(close=("<|python_end|>",)),),
+        },
         bare=("[",),
         drop=("<|python_end|>", "<|eot|>"),
     ),

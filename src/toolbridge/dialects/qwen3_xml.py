@@ -8,8 +8,10 @@ from toolbridge.dialects.engines.writing import Writing
 DIALECT = Dialect(
     name="qwen3_xml",
     marks=("<tool_call>", "<function="),
-    reader=Prose(
-        {"<tool_call>": TOOL_CALL, "<function=": FUNCTION, "{": BARE_JSON}, first=("{",)
+    reader=Prose({"<tool_call>": TOOL_CALL, "<function=": FUNCTION, "{": BARE_JSON}, first=("{",)),
+    render=Writing(
+        call="<tool_call>\n<function=$name>\n$parameters</function>\n</tool_call>",
+        parameter="<parameter=$key>\n$value\n</parameter>\n",
+        result="<tool_response>\n$result\n</tool_response>",
     ),
-    render=Writing(call="<tool_call>\n<function=$name>\n$parameters</function>\n</tool_call>", parameter="<parameter=$key>\n$value\n</parameter>\n", result="<tool_response>\n$result\n</tool_response>"),
 )

@@ -44,7 +44,7 @@ class TextReader:
     ) -> None:
         self._draft = Draft(ids)
         self._scribe = Scribe(self._draft, Toolbox(tools), thoughts=thoughts)
-        reader = _reader(dialect, model)
+        reader = reader_of(dialect, model)
         self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open)
         self._running = True
         self._model = model
@@ -82,7 +82,8 @@ class TextReader:
 _DONE = object()
 
 
-def _reader(dialect: str, model: str) -> ReadStream:
+def reader_of(dialect: str, model: str = "") -> ReadStream:
+    """Return what reads a dialect; `auto` goes by the model, then by what is seen."""
     if dialect == "auto":
         known = for_model(model) if model else None
         return load(known).reader if known else auto_reader()

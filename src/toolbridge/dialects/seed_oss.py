@@ -13,5 +13,8 @@ DIALECT = Dialect(
         {"<seed:tool_call>": (_CALLS,), "<function=": (_CALLS,)},
         thoughts=(Span("<seed:think>", "</seed:think>"),),
     ),
-    render=Writing(call="<seed:tool_call>\n<function=$name>\n$parameters</function>\n</seed:tool_call>", parameter="<parameter=$key>$value</parameter>\n"),
+    render=Writing(
+        call="<seed:tool_call>\n<function=$name>\n$parameters</function>\n</seed:tool_call>",
+        parameter="<parameter=$key>$value</parameter>\n",
+    ),
 )

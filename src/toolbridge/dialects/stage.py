@@ -7,6 +7,7 @@ server took the call for a part of the thought. Calls that came as calls pass un
 """
 
 from collections.abc import Hashable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,9 +15,15 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Text, Thinking, Tool
-from toolbridge.dialects import for_model, load, names
-from toolbridge.dialects.reader import TextReader
+from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.reader import TextReader, reader_of
 from toolbridge.wire.tags import Marks
+
+_Thoughts: TypeAlias = ev.ThinkingStart | ev.ThinkingDelta | ev.ThinkingEnd
+_Numbered: TypeAlias = (
+    ev.TextStart | ev.TextDelta | ev.TextEnd | _Thoughts
+    | ev.CallStart | ev.CallDelta | ev.CallEnd | ev.PartAdded | ev.Healed
+)  # fmt: skip
 
 
 class DialectStage:
@@ -40,10 +47,17 @@ class DialectStage:
         self._numbers = _Numbers()
         self._reader: TextReader | None = None
         self._readers = 0
-        self._thought = _Thought(_marks(dialect, model) if tools else Marks(()))
-        self._used: set[str] = set()
+        reader = reader_of(dialect, model)
+        marks = reader.drafts if tools and isinstance(reader, Prose) else ()
+        self._thought = _Thought(Marks(marks))
+        self._called: dict[str, str] = {}
+        """The ids of calls, as they were written and as they were said."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if isinstance(event, ev.Finished):
+            return self._end(event, self._finished())
+        if isinstance(event, ev.Failed):
+            return self._end(event, self._failed())
         said = self._read(event)
         for one in said:
             self._fold.feed(one)
@@ -52,29 +66,33 @@ class DialectStage:
     def close(self) -> list[ev.Event]:
         return []
 
+    def _end(self, event: ev.Finished | ev.Failed, said: list[ev.Event]) -> list[ev.Event]:
+        for one in said:
+            self._fold.feed(one)
+        return [*said, self._fold.refinish(event)]
+
     def _read(self, event: ev.Event) -> list[ev.Event]:
         match event:
-            case ev.TextDelta(_, piece):
-                return self._released() + self._from_reader(self._open_reader().feed(piece))
             case ev.TextStart():
-                return self._released()
+                return self._release()
+            case ev.TextDelta(_, piece):
+                return self._said(self._open_reader().feed(piece))
             case ev.TextEnd(_, text):
-                return self._end_text(text)
-            case ev.ThinkingStart() | ev.ThinkingDelta() | ev.ThinkingEnd():
-                return self._think(event)
-            case ev.Finished():
-                return self._finish(event)
-            case ev.Failed():
-                return self._fail(event)
-            case _:
+                return _attached(self._end_reader(), text)
+            case ev.ThinkingStart():
+                before = self._end_reader() + self._release()
+                return before + self._numbers.give("", self._thought.feed(event))
+            case ev.ThinkingDelta() | ev.ThinkingEnd():
+                return self._numbers.give("", self._thought.feed(event))
+            case ev.CallStart() | ev.CallDelta() | ev.CallEnd() | ev.PartAdded() | ev.Healed():
                 return self._pass(event)
+            case _:
+                return [event]
 
-    def _pass(self, event: ev.Event) -> list[ev.Event]:
-        if isinstance(event, ev.Started | ev.UsageReported):
-            return [event]
+    def _pass(self, event: _Numbered) -> list[ev.Event]:
         if isinstance(event, ev.CallStart):
-            self._used.add(event.id)
-        return self._released() + self._end_reader() + self._numbers.give("native", [event])
+            self._called[event.id] = event.id
+        return self._release() + self._end_reader() + self._numbers.give("", [event])
 
     def _open_reader(self) -> TextReader:
         if self._reader is None:
@@ -88,69 +106,130 @@ class DialectStage:
             )
         return self._reader
 
-    def _from_reader(self, events: list[ev.Event]) -> list[ev.Event]:
-        kept = [event for event in events if not isinstance(event, ev.Started | ev.Finished)]
-        return self._numbers.give(self._readers, [self._fresh(event) for event in kept])
-
-    def _fresh(self, event: ev.Event) -> ev.Event:
-        """A call id that the answer has used before is replaced."""
-        if isinstance(event, ev.CallStart):
-            id = self._ids.call() if event.id in self._used else event.id
-            self._used.add(id)
-            self._renamed = (event.id, id)
-            return msgspec.structs.replace(event, id=id)
-        if isinstance(event, ev.CallEnd) and self._renamed[0] == event.call.id:
-            call = msgspec.structs.replace(event.call, id=self._renamed[1])
-            return msgspec.structs.replace(event, call=call)
-        return event
-
     def _end_reader(self) -> list[ev.Event]:
         if self._reader is None:
             return []
-        said = self._from_reader(self._reader.close())
+        said = self._said(self._reader.close())
         self._reader = None
         return said
 
-    def _end_text(self, text: Text) -> list[ev.Event]:
-        """End a text; what is attached to it goes to its last words."""
-        said = self._end_reader()
-        if not text.citations and not text.opaque:
-            return said
-        for at in range(len(said) - 1, -1, -1):
-            event = said[at]
-            if isinstance(event, ev.TextEnd):
-                whole = Text(event.text.text, citations=text.citations, opaque=text.opaque)
-                said[at] = ev.TextEnd(event.index, whole)
-                break
-        return said
+    def _said(self, events: list[ev.Event]) -> list[ev.Event]:
+        kept = [
+            self._with_own_id(event)
+            for event in events
+            if not isinstance(event, ev.Started | ev.UsageReported | ev.Finished | ev.Failed)
+        ]
+        return self._numbers.give(self._readers, kept)
 
-    def _think(
-        self, event: ev.ThinkingStart | ev.ThinkingDelta | ev.ThinkingEnd
-    ) -> list[ev.Event]:
-        said = self._end_reader() if isinstance(event, ev.ThinkingStart) else []
-        if isinstance(event, ev.ThinkingStart):
-            said += self._released()
-        return said + self._numbers.give("native", self._thought.feed(event))
+    def _with_own_id(self, event: _Numbered) -> _Numbered:
+        """Replace the id of a call that this answer has used before."""
+        if isinstance(event, ev.CallStart):
+            id = self._ids.call() if event.id in self._called else event.id
+            self._called[event.id] = id
+            return msgspec.structs.replace(event, id=id)
+        if isinstance(event, ev.CallEnd):
+            call = msgspec.structs.replace(event.call, id=self._called[event.call.id])
+            return msgspec.structs.replace(event, call=call)
+        return event
 
-    def _released(self) -> list[ev.Event]:
+    def _release(self) -> list[ev.Event]:
         """Say what was held of a thought: something follows it, so that it was one."""
-        return self._numbers.give("native", self._thought.release())
+        return self._numbers.give("", self._thought.release())
 
-    def _finish(self, event: ev.Finished) -> list[ev.Event]:
+    def _finished(self) -> list[ev.Event]:
         said = self._end_reader()
         ended, rest = self._thought.give_up()
-        said += self._numbers.give("native", ended)
+        said += self._numbers.give("", ended)
         if rest:
-            said += self._from_reader(self._open_reader().feed(rest)) + self._end_reader()
-        for one in said:
-            self._fold.feed(one)
-        return [*_once(said), self._fold.refinish(event)]
+            said += self._said(self._open_reader().feed(rest)) + self._end_reader()
+        return said
 
-    def _fail(self, event: ev.Failed) -> list[ev.Event]:
-        """Half a call stays open; any other text that was held is said."""
-        said = self._released()
+    def _failed(self) -> list[ev.Event]:
+        """Leave half a call open; say any other text that was held."""
+        said = self._release()
         if self._reader is not None and not self._reader.in_call:
             said += self._end_reader()
-        for one in said:
-            self._fold.feed(one)
-        return [*_once(said), self._fold.refinish(event)]
+        return said
+
+
+class _Numbers:
+    """Gives the blocks of several sources one row of indices."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[Hashable, int], int] = {}
+
+    def give(self, source: Hashable, events: Sequence[_Numbered]) -> list[ev.Event]:
+        return [
+            msgspec.structs.replace(
+                event, index=self._given.setdefault((source, event.index), len(self._given))
+            )
+            for event in events
+        ]
+
+
+class _Thought:
+    """A thought that passes through, held from the first mark of a call on."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._index = 0
+        self._text = ""
+        self._said: list[str] = []
+        self._held: list[str] | None = None
+        self._end: ev.ThinkingEnd | None = None
+
+    def feed(self, event: _Thoughts) -> list[_Numbered]:
+        match event:
+            case ev.ThinkingStart(index):
+                self._index = index
+                self._said = []
+                return [event]
+            case ev.ThinkingDelta(_, piece):
+                return self._write(piece)
+            case ev.ThinkingEnd(_, thinking):
+                self._end = event
+                if self._held is not None and not thinking.opaque:
+                    return []
+                return self.release()
+
+    def _write(self, piece: str) -> list[_Numbered]:
+        if self._held is not None:
+            self._held.append(piece)
+            return []
+        self._text += piece
+        begin, end = self._marks.find(self._text, 0, ended=False)
+        said, rest = self._text[:begin], self._text[begin:]
+        self._said.append(said)
+        self._held = [rest] if end > begin else None
+        self._text = "" if end > begin else rest
+        return [ev.ThinkingDelta(self._index, said)] if said else []
+
+    def release(self) -> list[_Numbered]:
+        """Return what is left of a thought that has ended."""
+        if self._end is None:
+            return []
+        rest = self._text + "".join(self._held or ())
+        said: list[_Numbered] = [ev.ThinkingDelta(self._index, rest)] if rest else []
+        said.append(self._end)
+        self._text, self._held, self._end = "", None, None
+        return said
+
+    def give_up(self) -> tuple[list[_Numbered], str]:
+        """Return the end of the thought before a mark, and the text from the mark on."""
+        if self._held is None:
+            return self.release(), ""
+        rest = "".join(self._held)
+        self._held, self._end = None, None
+        return [ev.ThinkingEnd(self._index, Thinking("".join(self._said)))], rest
+
+
+def _attached(said: list[ev.Event], text: Text) -> list[ev.Event]:
+    """Give what is attached to a text to its last words."""
+    if not text.citations and not text.opaque:
+        return said
+    for at in reversed(range(len(said))):
+        event = said[at]
+        if isinstance(event, ev.TextEnd):
+            whole = Text(event.text.text, citations=text.citations, opaque=text.opaque)
+            return [*said[:at], ev.TextEnd(event.index, whole), *said[at + 1 :]]
+    return said

@@ -12,7 +12,11 @@ _CALLS = InvokeCalls(
     parameter_close=("</steptml:parameter>",),
     wrapper=("<｜tool_calls_begin｜>",),
     wrapper_close=("<｜tool_calls_end｜>",),
-    inner=("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_begin｜>", "<｜tool_call_end｜>"),
+    inner=(
+        "<｜tool_call_begin｜>function<｜tool_sep｜>",
+        "<｜tool_call_begin｜>",
+        "<｜tool_call_end｜>",
+    ),
 )
 DIALECT = Dialect(
     name="step3",

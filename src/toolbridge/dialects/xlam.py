@@ -11,7 +11,12 @@ DIALECT = Dialect(
     name="xlam",
     marks=("[{",),
     reader=Prose(
-        {"[": BARE_JSON, "```": (JsonBody(shape=Shape(strict=True), fence=True),), "[TOOL_CALLS]": BARE_JSON, "<tool_call>": TOOL_CALL},
+        {
+            "[": BARE_JSON,
+            "```": (JsonBody(shape=Shape(strict=True), fence=True),),
+            "[TOOL_CALLS]": BARE_JSON,
+            "<tool_call>": TOOL_CALL,
+        },
         bare=("[",),
     ),
     render=Writing(open="[", call=NAME_ARGUMENTS, between=", ", close="]"),

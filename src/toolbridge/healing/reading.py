@@ -4,14 +4,18 @@ import html
 import re
 from collections.abc import Callable
 
-from toolbridge.core.json import Json, dumps, loads
+import msgspec
+
+from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.syntax import TolerantReader
 
 MAX_LAYERS = 4
+_strict = msgspec.json.Decoder()
 _ESCAPED = re.compile(r"\s*(?:\\[nrt]|\s)*+(?:[{\[](?:\\[nrt]|\s)*+)?\\+[\"']")
 _ENTITIES = re.compile(r"\s*+[{\[]?\s*+&(?:quot|apos|#34|#39|#x22|#x27);")
+_BARE = re.compile(r"\{\s*+[\"'\w]")
 _PLAIN_QUOTE = re.compile(r"(?<!\\)\"")
 _QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
 
@@ -19,19 +23,27 @@ _QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
 class Reading:
     """What was read, and what had to be put right for it."""
 
-    __slots__ = ("cut", "doubtful", "found", "open", "steps", "value")
+    __slots__ = ("cut", "doubtful", "found", "notes", "open", "value")
 
     def __init__(self) -> None:
         self.value: Json = None
         self.found = False
         """Whether there was a value at all."""
-        self.steps: list[Step] = []
+        self.notes: list[tuple[str, int, str]] = []
+        """What was put right, how boldly, and how it was written."""
         self.cut = False
         self.open = False
         self.doubtful = False
 
-    def take(self, what: str, before: str) -> None:
-        self.steps.append(Step(what, 1, clip(before), ""))
+    def take(self, what: str, before: str, level: int = 1) -> None:
+        self.notes.append((what, level, before))
+
+    @property
+    def steps(self) -> list[Step]:
+        if not self.notes:
+            return []
+        after = clip(show(self.value)) if self.found else ""
+        return [Step(what, level, clip(before), after) for what, level, before in self.notes]
 
 
 def clip(text: str, size: int = 60) -> str:
@@ -52,17 +64,14 @@ def read_text(
         if inner is None:
             break
         text = inner
-    if reading.steps and reading.found:
-        after = clip(_show(reading.value))
-        reading.steps = [Step(step.what, step.level, step.before, after) for step in reading.steps]
     return reading
 
 
 def _read_strict(text: str, reading: Reading) -> str | None:
     """Read strict JSON; return the text inside a string that holds more of it."""
     try:
-        value = loads(text)
-    except ValueError:
+        value: Json = _strict.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None
     reading.value, reading.found = value, True
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
@@ -74,6 +83,8 @@ def _read_strict(text: str, reading: Reading) -> str | None:
 
 def _peel(text: str, reading: Reading) -> str | None:
     """Return what stands inside one layer around the arguments, or None when there is none."""
+    if _BARE.match(text) and not (again := _last_emission(text)):
+        return None
     if _ENTITIES.match(text):
         reading.take("HTML entities", text)
         return html.unescape(text)
@@ -135,7 +146,7 @@ def _one(docs: list[Json], reading: Reading) -> Json:
     full = [doc for doc in docs if doc not in ({}, [])]
     if not full:
         return docs[0] if docs else None
-    reading.steps.append(Step("several values", 2, clip(_show(docs)), ""))
+    reading.take("several values", show(docs), 2)
     merged = full[0]
     for doc in full[1:]:
         if grows(merged, doc):
@@ -170,7 +181,7 @@ def finite(value: Json) -> Json:
     return None if isinstance(value, float) and value != value else value  # noqa: PLR0124
 
 
-def _show(value: object) -> str:
+def show(value: object) -> str:
     try:
         return dumps(value)
     except (RecursionError, UnicodeEncodeError, ValueError):

@@ -84,8 +84,9 @@ class Schema:
         more = rule.get("additionalProperties", True)
         patterns = rule.get("patternProperties")
         for key, member in value.items():
-            if key in properties:
-                if not self.fits(member, properties[key]):
+            wanted = properties.get(key, None)
+            if wanted is not None:
+                if not is_plain_text(member, wanted) and not self.fits(member, wanted):
                     return False
             elif not patterns and more is not True and not self.fits(member, more):
                 return False
@@ -169,6 +170,16 @@ def _fits_type(value: Json, wanted: Json) -> bool:
     if isinstance(wanted, list):
         return any(isinstance(name, str) and is_type(value, name.lower()) for name in wanted)
     return True
+
+
+def is_plain_text(value: Json, wanted: Json) -> bool:
+    """Whether a text is wanted, any text, and `value` is one: the common case, answered at once."""
+    return (
+        isinstance(value, str)
+        and isinstance(wanted, dict)
+        and wanted.get("type") == "string"
+        and _PARTS.isdisjoint(wanted)
+    )
 
 
 def is_type(value: Json, name: str) -> bool:

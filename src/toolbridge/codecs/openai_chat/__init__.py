@@ -3,12 +3,9 @@
 from toolbridge.codecs.openai_chat.decode_rejection import decode_rejection
 from toolbridge.codecs.openai_chat.decode_request import decode_request
 from toolbridge.codecs.openai_chat.decode_stream import StreamDecoder
+from toolbridge.codecs.openai_chat.encode_rejection import encode_rejection
 from toolbridge.codecs.openai_chat.encode_request import encode_request
-from toolbridge.codecs.openai_chat.encode_stream import (
-    StreamEncoder,
-    encode_message,
-    encode_rejection,
-)
+from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
 from toolbridge.core.codec import Codec, Rules
 
 

@@ -1,4 +1,4 @@
-"""Our events as chunks of Chat Completions, our message as a whole body, our problems as errors.
+"""Our events as chunks of Chat Completions, our message as a whole body.
 
 A chunk says only what it adds, and belongs to no block: text, thoughts and calls are three flows.
 Blocks of one kind that interleave are let through one after another; the API could number calls
@@ -6,15 +6,14 @@ that are mixed, but some clients mix up their arguments then.
 """
 
 from collections import deque
-from math import ceil
 
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.codecs.openai_chat.encode_turns import encode_signature
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Rejection
-from toolbridge.core.errors import status_of
+from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
@@ -353,40 +352,3 @@ def write_counts(usage: Usage, estimate: int) -> JsonObject:
 def _wants_counts(request: Request) -> bool:
     options = request.extra.get("stream_options")
     return isinstance(options, dict) and bool(options.get("include_usage"))
-
-
-# ── errors ───────────────────────────────────────────────────────────────────
-
-
-def encode_rejection(problem: Problem, request_id: str) -> Rejection:
-    headers = {"x-request-id": request_id}
-    if problem.retry_after is not None:
-        headers["retry-after"] = str(ceil(problem.retry_after))
-    if problem.kind == "config" or _is_quota(problem):
-        headers["x-should-retry"] = "false"  # without it, clients ask again after 429 and 500
-    return Rejection(_status(problem), encode_error(problem), headers)
-
-
-def _is_quota(problem: Problem) -> bool:
-    """Whether a 429 means that there is no money left, and not that one should wait."""
-    return problem.kind == "rejected" and problem.status == 429
-
-
-def _status(problem: Problem) -> int:
-    status = status_of(problem)
-    return 503 if status == 529 else status  # 529 is Anthropic's own number
-
-
-def encode_error(problem: Problem) -> bytes:
-    server = "server_error" if _status(problem) >= 500 else "invalid_request_error"
-    type, code = shapes.ERROR_TYPES.get(problem.kind, (server, None))
-    if _is_quota(problem):
-        type = code = "insufficient_quota"
-    text = f"{problem.where}: {problem.text}" if problem.where else problem.text
-    error: JsonObject = {
-        "message": text,
-        "type": type,
-        "param": problem.where or None,
-        "code": code,
-    }
-    return dump_bytes({"error": error})

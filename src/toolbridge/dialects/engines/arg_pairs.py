@@ -89,7 +89,9 @@ class PairCalls:
             yield from stream_object(scribe, Marks([*self.call_close, *self.call]))
             yield from self._close(scribe)
             return
-        if not (yield from cursor.stands(self.key, *self.call_close)) and (yield from cursor.peek()):
+        if not (yield from cursor.stands(self.key, *self.call_close)) and (
+            yield from cursor.peek()
+        ):
             raise NotACall("text after the name")
         scribe.call(name)
         yield from self._pairs(scribe, Arguments(scribe, name))

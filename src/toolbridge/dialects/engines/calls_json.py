@@ -11,7 +11,7 @@ _ARGUMENTS = frozenset({"arguments", "parameters", "args", "input", "tool_input"
 _NAMES = frozenset({"name", "tool_name", "tool", "function_name"})
 _IDS = frozenset({"id", "tool_call_id", "call_id"})
 _INSIDE = frozenset({"function", "tool_call", "tool_calls", "function_call", "action"})
-_FIRST = frozenset('{["\'n')
+_FIRST = frozenset("{[\"'n")
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,7 @@ class Harmony:
     heads: Marks = field(
         default_factory=lambda: Marks(["<|start|>", "<|channel|>", "<|message|>", *_ENDS])
     )
-    body_ends: Marks = field(
-        default_factory=lambda: Marks([*_ENDS, "<|start|>", "<|channel|>"])
-    )
+    body_ends: Marks = field(default_factory=lambda: Marks([*_ENDS, "<|start|>", "<|channel|>"]))
 
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
@@ -195,7 +193,9 @@ class Blocks:
         "<|content_tool_error|>", "<|content_invoke_tool_text|>", "<|message_user|>",
         "<|content_audio_input|>", "<|audio_end|>",
     )  # fmt: skip
-    tools: frozenset[str] = frozenset({"<|content_invoke_tool_json|>", "<|content_invoke_tool_text|>"})
+    tools: frozenset[str] = frozenset(
+        {"<|content_invoke_tool_json|>", "<|content_invoke_tool_text|>"}
+    )
     marks: Marks = field(init=False)
 
     def __post_init__(self) -> None:

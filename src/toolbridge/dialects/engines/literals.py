@@ -113,7 +113,9 @@ class _Reader:
         return items if items and not members else members
 
     def _key(self, depth: int) -> Json:
-        if (bare := re.compile(r"[A-Za-z_$][\w$-]*(?=\s*:)").match(self._text, self._at)) is not None:
+        if (
+            bare := re.compile(r"[A-Za-z_$][\w$-]*(?=\s*:)").match(self._text, self._at)
+        ) is not None:
             self._at = bare.end()
             return bare.group()
         return self.value(depth + 1)

@@ -1,0 +1,141 @@
+"""Tools for models that were never taught to call one: in their prompt, and in their history."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from toolbridge.core.json import JsonObject, dumps
+from toolbridge.core.messages import (
+    Call,
+    Part,
+    Request,
+    Result,
+    Text,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from toolbridge.dialects import load
+from toolbridge.dialects.dialect import Answer, Dialect
+
+_INTRODUCTION = """\
+You can use the tools below. Each line describes one tool as JSON: its name, what it does and the \
+JSON schema of its arguments.
+
+"""
+_RULES = """
+
+To use a tool, write exactly this, with the name of the tool and its arguments filled in:
+
+{example}
+
+You may use several tools in one answer. Use only tools from the list and only arguments that their \
+schema knows. Write nothing after the last use of a tool: the results come in the next message. \
+When no tool is needed, answer in plain text."""
+_MUST = {
+    "required": "\n\nIn your next answer, use at least one tool.",
+    "named": "\n\nIn your next answer, use the tool {name}.",
+}
+
+
+def tool_prompt(
+    tools: Sequence[Tool], dialect: str = "hermes_json", choice: ToolChoice | None = None
+) -> str:
+    """Return what a model must be told to use `tools` in `dialect`; nothing without tools."""
+    choice = choice or ToolChoice()
+    offered = [
+        tool
+        for tool in tools
+        if not tool.deferred and (not choice.names or tool.name in choice.names)
+    ]
+    if not offered or choice.mode == "none":
+        return ""
+    lines = "\n".join(dumps(_described(tool)) for tool in offered)
+    must = _MUST.get(choice.mode, "").format(name=choice.names[0] if choice.names else "")
+    return _INTRODUCTION + lines + _RULES.format(example=_example(offered[0], load(dialect))) + must
+
+
+def _described(tool: Tool) -> JsonObject:
+    described: JsonObject = {"name": tool.name}
+    if tool.description:
+        described["description"] = tool.description
+    described["parameters"] = tool.schema or {"type": "object", "properties": {}}
+    return described
+
+
+def _example(tool: Tool, dialect: Dialect) -> str:
+    properties = tool.schema.get("properties")
+    keys = list(properties)[:2] if isinstance(properties, dict) else []
+    arguments: JsonObject = dict.fromkeys(keys or ["argument"], "value")
+    call = Call(id="call00001", name=tool.name, arguments=arguments)
+    return dialect.render.calls([call]).strip("\n")
+
+
+def render_history(request: Request, dialect: str = "hermes_json") -> Request:
+    """
+    Return the request for a model without tools of its own.
+
+    The tools stand in the system prompt, behind the caller's own words; calls and results of the
+    history are text in the dialect.
+    """
+    prompt = tool_prompt(request.tools, dialect, request.tool_choice)
+    names = {
+        part.id: part.name
+        for turn in request.turns
+        for part in turn.content
+        if isinstance(part, Call)
+    }
+    render = load(dialect)
+    turns = tuple(_written(turn, render, names) for turn in request.turns)
+    system = (*request.system, Text(prompt)) if prompt else request.system
+    return msgspec.structs.replace(
+        request, turns=turns, system=system, tools=(), tool_choice=ToolChoice()
+    )
+
+
+def _written(turn: Turn, dialect: Dialect, names: dict[str, str]) -> Turn:
+    content: list[Part] = []
+    calls: list[Call] = []
+    results: list[Result] = []
+    for part in turn.content:
+        if not isinstance(part, Call):
+            _say(content, calls, dialect.render.calls)
+        if not isinstance(part, Result):
+            _say_results(content, results, dialect, names)
+        match part:
+            case Call():
+                calls.append(part)
+            case Result():
+                results.append(part)
+            case _:
+                content.append(part)
+    _say(content, calls, dialect.render.calls)
+    _say_results(content, results, dialect, names)
+    return Turn(turn.role, tuple(content))
+
+
+def _say(content: list[Part], calls: list[Call], render: Callable[[Sequence[Call]], str]) -> None:
+    if calls:
+        before = "\n" if content and isinstance(content[-1], Text) else ""
+        content.append(Text(before + render(calls)))
+        calls.clear()
+
+
+def _say_results(
+    content: list[Part], results: list[Result], dialect: Dialect, names: dict[str, str]
+) -> None:
+    """Write results as text; what is no text in them follows."""
+    if not results:
+        return
+    answers = [
+        Answer(result.name or names.get(result.call_id, ""), result.call_id, _text(result))
+        for result in results
+    ]
+    content.append(Text(dialect.render.results(answers)))
+    content += [part for r in results for part in r.content if not isinstance(part, Text)]
+    results.clear()
+
+
+def _text(result: Result) -> str:
+    said = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return f"Error: {said}" if result.is_error else said

@@ -1,0 +1,285 @@
+"""The command line as a person uses it, in processes of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from toolbridge.cli import COMMANDS, main
+from toolbridge.cli.claude import environment
+from toolbridge.cli.serve import banner
+from toolbridge.config import Config
+
+TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "OLLAMA_HOST": "127.0.0.1:1",
+    }
+
+
+def run(env, *args, given: bytes = b"", cwd=None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*TOOLBRIDGE, *args], input=given, capture_output=True, env=env, timeout=30, cwd=cwd, check=False
+    )  # fmt: skip
+
+
+def test_help_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS)
+
+
+def test_a_wrong_command_names_the_nearest(capsys):
+    assert main(["serv"]) == 2
+    assert "did you mean `serve`?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    assert len(capsys.readouterr().out) > 100
+
+
+@pytest.mark.req("PX-22", "CB-28")
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("reject", "rejected (400)"), ("drop", "answered without it"), ("auto", "rejected (400)")],
+)
+def test_the_banner_says_how_to_use_it_and_what_thinks(mode, words):
+    shown = banner(Config(thinking=mode), "http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
+    assert "ANTHROPIC_BASE_URL=http://127.0.0.1:3456" in shown
+    assert "Thinking-capable models: qwen3, deepseek-r1, magistral, nemotron, glm4, qwq" in shown
+    line = next(line for line in shown.split("\n") if "Thinking requests" in line)
+    assert words in line
+    assert "ollama pull" in shown
+
+
+@pytest.mark.req("CB-28")
+def test_serve_prints_where_it_is_and_stops_at_a_signal(env, tmp_path):
+    process = subprocess.Popen(
+        [*TOOLBRIDGE, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=env, cwd=tmp_path, text=True,
+    )  # fmt: skip
+    try:
+        first = process.stdout.readline()
+        url = re.search(r"http://\S+", first)[0]
+        with urllib.request.urlopen(url + "/health") as answer:
+            assert json.load(answer)["status"] == "ok"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) in {0, -signal.SIGTERM}
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_port_that_is_taken_is_said_when_it_was_asked_for(env, tmp_path):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(env, "serve", "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr.decode()
+
+
+@pytest.mark.req("PX-X7")
+def test_a_gateway_in_the_background_is_found_and_stopped(env, tmp_path):
+    assert run(env, "status").returncode == 3
+    started = run(env, "serve", "--background", "--port", "0", cwd=tmp_path)
+    try:
+        assert started.returncode == 0, started.stderr
+        url = re.search(r"http://\S+", started.stdout.decode())[0]
+        found = run(env, "status")
+        assert found.returncode == 0
+        assert url in found.stdout.decode()
+        assert b"already runs" in run(env, "serve", "--background", cwd=tmp_path).stdout
+        assert (tmp_path / "state" / "toolbridge" / "toolbridge.log").exists()
+    finally:
+        stopped = run(env, "stop")
+    assert b"stopped" in stopped.stdout
+    assert run(env, "status").returncode == 3
+
+
+@pytest.mark.req("PX-X7")
+def test_a_stale_pid_is_forgotten(env, tmp_path):
+    state = tmp_path / "state" / "toolbridge"
+    state.mkdir(parents=True)
+    (state / "toolbridge.pid").write_text('{"pid": 999999, "url": "http://127.0.0.1:1"}')
+    assert run(env, "status").returncode == 3
+    assert not (state / "toolbridge.pid").exists()
+
+
+def test_a_background_that_cannot_start_shows_why(env, tmp_path):
+    (tmp_path / "bad.toml").write_text("prot = 1")
+    done = run(env, "serve", "--background", "--config", str(tmp_path / "bad.toml"))
+    assert done.returncode == 1
+    assert b"did you mean `port`?" in done.stderr
+
+
+def recorded(name: str) -> bytes:
+    return (RECORDED / name).read_bytes().partition(b"\r\n\r\n")[2] or (
+        RECORDED / name
+    ).read_bytes().partition(b"\n\n")[2]
+
+
+def test_translate_is_a_filter(env):
+    stream = recorded("ollama/jinja/chat_thinktool_stream.txt")
+    done = run(env, "translate", "--from", "ollama", "--to", "anthropic", given=stream)
+    assert done.returncode == 0
+    assert done.stdout.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    assert b'"stop_reason":"tool_use"' in done.stdout
+
+
+def test_translate_gives_the_same_for_every_cut(env):
+    stream = recorded("ollama/jinja/chat_thinktool_stream.txt")
+    found = set()
+    for size in (1, 7, 1000, len(stream)):
+        process = subprocess.Popen(
+            [*TOOLBRIDGE, "translate", "--from", "ollama", "--to", "anthropic", "--model", "m"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+        )  # fmt: skip
+        for start in range(0, len(stream), size):
+            process.stdin.write(stream[start : start + size])
+            process.stdin.flush()
+        out, _ = process.communicate(timeout=30)
+        text = re.sub(rb'"(msg|toolu)_[0-9a-f]{16}"', rb'"id"', out)
+        deltas = re.sub(rb"event: (ping|content_block_delta)\n.*\n\n", b"", text)
+        found.add(deltas)
+    assert len(found) == 1
+
+
+def test_translate_ends_a_cut_input_with_an_error_and_status_one(env):
+    cut = recorded("ollama/jinja/chat_stream.txt")[:300]
+    done = run(env, "translate", "--from", "ollama", "--to", "anthropic", given=cut)
+    assert done.returncode == 1
+    assert done.stdout.rstrip().split(b"\n")[-2] == b"event: error"
+    assert b"message_stop" not in done.stdout
+
+
+def test_translate_turns_requests_too(env):
+    asked = {
+        "model": "m",
+        "max_tokens": 5,
+        "messages": [{"role": "user", "content": "hi"}],
+        "top_k": 3,
+    }
+    given = json.dumps(asked).encode()
+    done = run(env, "translate", "--request", "--from", "anthropic", "--to", "ollama", given=given)
+    body = json.loads(done.stdout)
+    assert body["messages"] == [{"role": "user", "content": "hi"}]
+    assert body["options"] == {"num_predict": 5, "top_k": 3}
+
+
+@pytest.mark.req("PX-25", "PX-26", "PX-27", "PX-28")
+@pytest.mark.parametrize(
+    ("text", "value", "status"),
+    [
+        ('{"command":"ls"}', {"command": "ls"}, 0),
+        ('{\\"command\\":\\"ls\\"}', {"command": "ls"}, 0),
+        ("not-json", {"raw": "not-json"}, 1),
+    ],
+)
+def test_heal_mends_text_from_stdin(env, text, value, status):
+    done = run(env, "heal", given=text.encode())
+    assert done.returncode == status
+    assert json.loads(done.stdout)["value"] == value
+
+
+def test_ask_answers_in_the_terminal(env, tmp_path):
+    done = run(env, "ask", "what", "is", "12*7", cwd=tmp_path)
+    assert done.returncode == 0
+    assert b"84" in done.stdout
+    events = run(env, "ask", "--json", "hello", cwd=tmp_path).stdout.splitlines()
+    assert [json.loads(events[0])["type"], json.loads(events[-1])["type"]] == [
+        "started",
+        "finished",
+    ]
+
+
+def test_ask_without_a_question_says_so(env, tmp_path):
+    done = run(env, "ask", cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"no question" in done.stderr
+
+
+def test_models_lists_what_answers(env, tmp_path):
+    assert b"demo/toolbridge-demo" in run(env, "models", cwd=tmp_path).stdout
+
+
+@pytest.mark.req("PX-X8")
+def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
+    assert run(env, "init", cwd=tmp_path).returncode == 0
+    assert run(env, "init", cwd=tmp_path).returncode == 1
+    assert run(env, "init", "--force", cwd=tmp_path).returncode == 0
+    done = run(env, "doctor", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert b"toolbridge.toml" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prot = 1", "did you mean `port`?"),
+        ('host = "0.0.0.0"', "without a key"),
+        ('[providers.x]\napi = "smoke"\nurl = "http://x"', "no API is called 'smoke'"),
+        ('[providers.x]\nurl = "http://x"', "needs `api`"),
+        ('[providers.x]\napi = "anthropic"', "needs `url`"),
+        ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
+    ],
+)  # fmt: skip
+def test_doctor_finds_what_is_wrong(env, tmp_path, text, words):
+    (tmp_path / "toolbridge.toml").write_text(text)
+    done = run(env, "doctor", cwd=tmp_path)
+    assert done.returncode == 1
+    assert words in done.stdout.decode()
+
+
+def test_claude_code_gets_the_address_the_window_and_no_other_key():
+    users = {"ANTHROPIC_API_KEY": "sk-real", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "5", "X": "y"}
+    found = environment(users, "http://127.0.0.1:1", "k", "m", 65536)
+    assert found["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
+    assert found["ANTHROPIC_AUTH_TOKEN"] == "k"
+    assert found["ANTHROPIC_API_KEY"] == ""
+    assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "5"
+    assert found["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
+    assert found["X"] == "y"
+
+
+def test_claude_starts_a_gateway_runs_the_client_and_stops_it(env, tmp_path):
+    client = tmp_path / "claude"
+    client.write_text(
+        '#!/bin/sh\necho "$ANTHROPIC_BASE_URL $CLAUDE_CODE_MAX_CONTEXT_TOKENS $1 $2"\nexit 7\n'
+    )
+    client.chmod(0o755)
+    done = run(env, "claude", "--claude", str(client), "--", "-p", "hi", cwd=tmp_path)
+    assert done.returncode == 7
+    url, window, *args = done.stdout.decode().split()
+    assert (window, args) == ("200000", ["-p", "hi"])
+    time.sleep(0.1)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(url + "/health", timeout=1)
+
+
+def test_claude_without_claude_code_says_how_to_get_it(env, tmp_path):
+    done = run(env | {"PATH": str(tmp_path)}, "claude")
+    assert done.returncode == 1
+    assert b"npm install" in done.stderr

@@ -1,0 +1,89 @@
+"""Defaults, then the file, then the environment, then flags; a typo is an error with a hint."""
+
+import pytest
+
+from toolbridge import config
+from toolbridge.core.errors import ConfigError
+
+
+def write(tmp_path, text: str):
+    file = tmp_path / "toolbridge.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.req("CB-06")
+def test_the_defaults():
+    found = config.load(env={})
+    assert (found.host, found.port, found.thinking, found.heal) == ("127.0.0.1", 3456, "auto", 2)
+
+
+@pytest.mark.req("PX-X8", "CB-08")
+@pytest.mark.parametrize("name", ["TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT"])
+def test_the_environment_goes_before_the_file_and_flags_before_both(tmp_path, name):
+    file = write(tmp_path, "port = 1\n")
+    assert config.load(file, env={}).port == 1
+    assert config.load(file, env={name: "2"}).port == 2
+    assert config.load(file, env={name: "2"}, flags={"port": 3}).port == 3
+    assert config.load(file, env={name: "2"}, flags={"port": None}).port == 2
+
+
+def test_the_more_specific_variable_wins():
+    assert config.load(env={"PORT": "1", "TOOLBRIDGE_PORT": "2"}).port == 2
+
+
+def test_models_may_be_named_in_the_environment(tmp_path):
+    file = write(tmp_path, '[map]\nopus = "a/b"\n')
+    env = {"TOOLBRIDGE_MODEL": "ollama/x", "MODEL_OPUS": "c/d"}
+    assert config.load(file, env=env).map == {"default": "ollama/x", "opus": "c/d"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prot = 1", "there is no setting `prot`; did you mean `port`?"),
+        ("port = 'x'", "port: expected `int`"),
+        ("[providers.a]\nulr = 'x'", "providers"),
+        ("thinking = 'maybe'", "thinking"),
+        ("port = ", "is not TOML"),
+    ],
+)
+def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
+    with pytest.raises(ConfigError, match=r"toolbridge\.toml") as caught:
+        config.load(write(tmp_path, text), env={})
+    assert words in str(caught.value)
+
+
+def test_a_port_that_is_no_number_names_its_variable():
+    with pytest.raises(ConfigError, match="TOOLBRIDGE_PORT"):
+        config.load(env={"TOOLBRIDGE_PORT": "many"})
+
+
+def test_a_file_that_is_not_there_says_how_to_make_one(tmp_path):
+    with pytest.raises(ConfigError, match="toolbridge init"):
+        config.load(tmp_path / "none.toml", env={})
+
+
+def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkeypatch):
+    here, home = tmp_path / "here", tmp_path / "home"
+    here.mkdir()
+    (home / "toolbridge").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    env = {"XDG_CONFIG_HOME": str(home)}
+    assert config.find(env) is None
+    (home / "toolbridge" / "toolbridge.toml").write_text("port = 1")
+    assert config.load(env=env).port == 1
+    (here / "toolbridge.toml").write_text("port = 2")
+    assert config.load(env=env).port == 2
+    (tmp_path / "named.toml").write_text("port = 3")
+    assert config.load(env=env | {"TOOLBRIDGE_CONFIG": str(tmp_path / "named.toml")}).port == 3
+
+
+@pytest.mark.parametrize("text", ["$NAME", "${NAME}", "env:NAME", "env.NAME", "os.environ/NAME"])
+def test_a_key_may_be_given_by_reference(text):
+    assert config.secret(text, {"NAME": "value"}) == "value"
+    assert config.secret(text, {}) == ""
+
+
+def test_a_key_may_be_given_as_itself():
+    assert config.secret("sk-123$", {}) == "sk-123$"
