@@ -40,6 +40,9 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies
 	$(BIN)/codespell src tests docs bench README.md ARCHITECTURE.md AGENTS.md CHANGELOG.md
 	$(BIN)/deptry src
 
+bench: setup ## speed and memory, as ratios in one run
+	@$(BIN)/python bench/run.py
+
 lock: ## rewrite requirements/dev.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --quiet -o requirements/dev.txt

@@ -133,8 +133,8 @@ def _seal(opaque: Opaque) -> Write:
 def _thought_tracks(draw: st.DrawFn, origin: str) -> Track:
     track = [_flow_thought(piece) for piece in draw(st.lists(some_text, min_size=1, max_size=3))]
     if draw(st.booleans()):
-        track.append(_seal(Opaque(origin, "signature", draw(_word))))
-        track.append(lambda draft: draft.end(FLOW))
+        seal = _seal(Opaque(origin, "signature", draw(_word)))
+        track.append(lambda draft: seal(draft) + draft.end(FLOW))  # one signature a thought
     return track
 
 

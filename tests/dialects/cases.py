@@ -154,7 +154,7 @@ def completed(call: Call) -> object:
         elif c in "}]" and closing:
             closing.pop()
     text = (call.raw + ('"' if in_string else "")).rstrip()
-    text = text[:-1] if text.endswith(",") else text
+    text = text.removesuffix(",")
     try:
         return json.loads(text + "".join(reversed(closing)))
     except ValueError:

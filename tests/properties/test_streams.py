@@ -100,7 +100,10 @@ def test_mutated_bytes_never_break_the_grammar(codec, data):
 @lawful
 @given(data=st.data())
 def test_mutated_transcripts_never_break_the_grammar(codec, data):
-    told = data.draw(st.sampled_from(inputs_of(codec)))
+    inputs = inputs_of(codec)
+    if not inputs:
+        pytest.skip(f"{codec.name} has no transcripts yet")
+    told = data.draw(st.sampled_from(inputs))
     grammar.check(decoded(codec, [data.draw(mutations(told))]))
 
 

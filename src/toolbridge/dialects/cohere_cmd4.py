@@ -1,39 +1,7 @@
-"""Cohere Command 4: as Command A, with text marks of its own."""
+"""Cohere Command 4: as Command A."""
 
-from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose, Span
-from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import Writing
+from dataclasses import replace
 
-DIALECT = Dialect(
-    name="cohere_cmd4",
-    marks=("<|START_ACTION|>",),
-    reader=Prose(
-        {
-            "<|START_ACTION|>": (
-                JsonBody(close=("<|END_ACTION|>",), shape=Shape(ends=("<|END_ACTION|>",))),
-            )
-        },
-        thoughts=(Span("<|START_THINKING|>", "<|END_THINKING|>"),),
-        drop=(
-            "<|START_RESPONSE|>",
-            "<|END_RESPONSE|>",
-            "<|START_TEXT|>",
-            "<|END_TEXT|>",
-            "<|END_OF_TURN_TOKEN|>",
-        ),
-        drop_tags=("<co", "</co"),
-        drop_closers=True,
-    ),
-    render=Writing(
-        open="<|START_ACTION|>[\n    ",
-        call='{"tool_call_id": "$id", "tool_name": $json_name, "parameters": $arguments}',
-        between=",\n    ",
-        close="\n]<|END_ACTION|>",
-        results_open="<|START_TOOL_RESULT|>[\n",
-        result='    {"tool_call_id": "$id", "results": {"0": $json}, "is_error": null}',
-        between_results=",\n",
-        results_close="\n]<|END_TOOL_RESULT|>",
-    ),
-)
+from toolbridge.dialects import cohere_cmd3
+
+DIALECT = replace(cohere_cmd3.DIALECT, name="cohere_cmd4")

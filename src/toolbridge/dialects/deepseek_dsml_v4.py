@@ -1,5 +1,7 @@
 """DeepSeek V4: invocations in its own markup."""
 
+# ruff: noqa: RUF001 -- the bars of these marks are fullwidth
+
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import dsml
 from toolbridge.dialects.engines.prose import Prose

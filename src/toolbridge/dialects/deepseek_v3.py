@@ -1,46 +1,33 @@
 """DeepSeek V3 and R1: a name and fenced JSON."""
 
+# ruff: noqa: RUF001 -- the bars of these marks are fullwidth
+
 from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.deepseek import (
+    BEGIN,
+    CALL,
+    CALL_END,
+    DROP,
+    END,
+    SEPARATOR,
+)
 from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.engines.tag_json import NamedJson
 from toolbridge.dialects.engines.writing import Writing
 
-_BEGIN = (
-    "<｜tool▁calls▁begin｜>",
-    "<|tool_calls_begin|>",
-    "<｜tool_calls_begin｜>",
-    "<｜tool calls begin｜>",
-)
-_END = (
-    "<｜tool▁calls▁end｜>",
-    "<|tool_calls_end|>",
-    "<｜tool_calls_end｜>",
-    "<｜tool calls end｜>",
-)
-_CALL = (
-    "<｜tool▁call▁begin｜>",
-    "<|tool_call_begin|>",
-    "<｜tool_call_begin｜>",
-    "<｜tool call begin｜>",
-)
-_CLOSE = ("<｜tool▁call▁end｜>", "<|tool_call_end|>", "<｜tool_call_end｜>", "<｜tool call end｜>")
-_SEPARATOR = ("<｜tool▁sep｜>", "<|tool_sep|>", "<｜tool_sep｜>", "<｜tool sep｜>")
-_DROP = ("<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>", "<｜end▁of▁sentence｜>")
 _CALLS = NamedJson(
-    before=tuple("function" + mark for mark in _SEPARATOR),
+    before=tuple("function" + mark for mark in SEPARATOR),
     needs_before=True,
     fence=True,
-    section=_BEGIN,
-    section_close=_END,
-    call=_CALL,
-    close=_CLOSE,
+    section=BEGIN,
+    section_close=END,
+    call=CALL,
+    close=CALL_END,
 )
 DIALECT = Dialect(
     name="deepseek_v3",
-    marks=_BEGIN,
-    reader=Prose(
-        {**dict.fromkeys(_BEGIN, (_CALLS,)), **dict.fromkeys(_CALL, (_CALLS,))}, drop=_DROP
-    ),
+    marks=BEGIN,
+    reader=Prose({**dict.fromkeys(BEGIN, (_CALLS,)), **dict.fromkeys(CALL, (_CALLS,))}, drop=DROP),
     render=Writing(
         open="<｜tool▁calls▁begin｜>",
         call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",

@@ -1,12 +1,7 @@
 """Thoughts of Kimi: as `think_tags`."""
 
-from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
+from dataclasses import replace
 
-DIALECT = Dialect(
-    name="kimi_think",
-    marks=(),
-    reader=Prose({}),
-    render=Writing(call=NAME_ARGUMENTS),
-)
+from toolbridge.dialects import think_tags
+
+DIALECT = replace(think_tags.DIALECT, name="kimi_think")

@@ -1,29 +1,7 @@
 """Llama 4: Python calls in a list, with or without marks."""
 
-from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.python_calls import PythonCalls
-from toolbridge.dialects.engines.writing import Writing, python
+from dataclasses import replace
 
-DIALECT = Dialect(
-    name="llama4_pythonic",
-    marks=("<|python_start|>",),
-    reader=Prose(
-        {
-            "[": (PythonCalls(json=False),),
-            "<|python_start|>": (PythonCalls(close=("<|python_end|>",)),),
-        },
-        bare=("[",),
-        drop=("<|python_end|>", "<|eot|>"),
-    ),
-    render=Writing(
-        open="[",
-        call="$name($parameters)",
-        parameter="$key=$value",
-        between_parameters=", ",
-        between=", ",
-        close="]",
-        spell=python,
-        result='{"output": $json}',
-    ),
-)
+from toolbridge.dialects import pythonic
+
+DIALECT = replace(pythonic.DIALECT, name="llama4_pythonic")

@@ -5,7 +5,7 @@ from toolbridge.dialects.engines.prose import Prose, Span
 from toolbridge.dialects.engines.tag_tree import TreeCalls
 from toolbridge.dialects.engines.writing import Writing, tree_with
 
-_TOKEN = "]<]minimax[>["
+_TOKEN = "]<]minimax[>["  # noqa: S105 -- it opens tags, not doors
 DIALECT = Dialect(
     name="minimax_m3",
     marks=(_TOKEN,),

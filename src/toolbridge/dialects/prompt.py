@@ -72,8 +72,7 @@ def _example(tool: Tool, dialect: Dialect) -> str:
 
 
 def render_history(request: Request, dialect: str = "hermes_json") -> Request:
-    """
-    Return the request for a model without tools of its own.
+    """Return the request for a model without tools of its own.
 
     The tools stand in the system prompt, behind the caller's own words; calls and results of the
     history are text in the dialect.

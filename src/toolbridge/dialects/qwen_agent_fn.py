@@ -1,8 +1,9 @@
 """Qwen-Agent: names and arguments behind flowers."""
 
+# ruff: noqa: RUF001 -- the model may write a fullwidth colon
+
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.shared import FUNCTION
 from toolbridge.dialects.engines.tag_json import NamedJson
 from toolbridge.dialects.engines.writing import Writing
 

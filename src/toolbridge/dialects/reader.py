@@ -25,8 +25,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class TextReader:
-    """
-    The stage from text to events.
+    """The stage from text to events.
 
     `tools` are those of the request: without any, calls stay text, and a name that nobody offered
     is none. `None` says that the tools are unknown: every name is then taken as it stands.

@@ -1,5 +1,4 @@
-"""
-Events in, events out: behind the decoder of a model that writes its calls as text.
+"""Events in, events out: behind the decoder of a model that writes its calls as text.
 
 Text goes through a reader. Thoughts pass as they are, byte for byte, because they may be signed; only
 when the answer ends in one that holds the mark of a call is the rest of it read as text, for then the

@@ -1,5 +1,7 @@
 """Step 3: invocations between DeepSeek-like marks."""
 
+# ruff: noqa: RUF001 -- the bars of these marks are fullwidth
+
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
 from toolbridge.dialects.engines.prose import Prose

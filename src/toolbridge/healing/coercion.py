@@ -13,11 +13,12 @@ from toolbridge.core.messages import Step
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.names import heal_choice, heal_key
 from toolbridge.healing.reading import Reading, clip
-from toolbridge.healing.schema import Schema, choices_of, required_of, type_names
+from toolbridge.healing.schema import Schema, choices_of, is_plain_text, required_of, type_names
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 _NULL_WORDS = {"null", "none", "nil", "undefined"}
+_SIMPLE = frozenset({"anyOf", "oneOf", "allOf"})
 Path = tuple[str | int, ...]
 
 
@@ -41,9 +42,13 @@ class Coercion:
 
     def coerce(self, value: Json, schema: Json, path: Path = ()) -> Json:
         """Return `value` as `schema` wants it, or as near as it can be brought."""
-        if self._schema.fits(value, schema):
-            return value
+        return value if self._schema.fits(value, schema) else self.bring(value, schema, path)
+
+    def bring(self, value: Json, schema: Json, path: Path = ()) -> Json:
+        """Bring a value that does not fit into the shape of `schema`."""
         rule = self._schema.resolve(schema)
+        if _SIMPLE.isdisjoint(rule) and isinstance(name := rule.get("type"), str):
+            return self._to_type(value, rule, name, path)
         parts = rule.get("allOf")
         if isinstance(parts, list):
             for part in parts:
@@ -106,6 +111,9 @@ class Coercion:
         healed: JsonObject = {}
         for key, member in value.items():
             wanted = members.get(key, more if isinstance(more, dict) else None)
+            if is_plain_text(member, wanted):
+                healed[key] = member
+                continue
             if self._leave_out(key, member, wanted, rule, path):
                 continue
             healed[key] = member if wanted is None else self.coerce(member, wanted, (*path, key))
@@ -121,10 +129,9 @@ class Coercion:
                 return False
             self.say("a member that is not allowed", (*path, key), member, None, level=3)
             return True
-        nothing = member is None or (
-            isinstance(member, str) and member.strip().lower() in _NULL_WORDS
-        )
-        if not nothing or key in required_of(rule) or self._schema.fits(member, wanted):
+        if not (member is None or (isinstance(member, str) and _is_null_word(member))):
+            return False
+        if key in required_of(rule) or self._schema.fits(member, wanted):
             return False
         if self._schema.fits(None, wanted) or self._may_be_text(member, wanted):
             return False
@@ -218,7 +225,7 @@ class Coercion:
                 return _to_number(value, name)
             case "boolean":
                 return _to_boolean(value)
-            case "null" if isinstance(value, str) and value.strip().lower() in _NULL_WORDS:
+            case "null" if isinstance(value, str) and _is_null_word(value):
                 return None
             case _:
                 return value
@@ -274,6 +281,10 @@ ENVELOPE = {
     "tool_call_id", "recipient_name", "index", "action",
 }  # fmt: skip
 """What stands beside the arguments when a model writes the whole call into them."""
+
+
+def _is_null_word(text: str) -> bool:
+    return len(text) < 16 and text.strip().lower() in _NULL_WORDS
 
 
 def _at(what: str, path: Path) -> str:

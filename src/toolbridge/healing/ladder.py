@@ -95,10 +95,12 @@ class Ladder:
         """Bring an object into the shape of the schema."""
         if self._schema and self._level >= 2:
             value = self._align(value)
+        if not self._steps:
+            return Healing(value, 0, (), self._cut, self._open)
         if any(step.what == NOT_FINITE for step in self._steps):
             clean = finite(value)
             value = clean if isinstance(clean, dict) else value
-        level = max((step.level for step in self._steps), default=0)
+        level = max([step.level for step in self._steps])
         return Healing(value, level, tuple(self._steps), self._cut, self._open)
 
     def heal_resumed(self, reader: TolerantReader) -> Healing:
@@ -202,12 +204,12 @@ class Ladder:
         members = self._rules.members(self._schema)
         declared = any(key in members and key not in ENVELOPE for key in value)
         try:
-            if (declared or not value) and self._rules.fits(value, self._schema):
-                return value
-            if not declared and members:
+            if not declared and members and value:
                 value = self._unwrap(value, members)
+            if self._rules.fits(value, self._schema):
+                return value
             coercion = self._coercion()
-            healed = coercion.coerce(value, self._schema)
+            healed = coercion.bring(value, self._schema)
         except RecursionError:
             return value
         self._steps = self._steps + coercion.steps

@@ -53,12 +53,18 @@ BARE_KEY = re.compile(
     rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)(?!//)"
 )
 """Also half a quoted key. A colon before two slashes is a URL's."""
-SOUND_MEMBER = re.compile(
-    r'[ \t\r\n]*+"([^"\\\x00-\x1f]{1,64}+)"[ \t\r\n]*+:[ \t\r\n]*+'
-    r'(?:"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9]\d{0,15}+)(?:\.\d{1,15}+)?)|(true|false|null))'
-    r'(?=[ \t\r\n]*+(?:,[ \t\r\n]*+"[^"\\\x00-\x1f]{1,64}+"[ \t\r\n]*+:|\}[ \t\r\n]*+(?:$|[,}\]])))'
+_WS = r"[ \t\r\n]*+"
+_TEXT = r'[^"\\\x00-\x1f]'
+_TEXT_1 = r"[^'\\\x00-\x1f]"
+CLEAR_MEMBER = re.compile(
+    rf'(?:"({_TEXT}{{1,64}}+)"|\'({_TEXT_1}{{1,64}}+)\'|([A-Za-z_]\w{{0,63}}+)){_WS}:{_WS}'
+    rf'(?:"({_TEXT}*+)"|\'({_TEXT_1}*+)\'|(-?(?:0|[1-9]\d{{0,15}}+)(?:\.\d{{1,15}}+)?)'
+    r"|(true|false|null|True|False|None))"
+    rf'(?={_WS}(?:,?+{_WS}(?:"{_TEXT}{{1,64}}+"|\'{_TEXT_1}{{1,64}}+\'){_WS}:'
+    rf"|,{_WS}[A-Za-z_]\w{{0,63}}+{_WS}:|,?+{_WS}\}}{_WS}(?:$|[,}}\]])|$))"
 )
-"""A member with nothing wrong in it, and another one or the end behind it."""
+"""A member that can be read in one way only: no quote or escape inside, a key or the end behind."""
+SOUND_KEY = re.compile(r'"([^"\\\x00-\x1f]{1,64}+)"(?=[ \t]{0,8}+:)')
 LONE_KEY = re.compile(
     rf"[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)[{QUOTES}][{_BLANK}]{{1,16}}+[{QUOTES}\d\[{{\-tfnTFN]"
 )

@@ -41,9 +41,9 @@ class ScalarReader(StringReader):
             self._put_number(found.group(), value, found.end())
             return
         word = lx.WORD.match(text, self.at)
-        known, value_of = lx.literal(word.group()) if word else (False, None)
-        if word is not None and known:
-            self._put_literal(word.group(), value_of, word.end())
+        if word is not None and lx.literal(word.group())[0]:
+            self.put(self.take_literal(word.group()))
+            self.at = word.end()
             return
         self._read_bare(frame)
 
@@ -64,15 +64,13 @@ class ScalarReader(StringReader):
         self.cut |= end >= self.size and bool(self.stack[0].closer)
         self.put(written if self.verbatim else value)
 
-    def _put_literal(self, word: str, value: Json, end: int) -> None:
+    def take_literal(self, word: str) -> Json:
+        """Return what the literal at `at` means."""
+        value = lx.literal(word)[1]
         if word not in {"true", "false", "null"}:
-            self.note(
-                "number that is not finite"
-                if isinstance(value, float)
-                else "literal that is not JSON's"
-            )
-        self.at = end
-        self.put(value)
+            finite = not isinstance(value, float)
+            self.note("literal that is not JSON's" if finite else "number that is not finite")
+        return value
 
     def _read_bare(self, frame: Frame) -> None:
         """Read a string without quotes: up to where the next member or the end can begin."""

@@ -77,20 +77,27 @@ class Schema:
         return not options or any(self.fits(value, option) for option in options)
 
     def _fits_object(self, value: JsonObject, rule: JsonObject) -> bool:
-        properties = self.properties(rule)
-        for name in required_of(rule):
-            if name not in value:
-                return False
-        more = rule.get("additionalProperties", True)
-        patterns = rule.get("patternProperties")
-        for key, member in value.items():
-            wanted = properties.get(key, None)
-            if wanted is not None:
-                if not is_plain_text(member, wanted) and not self.fits(member, wanted):
+        required = rule.get("required")
+        if isinstance(required, list):
+            for name in required:
+                if name not in value:
                     return False
-            elif not patterns and more is not True and not self.fits(member, more):
+        properties = rule.get("properties")
+        if not isinstance(properties, dict):
+            properties = _EMPTY
+        for key, member in value.items():
+            wanted = properties.get(key)
+            if wanted is None:
+                if not self._fits_more(member, rule):
+                    return False
+            elif not is_plain_text(member, wanted) and not self.fits(member, wanted):
                 return False
         return True
+
+    def _fits_more(self, member: Json, rule: JsonObject) -> bool:
+        """Whether a member that is not declared may be there."""
+        more = rule.get("additionalProperties", True)
+        return more is True or "patternProperties" in rule or self.fits(member, more)
 
     @staticmethod
     def properties(rule: JsonObject) -> Mapping[str, Json]:
@@ -182,28 +189,24 @@ def is_plain_text(value: Json, wanted: Json) -> bool:
     )
 
 
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+    "null": type(None),
+}
+
+
 def is_type(value: Json, name: str) -> bool:
-    match name:
-        case "string":
-            return isinstance(value, str)
-        case "integer":
-            return _is_number(value) and (isinstance(value, int) or float(str(value)).is_integer())
-        case "number":
-            return _is_number(value)
-        case "boolean":
-            return isinstance(value, bool)
-        case "object":
-            return isinstance(value, dict)
-        case "array":
-            return isinstance(value, list)
-        case "null":
-            return value is None
-        case _:
-            return True
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    wanted = _TYPES.get(name)
+    if wanted is not None:
+        return isinstance(value, wanted)
+    if name not in {"integer", "number"}:
+        return True
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return name == "number" or isinstance(value, int) or value.is_integer()
 
 
 def same(left: Json, right: Json) -> bool:

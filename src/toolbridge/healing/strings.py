@@ -61,11 +61,17 @@ class StringReader:
         self.notes.setdefault(what, self.at if at < 0 else at)
 
     def skip_space(self, at: int) -> int:
+        if at < self.size and "!" <= self.text[at] <= "~":
+            return at
         return lx.SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
 
     def read_string(self, *, key: bool) -> str:
         """Read the string whose opening quote is at `at`."""
         text, start = self.text, self.at
+        sound = lx.SOUND_KEY.match(text, start) if key else None
+        if sound is not None:
+            self.at = sound.end()
+            return sound.group(1)
         quote = text[start]
         if text.startswith((quote * 3,), start) and quote in "\"'`":
             end = text.find(quote * 3, start + 3)

@@ -14,6 +14,7 @@ from toolbridge.healing.scalars import ScalarReader
 from toolbridge.healing.strings import Frame
 
 MAX_DEPTH = 200
+_FIRST_MARKS = frozenset("\"'{[")
 _TOO_DEEP = "nested too deeply"
 
 
@@ -147,10 +148,11 @@ class TolerantReader(ScalarReader):
         return True
 
     def _run(self) -> None:
+        text = self.text
         while self.stack and not self.hopeless:
             frame = self.stack[-1]
             before = self.at
-            if not self._skip_filler(frame) or self._tag_follows():
+            if not self._skip_filler(frame) or (text[self.at] in "<`" and self._tag_follows()):
                 self._end_of_text()
             elif self.text[self.at] in lx.ENDS:
                 self._close_bracket(frame)
@@ -163,7 +165,7 @@ class TolerantReader(ScalarReader):
 
     def _tag_follows(self) -> bool:
         """Whether the model ended its call here, without the brackets."""
-        if self.text[self.at] not in "<`" or not lx.TAG.match(self.text, self.at):
+        if not lx.TAG.match(self.text, self.at):
             return False
         self.note("text behind")
         self.at = self.size
@@ -172,8 +174,10 @@ class TolerantReader(ScalarReader):
     def _skip_filler(self, frame: Frame) -> bool:
         """Pass over what separates two members; return whether anything follows."""
         text, at = self.text, self.at
-        plain = lx.PLAIN_FILLER.match(text, at)
         fresh = not frame.holder and not frame.words
+        if fresh and text[at : at + 1] in _FIRST_MARKS:
+            return True
+        plain = lx.PLAIN_FILLER.match(text, at)
         if plain is not None and not fresh:
             self.at = plain.end()
             if self.at < self.size and text[self.at] not in "}],/#.\\;":
@@ -248,10 +252,8 @@ class TolerantReader(ScalarReader):
 
     def _read_member(self, frame: Frame, holder: JsonObject) -> None:
         text = self.text
-        sound = lx.SOUND_MEMBER.match(text, self.at)
-        if sound is not None:
-            self.at = sound.end()
-            holder[sound.group(1)] = self._sound_value(sound)
+        clear = lx.CLEAR_MEMBER.match(text, self.at)
+        if clear is not None and self._take_clear(clear, holder):
             return
         self.skip_backslash()
         mark = text[self.at : self.at + 1]
@@ -273,13 +275,23 @@ class TolerantReader(ScalarReader):
             return
         self._read_member_value(frame)
 
-    def _sound_value(self, sound: re.Match[str]) -> Json:
-        _, text, number, word = sound.groups()
-        if text is not None:
-            return text
-        if number is None:
-            return lx.literal(word)[1]
-        return number if self.verbatim else lx.number(number)
+    def _take_clear(self, clear: re.Match[str], holder: JsonObject) -> bool:
+        """Take a member that needs no thought, unless it is a number that the end may have cut."""
+        key, key_1, key_bare, text, text_1, number, word = clear.groups()
+        if number is not None and clear.end() == self.size:
+            return False
+        if key is None or text_1 is not None:
+            self.note("missing quote" if key_bare else "single quotes")
+            key = key or key_1 or key_bare
+        if number is not None:
+            holder[key] = number if self.verbatim else lx.number(number)
+        elif word is not None:
+            self.at = clear.start(7)
+            holder[key] = self.take_literal(word)
+        else:
+            holder[key] = text if text_1 is None else text_1
+        self.at = clear.end()
+        return True
 
     def _read_bare_key(self, frame: Frame) -> bool:
         found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)

@@ -86,7 +86,7 @@ class OllamaCatalog:
             answer = await incoming.read_whole(4 * 1024 * 1024)
         finally:
             await incoming.release()
-        if incoming.status == 404:
+        if incoming.status == 404 and b"not found" in answer and answer.startswith(b"{"):
             raise UnknownModel("the Ollama server does not have it")
         if incoming.status >= 400:
             raise ToolbridgeError(f"Ollama answered {incoming.status} to {path}")

@@ -175,8 +175,9 @@ class Cursor:
     def match(self, pattern: "re.Pattern[str]", limit: int = 256) -> Wait[str]:
         """Return what `pattern` matches here, without taking it.
 
-        The match must end before the text does, or at its end: only then is it certain. One that is
-        longer than `limit` counts as none.
+        The match must end before the text does, or at its end: only then is it certain, provided
+        that `pattern` matches every beginning of what it matches. One that is longer than `limit`
+        counts as none.
         """
         yield from self.need(1)
         while True:
@@ -241,34 +242,48 @@ class JsonWalk:
 
     def value(self) -> Wait[Ending]:
         """Take the value and hand its text to the sink."""
-        cursor = self._cursor
         while True:
-            here = yield from cursor.peek()
+            here = yield from self._cursor.peek()
             if not here:
                 return Ending.CUT
-            if here in _IN_STRING:
-                if not (yield from self._string(here)):
-                    return Ending.CUT
-                if not (yield from self._may_follow_string()):
-                    return (yield from self._broken())
-            elif here in "{[":
-                self._depth.append(_CLOSES[here])
-                self._sink(cursor.take(1))
-            elif here in "}]":
-                if not self._depth or self._depth[-1] != here:
-                    return (yield from self._broken())
-                self._depth.pop()
-                self._sink(cursor.take(1))
-            elif not self._depth and _SCALAR.match(here):
+            if not self._depth and _SCALAR.match(here):
                 return (yield from self._scalar())
-            elif match := _LOOSE.match(cursor.text, cursor.at):
-                self._sink(cursor.take(len(match.group())))
-            elif (yield from cursor.stands(*self._ends.all)):
-                return Ending.BROKEN
+            if here in _IN_STRING:
+                ending = yield from self._text(here)
+            elif here in _CLOSES or here in _CLOSES.values():
+                ending = yield from self._bracket(here)
             else:
-                return (yield from self._broken())
+                ending = yield from self._between()
+            if ending is not None:
+                return ending
             if not self._depth:
                 return Ending.WHOLE
+
+    def _text(self, quote: str) -> Wait[Ending | None]:
+        """Take a string; return how the value ends with it, if it does."""
+        if not (yield from self._string(quote)):
+            return Ending.CUT
+        if not (yield from self._may_follow_string()):
+            return (yield from self._broken())
+        return None
+
+    def _bracket(self, here: str) -> Wait[Ending | None]:
+        if here in _CLOSES:
+            self._depth.append(_CLOSES[here])
+        elif not self._depth or self._depth.pop() != here:
+            return (yield from self._broken())
+        self._sink(self._cursor.take(1))
+        return None
+
+    def _between(self) -> Wait[Ending | None]:
+        """Take what stands between strings and brackets."""
+        cursor = self._cursor
+        if match := _LOOSE.match(cursor.text, cursor.at):
+            self._sink(cursor.take(len(match.group())))
+            return None
+        if (yield from cursor.stands(*self._ends.all)):
+            return Ending.BROKEN
+        return (yield from self._broken())
 
     def _string(self, quote: str) -> Wait[bool]:
         """Take a string; tell whether it was closed."""

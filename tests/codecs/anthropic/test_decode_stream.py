@@ -159,6 +159,12 @@ def test_counts_are_reported_at_the_start_and_at_the_end():
     assert reported == [Usage(input=5, output=1), Usage(input=5, output=9)]
 
 
+def test_a_second_start_changes_neither_name_nor_counts():
+    again = {"type": "message_start", "message": {"id": "msg_2", "usage": {"input_tokens": 99}}}
+    message = collect(run(frames(START, again, finish(output_tokens=2), STOP)))
+    assert (message.id, message.usage) == ("msg_1", Usage(input=5, output=2))
+
+
 @pytest.mark.req("PX-03")
 def test_thoughts_keep_their_tokens():
     message = answer(

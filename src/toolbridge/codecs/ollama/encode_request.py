@@ -6,10 +6,10 @@ and messages of one conversation are therefore always written in the same way an
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
-from toolbridge.codecs.ollama.schemas import inline
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Reference, Request, Result, Think, Tool
+from toolbridge.wire.json_schema import inline
 
 QUIRKS = {
     "think_levels": "the model takes a level of thinking (gpt-oss), where others take true or false",

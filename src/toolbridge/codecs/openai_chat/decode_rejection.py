@@ -9,6 +9,8 @@ from toolbridge.core.json import Json, JsonObject, loads, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.wire.rejections import read_error, read_overflow, read_problem, read_retry_after
 
+_SHOWN = 2000
+
 
 def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Problem:
     problem = decode_error(status, body)
@@ -19,7 +21,7 @@ def decode_error(status: int, body: bytes) -> Problem:
     """Return the problem that a body tells; `status` 0 where it came inside a stream."""
     error = _inner(maybe_object(body) or {})
     type, text = read_error(body)
-    text = text or _said(error) or f"HTTP {status} without a word"
+    text = _said(error)[:_SHOWN] or text or f"HTTP {status} without a word"
     code = error.get("code")
     status = status or (code if isinstance(code, int) and 400 <= code < 600 else 0)
     words = [word for word in (code, type) if isinstance(word, str)]

@@ -49,8 +49,7 @@ class Arguments:
 
 
 class RawValue:
-    """
-    One raw value while it arrives.
+    """One raw value while it arrives.
 
     A text goes out as it comes; every other type must be whole before anybody knows what it is.
     """

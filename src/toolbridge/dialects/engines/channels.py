@@ -1,5 +1,4 @@
-"""
-Channels with attributes: `<|open|>NAME key="value"<|sep|> … <|close|>NAME<|sep|>`.
+"""Channels with attributes: `<|open|>NAME key="value"<|sep|> … <|close|>NAME<|sep|>`.
 
 The whole answer stands in channels: thoughts, the response, and the tools with their calls.
 """
@@ -100,7 +99,7 @@ class Channels:
             tag = yield from self.tag(scribe)
             if tag is None or tag.closes:
                 return tag is not None or bool((yield from cursor.peek()))
-            if tag.name == "call":
+            if tag.name == "call" and tag.attributes.get("tool"):
                 yield from self._call(scribe, tag.attributes.get("tool", ""))
 
     def _call(self, scribe: Scribe, written: str) -> Wait[None]:

@@ -1,5 +1,4 @@
-"""
-Messages with a header each: who speaks to whom, in which channel.
+"""Messages with a header each: who speaks to whom, in which channel.
 
 A frame reader reads the whole stream: it takes headers, and hands each body to the thoughts, to the
 text or to the engine of the calls.
@@ -26,7 +25,6 @@ _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 class Harmony:
     """OpenAI's frames: `<|start|>assistant to=R<|channel|>C<|message|>BODY<|end|>`."""
 
-    drop: tuple[str, ...] = ("<|eot|>",)
     heads: Marks = field(
         default_factory=lambda: Marks(["<|start|>", "<|channel|>", "<|message|>", *_ENDS])
     )
@@ -35,6 +33,10 @@ class Harmony:
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         spoken = False
+        if thinking:
+            yield from cursor.until(self.body_ends, scribe.think, keep=True)
+            scribe.end_thought()
+            yield from cursor.accept(*_ENDS)
         yield from self._stripped(scribe)
         while True:
             header: list[str] = []
@@ -134,6 +136,9 @@ class Recipients:
 
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
+        if thinking:
+            yield from cursor.until(self.body_ends, scribe.think)
+            scribe.end_thought()
         while (yield from cursor.peek()):
             head = yield from self._header(scribe)
             recipient = _RECIPIENT.search(head)
@@ -232,24 +237,22 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Recipes:
-    """`>>>NAME\\nJSON` and `>>>all\\ntext`; the prompt has written the first mark."""
+    """A recipient and a line each; the prompt has written the first `>>>`."""
 
     mark: str = ">>>"
     everyone: str = "all"
 
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        del thinking  # these models do not think
         cursor = scribe.cursor
-        yield from cursor.accept(self.mark)
+        mark = yield from cursor.accept(self.mark)
         while True:
             if not (yield from self._message(scribe)):
-                yield from cursor.accept(self.everyone + "\n")
-            while mark := (yield from cursor.until(Marks([self.mark]), scribe.text)):
-                if (yield from self._message(scribe)):
-                    continue
-                if (yield from cursor.accept(self.everyone + "\n")):
-                    continue
-                scribe.text(mark)
-            return
+                to_all = yield from cursor.accept(self.everyone + "\n")
+                scribe.text("" if to_all else mark)
+            mark = yield from cursor.until(Marks([self.mark]), scribe.text)
+            if not mark:
+                return
 
     def _message(self, scribe: Scribe) -> Wait[bool]:
         """Take a call, if one stands here."""

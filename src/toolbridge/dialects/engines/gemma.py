@@ -1,5 +1,4 @@
-"""
-`call:NAME{key:VALUE,…}`, strings between marks that are one token each.
+"""`call:NAME{key:VALUE,…}`, strings between marks that are one token each.
 
 The object is written on as JSON while it is read. A string ends at its mark only where the grammar
 can go on: the same mark also stands for a quote inside a value.
@@ -17,7 +16,7 @@ from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Marks, Sink, Wait
 
 _NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;:=|]+")
-_KEY = re.compile(r"[\"']?[^\s<>{}\[\]()\"'`,;:=|]+[\"']?")
+_KEY = re.compile(r"[\"']?[^\s<>{}\[\]()\"'`,;:=|]*[\"']?")
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORDS = {"true", "false", "null"}
 _CLOSES = {"{": "}", "(": ")"}

@@ -1,5 +1,7 @@
 """`<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`, with any prefix."""
 
+# ruff: noqa: RUF001 -- the bars of these marks are fullwidth
+
 import re
 from dataclasses import dataclass
 

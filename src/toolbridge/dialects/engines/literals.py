@@ -1,5 +1,4 @@
-"""
-Values as models write them in the manner of Python: quotes of both kinds, `None`, tuples, `+7`.
+"""Values as models write them in the manner of Python: quotes of both kinds, `None`, tuples, `+7`.
 
 JSON is a part of it. Nothing is ever evaluated. A word that is no literal is a text, because the
 templates of several models show unquoted texts in their history.

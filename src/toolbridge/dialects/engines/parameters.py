@@ -1,5 +1,4 @@
-"""
-Calls whose parameters are tags around raw text.
+"""Calls whose parameters are tags around raw text.
 
 A raw value ends at its close tag only where the grammar can go on after it: the next parameter, the
 end of the call, or the end of the stream. Any other close tag is part of the value.

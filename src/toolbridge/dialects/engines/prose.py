@@ -1,6 +1,8 @@
 """Running text with calls and thoughts in it: the loop that most dialects share."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
@@ -31,49 +33,57 @@ class Span(NamedTuple):
 THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
 
 
+@dataclass(frozen=True)
 class Prose:
-    """
-    Reads text until a mark, then lets the readers of that mark try.
+    """Reads text until a mark, then lets the readers of that mark try.
 
     What no reader takes for a call stays text. So does everything in a fenced block: code that the
     user asked for is never eaten.
     """
 
-    def __init__(
-        self,
-        calls: Mapping[str, Sequence[CallReader]],
-        *,
-        thoughts: Sequence[Span] = THINK,
-        first: Iterable[str] = (),
-        bare: Iterable[str] = (),
-        drop: Iterable[str] = (),
-        leftovers: Iterable[str] = (),
-        drop_closers: bool = False,
-        drop_tags: Iterable[str] = (),
-        frames: Mapping[str, ReadFrames] | None = None,
-    ) -> None:
-        self.calls = {mark: tuple(readers) for mark, readers in calls.items()}
-        self.thoughts = tuple(thoughts)
-        self.first = frozenset(first)
-        """Marks that count only before anything was said."""
-        self.bare = frozenset({*bare, *self.first, FENCE})
-        """Marks that mean a call only by what follows: in a thought they mean nothing."""
-        self.drop = frozenset(drop)
-        """Marks that mean nothing and are left out."""
-        self.leftovers = frozenset(leftovers)
-        """Marks of calls that mean nothing alone; left out where tools are offered."""
-        self.drop_closers = drop_closers
-        self.drop_tags = frozenset(drop_tags)
-        """Beginnings of tags that mean nothing, up to their `>`; in thoughts, too."""
-        self.frames = dict(frames or {})
-        """Marks that, before anything was said, begin an answer in frames."""
-        self.opens = {span.open: (span.close,) for span in self.thoughts}
-        self.closers = tuple({span.close: None for span in self.thoughts})
-        self.drafts = [mark for mark in self.calls if mark not in self.bare]
+    calls: Mapping[str, Sequence[CallReader]]
+    _: KW_ONLY
+    thoughts: Sequence[Span] = THINK
+    first: Iterable[str] = ()
+    """Marks that count only before anything was said."""
+    bare: Iterable[str] = ()
+    """Marks that mean a call only by what follows: in a thought they mean nothing."""
+    drop: Iterable[str] = ()
+    """Marks that mean nothing and are left out."""
+    leftovers: Iterable[str] = ()
+    """Marks of calls that mean nothing alone; left out where tools are offered."""
+    drop_closers: bool = False
+    """A closer without a thought is left out anywhere, not only at the beginning."""
+    drop_tags: Iterable[str] = ()
+    """Beginnings of tags that mean nothing, up to their `>`; in thoughts, too."""
+    frames: Mapping[str, ReadFrames] = field(default_factory=dict)
+    """Marks that, before anything was said, begin an answer in frames."""
+
+    @cached_property
+    def loose(self) -> frozenset[str]:
+        return frozenset({*self.bare, *self.first, FENCE})
+
+    @cached_property
+    def drafts(self) -> tuple[str, ...]:
         """The marks of calls that may also stand in a thought."""
-        plain = [*self.calls, *self.drop, *self.leftovers, *self.drop_tags, FENCE, *self.frames]
-        self._plain = Marks(plain)
-        self._marks = Marks([*plain, *self.opens, *self.closers])
+        return tuple(mark for mark in self.calls if mark not in self.loose)
+
+    @cached_property
+    def closers(self) -> tuple[str, ...]:
+        return tuple({span.close: None for span in self.thoughts})
+
+    @cached_property
+    def opens(self) -> dict[str, tuple[str, ...]]:
+        return {span.open: (span.close,) for span in self.thoughts}
+
+    @cached_property
+    def _plain(self) -> Marks:
+        marks = (*self.calls, *self.drop, *self.leftovers, *self.drop_tags, *self.frames, FENCE)
+        return Marks(marks)
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks([*self._plain.all, *self.opens, *self.closers])
 
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         """Read the whole stream; `thinking` when the prompt has opened a thought already."""
@@ -100,9 +110,9 @@ class _Session:
 
     def meet(self, mark: str) -> Wait[None]:
         prose, scribe = self._prose, self._scribe
-        if mark in prose.calls and (mark not in prose.first or not scribe.said_anything):
-            if (yield from attempt(scribe, prose.calls[mark], mark)):
-                return
+        counts = mark in prose.calls and (mark not in prose.first or not scribe.said_anything)
+        if counts and (yield from attempt(scribe, prose.calls[mark], mark)):
+            return
         if mark in prose.drop or (mark in prose.leftovers and scribe.tools.offered):
             return
         if mark in prose.drop_tags:
@@ -125,8 +135,7 @@ class _Session:
         return self._prose.drop_closers or not self._scribe.said_anything
 
     def think(self, closers: tuple[str, ...]) -> Wait[None]:
-        """
-        Read a thought up to one of its closers.
+        """Read a thought up to one of its closers.
 
         A call inside it is a draft when the thought is closed later, and a call when the stream
         ends first: only the future tells, so everything after its mark is held.

@@ -13,7 +13,6 @@ from toolbridge.wire.tags import Marks, Sink, Wait
 
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
 _KEY = re.compile(r"[^\W\d]\w*")
-_PREFIX = re.compile(r"[bBrRuUfF]{1,2}(?=[\"'])|")
 _PLAIN = re.compile(r"[^,()\[\]{}\"']+")
 _RUN = {quote: re.compile(rf"[^{quote}\\]+") for quote in ("'", '"')}
 _ESCAPE = {"x": 2, "u": 4, "U": 8}
@@ -197,10 +196,10 @@ class _Keywords:
         size = 2 + _ESCAPE.get(cursor.text[cursor.at + 1 : cursor.at + 2], 0)
         yield from cursor.need(size)
         written = cursor.take(size)
-        if written[:3].lower() == "\\ud" and written[3:4].lower() in {"8", "9", "a", "b"}:
-            if (yield from cursor.stands("\\u")):
-                yield from cursor.need(6)
-                written += cursor.take(6)
+        is_half = written[:3].lower() == "\\ud" and written[3:4].lower() in {"8", "9", "a", "b"}
+        if is_half and (yield from cursor.stands("\\u")):
+            yield from cursor.need(6)
+            written += cursor.take(6)
         return written
 
     def _held(self, held: list[str]) -> Wait[bool]:

@@ -7,13 +7,12 @@ from toolbridge.dialects.engines.toolbox import Toolbox
 from toolbridge.wire.tags import SPACE, Cursor
 
 
-class NotACall(Exception):  # noqa: N818 -- it is no error: the text that was read stays text
+class NotACall(Exception):
     """What looked like a call is none, and nothing was written yet."""
 
 
 class Scribe:
-    """
-    A draft that knows how text around calls is written.
+    """A draft that knows how text around calls is written.
 
     White space is written once something follows it: between two calls, and between a thought and
     a call, it belongs to the markup and is dropped.

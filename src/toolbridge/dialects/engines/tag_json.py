@@ -1,5 +1,4 @@
-"""
-Calls in JSON between marks.
+"""Calls in JSON between marks.
 
 The name stands in the JSON (`JsonBody`) or before it (`NamedJson`). A body ends where its JSON value
 ends, never at the first end mark: that may stand inside a string.
@@ -56,9 +55,7 @@ class JsonBody:
 
 @dataclass(frozen=True)
 class NamedJson:
-    """
-    `<mark>NAME<separator>{…}`, with an id, a section around it or a fence, as the dialect has it.
-    """
+    """`<mark>NAME<separator>{…}`, with an id, a section or a fence, as the dialect has it."""
 
     before: tuple[str, ...] = ()
     """What stands before the name and says nothing."""
@@ -79,7 +76,6 @@ class NamedJson:
     fence: bool = False
     empty: bool = False
     """A name without JSON is a call without arguments."""
-    raw_tools: frozenset[str] = frozenset()
     ends: Marks = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,5 +1,4 @@
-"""
-Parameters as a tree of tags that carry their names, each behind a token of its own.
+"""Parameters as a tree of tags that carry their names, each behind a token of its own.
 
 `NS<invoke name="N">NS<city>ParisNS</city>NS</invoke>`: only a tag behind the token is markup, so any
 other tag may stand in a value.
@@ -35,7 +34,7 @@ class TreeCalls:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", Marks([self.token]))
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         tag = yield from self._tag(scribe)
         before = scribe.calls
@@ -136,21 +135,21 @@ class _Tree:
         types = self._arguments.types(key)
         if types == TEXT:
             value = RawValue(self._arguments, key, types)
-            if not (yield from self._text(key, value)):
+            if not (yield from self._text(value)):
                 return False
             value.end()
             return True
         schema = self._scribe.tools.parameter(self._arguments.name, key)
         held: list[str] = []
-        found = yield from self._element(key, schema, held)
+        found = yield from self._element(schema, held)
         if found is None:
             self._arguments.key(key)
             return False
         self._arguments.add(key, found[0])
         return True
 
-    def _text(self, key: str, value: RawValue) -> Wait[bool]:
-        """Take a text up to the closing tag of its own name."""
+    def _text(self, value: RawValue) -> Wait[bool]:
+        """Take a text up to a closing tag."""
         cursor = self._scribe.cursor
         while (yield from cursor.until(self._grammar.marks, value.feed, keep=True)):
             place = cursor.remember()
@@ -161,7 +160,7 @@ class _Tree:
             value.feed(cursor.take(len(self._grammar.token)))
         return False
 
-    def _element(self, key: str, schema: Json, held: list[str]) -> Wait[tuple[Json] | None]:
+    def _element(self, schema: Json, held: list[str]) -> Wait[tuple[Json] | None]:
         """Take what stands in an element: a text, or elements; None when it is cut."""
         cursor = self._scribe.cursor
         children: list[tuple[str, Json]] = []
@@ -172,7 +171,7 @@ class _Tree:
             elif tag.closes:
                 return (self._built("".join(held), children, schema),)
             else:
-                inner = yield from self._element(tag.name, self._member(schema, tag.name), [])
+                inner = yield from self._element(self._member(schema, tag.name), [])
                 if inner is None:
                     return None
                 children.append((tag.name, inner[0]))
@@ -192,7 +191,7 @@ class _Tree:
 
     def _member(self, schema: Json, name: str) -> Json:
         """Return the schema of a child."""
-        for option in _options(schema, self._schema):
+        for option in _options(schema):
             properties = option.get("properties")
             if isinstance(properties, dict) and name in properties:
                 return properties[name]
@@ -201,7 +200,7 @@ class _Tree:
         return None
 
 
-def _options(schema: Json, root: Json) -> list[dict[str, Json]]:
+def _options(schema: Json) -> list[dict[str, Json]]:
     if not isinstance(schema, dict):
         return []
     options = [schema]

@@ -12,8 +12,7 @@ _NOISE = re.compile(r"[^0-9a-z]+")
 
 
 class Toolbox:
-    """
-    Knows which names may be called and what their parameters are.
+    """Knows which names may be called and what their parameters are.
 
     Without a list of tools (`None`) nobody knows: every name is taken as it stands. With an empty
     one nothing may be called.

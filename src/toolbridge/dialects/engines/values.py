@@ -95,8 +95,7 @@ def type_of(value: Json) -> str:
 
 
 def typed(raw: str, types: frozenset[str]) -> Json:
-    """
-    Return the value that `raw` stands for.
+    """Return the value that `raw` stands for.
 
     A text that fits none of the types stays a text: a call with one odd value is better than none.
     """

@@ -71,8 +71,7 @@ def tree_with(token: str) -> Callable[[Json], str]:
 
 @dataclass(frozen=True)
 class Writing:
-    """
-    Templates of a dialect.
+    """Templates of a dialect.
 
     A call knows `$name`, `$id`, `$index`, `$number`, `$arguments` and `$parameters`; a parameter
     `$key`, `$value`, `$type` and `$text`; a result `$name`, `$id` and `$result`.

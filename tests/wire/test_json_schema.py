@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from tests import strategies
 
-from toolbridge.codecs.ollama.schemas import MAX_DEPTH, MAX_NODES, inline
+from toolbridge.wire.json_schema import MAX_DEPTH, MAX_NODES, inline
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}}
 

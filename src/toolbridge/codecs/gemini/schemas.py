@@ -1,0 +1,187 @@
+"""Schemas in Gemini's `Schema`, a subset of OpenAPI 3.0, and back.
+
+Gemini refuses a request for one unknown keyword, so only what is on the list is sent; the rest is
+told in the description. A property may have any name, also that of a keyword.
+"""
+
+from functools import lru_cache
+from math import floor
+
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+from toolbridge.wire.json_schema import describe, inline, is_number, split_null, unite
+
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_FORMATS = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
+_NUMBERS = frozenset({"minimum", "maximum"})
+_COUNTS = frozenset(
+    {"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength"}
+)
+_TEXTS = frozenset({"title", "description", "pattern"})
+_BESIDE_ANY_OF = frozenset({"anyOf", "title", "description", "default", "example"})
+_OF_TYPE = {
+    "string": frozenset({"minLength", "maxLength", "pattern", "format", "enum"}),
+    "array": frozenset({"items", "minItems", "maxItems", "prefixItems", "uniqueItems"}),
+    "object": frozenset({"properties", "required", "additionalProperties", "propertyOrdering"}),
+    "number": frozenset({"minimum", "maximum"}),
+    "integer": frozenset({"minimum", "maximum"}),
+}
+"""The keywords that one type alone understands."""
+
+
+def project(schema: JsonObject) -> JsonObject:
+    """Return `schema` in Gemini's words. The result is shared: nobody may change it."""
+    return _projected(dumps(schema))
+
+
+@lru_cache(maxsize=512)
+def _projected(text: str) -> JsonObject:
+    inlined, _ = inline(maybe_object(text) or {})
+    return _node(inlined)
+
+
+def _node(schema: Json) -> JsonObject:
+    if not isinstance(schema, dict):
+        return {}  # `true`: anything
+    node, null = split_null(_as_enum(unite(schema)))
+    node = _one_type(_inclusive(node))
+    kept: JsonObject = {}
+    moved: JsonObject = {}
+    for key, value in node.items():
+        if (fitting := _fitting(key, value, node)) is None:
+            moved[key] = value
+        else:
+            kept[key] = fitting
+    if kept.get("type") == "ARRAY":
+        kept.setdefault("items", {"type": "STRING"})  # an array must say what it holds
+    for key in ("properties", "required"):
+        if not kept.get(key, True):
+            del kept[key]  # an empty one is refused
+    if null:
+        kept["nullable"] = True
+    return describe(kept, moved)
+
+
+def _as_enum(node: JsonObject) -> JsonObject:
+    """Return `node` with a constant as the only value of an enum, and with a type if it shows."""
+    node = dict(node)
+    if "const" in node and "enum" not in node:
+        node["enum"] = [node.pop("const")]
+    if "type" in node or "anyOf" in node:
+        return node
+    values = node.get("enum")
+    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+        node["type"] = "string"
+    elif isinstance(values, list) and values and all(map(is_number, values)):
+        node["type"] = "integer" if all(isinstance(v, int) for v in values) else "number"
+    elif "properties" in node:
+        node["type"] = "object"
+    elif "items" in node:
+        node["type"] = "array"
+    return node
+
+
+def _inclusive(node: JsonObject) -> JsonObject:
+    """Return `node` with bounds that a value may reach; of a fraction, the words say the rest."""
+    node = dict(node)
+    whole = node.get("type") == "integer"
+    low, high = node.get("exclusiveMinimum"), node.get("exclusiveMaximum")
+    if is_number(low):
+        least = floor(low) + 1 if whole else low
+        own = node.get("minimum")
+        node["minimum"] = max(own, least) if is_number(own) else least
+    if is_number(high):
+        most = -floor(-high) - 1 if whole else high
+        own = node.get("maximum")
+        node["maximum"] = min(own, most) if is_number(own) else most
+    for key in ("exclusiveMinimum", "exclusiveMaximum"):
+        if whole and is_number(node.get(key)):
+            del node[key]
+    return node
+
+
+def _one_type(node: JsonObject) -> JsonObject:
+    """Return `node` with a list of types as alternatives, each with its own keywords."""
+    kinds = node.get("type")
+    if not isinstance(kinds, list) or "anyOf" in node:
+        return node
+    special = frozenset().union(*_OF_TYPE.values())
+    rest: JsonObject = {k: v for k, v in node.items() if k not in special and k != "type"}
+    rest["anyOf"] = [
+        {"type": kind} | {k: v for k, v in node.items() if k in _OF_TYPE.get(str(kind), ())}
+        for kind in kinds
+    ]
+    return rest
+
+
+def _fitting(key: str, value: Json, node: JsonObject) -> Json:
+    """Return the value of a keyword as Gemini takes it, or None where it does not."""
+    fits = False
+    if key in _TEXTS:
+        fits = isinstance(value, str)
+    elif key in _NUMBERS:
+        fits = is_number(value)
+    elif key in _COUNTS:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    elif key in {"default", "example", "propertyOrdering"}:
+        fits = True
+    else:
+        return _fitting_structure(key, value, node)
+    return value if fits else None
+
+
+def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
+    match key:
+        case "type" if isinstance(value, str) and value.lower() in _TYPES:
+            return value.upper()
+        case "format" if value in _FORMATS:
+            return value
+        case "enum" if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return value  # any other value has no place in an enum; the words name it
+        case "items" if isinstance(value, dict):
+            return _node(value)
+        case "properties" if isinstance(value, dict):
+            return {name: _node(item) for name, item in value.items()}
+        case "required" if isinstance(value, list):
+            properties = node.get("properties")
+            named = properties if isinstance(properties, dict) else {}
+            return [name for name in value if name in named]
+        case "anyOf" if isinstance(value, list) and node.keys() <= _BESIDE_ANY_OF:
+            return [_node(member) for member in value]
+        case _:
+            return None
+
+
+def decode_schema(schema: Json) -> JsonObject:
+    """Return a schema of Gemini's as JSON Schema: types in lower case, null among them."""
+    if not isinstance(schema, dict):
+        return {}
+    found: JsonObject = {}
+    for key, value in schema.items():
+        found[key] = _decode_keyword(key, value)
+    if found.pop("nullable", False) is True:
+        _allow_null(found)
+    return found
+
+
+def _decode_keyword(key: str, value: Json) -> Json:
+    if key == "type" and isinstance(value, str):
+        return value.lower()
+    if key == "items" and isinstance(value, dict):
+        return decode_schema(value)
+    if key in {"anyOf", "prefixItems", "oneOf", "allOf"} and isinstance(value, list):
+        return [decode_schema(member) for member in value]
+    if key in {"properties", "$defs"} and isinstance(value, dict):
+        return {name: decode_schema(item) for name, item in value.items()}
+    if key in _COUNTS and isinstance(value, str) and value.isdecimal():
+        return int(value)  # a count is an int64, which JSON of protocol buffers writes as text
+    return value
+
+
+def _allow_null(schema: JsonObject) -> None:
+    kind, values, members = schema.get("type"), schema.get("enum"), schema.get("anyOf")
+    if isinstance(kind, str):
+        schema["type"] = [kind, "null"]
+    elif isinstance(members, list):
+        schema["anyOf"] = [*members, {"type": "null"}]
+    if isinstance(values, list) and None not in values:
+        schema["enum"] = [*values, None]

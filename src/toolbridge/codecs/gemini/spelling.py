@@ -1,0 +1,73 @@
+"""One spelling for the keys of a request.
+
+Protocol buffers read `system_instruction` as well as `systemInstruction`, and the Python SDK sends
+both kinds in one body. Keys of the API become camel case at every level; what users wrote, which
+is arguments, answers, schemas and labels, is passed by.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from toolbridge.core.json import Json, JsonObject
+
+Plan: TypeAlias = "Mapping[str, Plan | None]"
+"""How to go on, by key: None leaves a value alone. A key without a word of its own goes on with
+`*`, and where that is missing too, only the key is spelt anew."""
+
+_ALL: dict[str, Plan | None] = {}
+_ALL["*"] = _ALL
+_MEDIA: Plan = {"inlineData": _ALL, "fileData": _ALL}
+_PART: Plan = {
+    **_MEDIA,
+    "functionCall": {"args": None, "partialArgs": _ALL},
+    "functionResponse": {"response": None, "parts": _MEDIA},
+    "toolCall": {"args": None},
+    "toolResponse": {"response": None},
+    "partMetadata": None,
+    "*": _ALL,
+}
+_CONTENT: Plan = {"parts": _PART}
+_DECLARATION: Plan = {
+    "parameters": None,
+    "parametersJsonSchema": None,
+    "response": None,
+    "responseJsonSchema": None,
+}
+_BODY: Plan = {
+    "contents": _CONTENT,
+    # It is a content, or the parts of one, so both plans hold.
+    "systemInstruction": {**_PART, "parts": _PART},
+    "tools": {"functionDeclarations": _DECLARATION, "*": _ALL},
+    "toolConfig": _ALL,
+    "safetySettings": _ALL,
+    "labels": None,
+    "generationConfig": {"responseSchema": None, "responseJsonSchema": None, "*": _ALL},
+}
+
+
+def respell(body: JsonObject) -> JsonObject:
+    """Return `body` with the keys of the API in camel case."""
+    return _object(body, _BODY)
+
+
+def _object(value: JsonObject, plan: Plan) -> JsonObject:
+    found: JsonObject = {}
+    for key, item in value.items():
+        name = camel(key) if "_" in key else key
+        inner = plan.get(name, plan.get("*"))
+        found[name] = item if inner is None else _value(item, inner)
+    return found
+
+
+def _value(value: Json, plan: Plan) -> Json:
+    if isinstance(value, dict):
+        return _object(value, plan)
+    if isinstance(value, list):
+        return [_value(item, plan) for item in value]
+    return value
+
+
+def camel(key: str) -> str:
+    """Return `key` in camel case."""
+    first, *rest = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)

@@ -1,0 +1,272 @@
+"""The items of an input, as turns.
+
+An item is a message, a thought, a call or an output of its own. What the model did one after the
+other is one turn; so are the outputs that answer it, and the user's message behind them. What an
+item says beside its content (its id, above all) is kept for its own API.
+"""
+
+from typing import TypeGuard
+
+import msgspec
+
+from toolbridge.codecs.openai_responses import shapes
+from toolbridge.codecs.openai_responses.marks import (
+    full_name,
+    read_cache,
+    seal_item,
+    split_data_url,
+)
+from toolbridge.codecs.openai_responses.shapes import (
+    AUDIO_TYPES,
+    CONTENT,
+    ERROR_MARK,
+    ITEMS,
+    ORIGIN,
+    PARTS,
+)
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.json import JsonObject, maybe_object
+from toolbridge.core.messages import (
+    Audio,
+    Call,
+    Document,
+    Foreign,
+    Image,
+    Opaque,
+    Part,
+    Result,
+    ResultPart,
+    Role,
+    Text,
+    Thinking,
+    Turn,
+)
+from toolbridge.wire import shapes as wire
+
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+_USERS = ("_output", "_response", "compaction_trigger", "additional_tools", "configuration_update")
+"""How the types of those items end that do not come from the model."""
+
+
+class Conversation:
+    """The turns so far."""
+
+    def __init__(self) -> None:
+        self.system: list[Text] = []
+        """What the system says before anybody else speaks."""
+        self._turns: list[tuple[Role, list[Part]]] = []
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(Turn(role, tuple(parts)) for role, parts in self._turns)
+
+    def say(self, text: str) -> None:
+        self._turns.append(("user", [Text(text)] if text else []))
+
+    def add(self, raw: msgspec.Raw, where: str) -> None:
+        item = ITEMS.decode(raw, where)
+        match item:
+            case shapes.MessageItem():
+                self._add_message(item, raw, where)
+            case shapes.FunctionCall(_, id, name, written, namespace):
+                fields = _beside(raw, item, where)
+                arguments = maybe_object(written) if written.strip() else {}
+                call = Call(id, full_name(name, namespace), opaque=_seal(fields, namespace))
+                if arguments is None:
+                    self._answer(msgspec.structs.replace(call, raw=written))
+                else:
+                    self._answer(msgspec.structs.replace(call, arguments=arguments))
+            case shapes.CustomCall(type, id, name, written, namespace):
+                fields = _beside(raw, item, where) | {"type": type}
+                opaque = _seal(fields, namespace)
+                self._answer(
+                    Call(id, full_name(name, namespace), {"input": written}, opaque=opaque)
+                )
+            case shapes.Output():
+                self._give(_decode_output(item, raw, where))
+            case shapes.Reasoning():
+                self._answer(_decode_thought(item, _beside(raw, item, where)))
+            case wire.Unknown(kind, fields):
+                part = Foreign(ORIGIN, kind, fields)
+                self._give(part) if kind.endswith(_USERS) else self._answer(part)
+
+    def _answer(self, part: Part) -> None:
+        """Add what the model did to its turn."""
+        if not self._turns or self._turns[-1][0] != "assistant":
+            self._turns.append(("assistant", []))
+        self._turns[-1][1].append(part)
+
+    def _give(self, part: Result | Foreign) -> None:
+        """Add what a tool gave to the turn of outputs."""
+        if not self._gave():
+            self._turns.append(("user", []))
+        self._turns[-1][1].append(part)
+
+    def _gave(self) -> bool:
+        """Whether the last turn holds outputs and nothing else yet."""
+        if not self._turns or self._turns[-1][0] != "user":
+            return False
+        return all(isinstance(part, Result) or _is_item(part) for part in self._turns[-1][1])
+
+    def _add_message(self, item: shapes.MessageItem, raw: msgspec.Raw, where: str) -> None:
+        fields = _beside(raw, item, where)
+        if not item.role and not item.type and "id" in fields:
+            self._answer(Foreign(ORIGIN, "item_reference", fields))
+            return
+        if item.role not in _ROLES:
+            known = ", ".join(_ROLES)
+            text = f"there is no role {item.role!r}; there are {known}" if item.role else _REQUIRED
+            raise MalformedRequest(text, where=f"{where}.role")
+        if item.role == "system":
+            fields["role"] = "system"
+        parts = _marked(_decode_content(item.content, where), fields)
+        self._speak(_ROLES[item.role], parts)
+
+    def _speak(self, role: Role, parts: list[Part]) -> None:
+        texts = [part for part in parts if isinstance(part, Text)]
+        if role == "system" and not self._turns and len(texts) == len(parts):
+            self.system += texts
+        elif role == "assistant":
+            for part in parts:
+                self._answer(part)
+        elif role == "user" and self._gave():
+            self._turns[-1][1].extend(parts)
+        else:
+            self._turns.append((role, parts))
+
+
+_REQUIRED = "field required"
+
+
+def _is_item(part: Part) -> bool:
+    """Whether a foreign part is an item of its own."""
+    return isinstance(part, Foreign) and not part.kind.startswith(CONTENT)
+
+
+def _beside(raw: msgspec.Raw, item: msgspec.Struct, where: str) -> JsonObject:
+    fields = wire.leftovers(raw, type(item), where)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _seal(fields: JsonObject, namespace: str | None) -> tuple[Opaque, ...]:
+    return seal_item(fields | {"namespace": namespace} if namespace else fields)
+
+
+def _marked(parts: list[Part], fields: JsonObject) -> list[Part]:
+    """Return the parts of a message; its first text keeps what the message says beside them."""
+    for i, part in enumerate(parts):
+        if isinstance(part, Text):
+            parts[i] = msgspec.structs.replace(part, opaque=seal_item(fields))
+            break
+    return parts
+
+
+def _decode_thought(item: shapes.Reasoning, fields: JsonObject) -> Thinking:
+    summary = [part.text for part in item.summary or ()]
+    content = [part.text for part in item.content or ()]
+    seals = (Opaque(ORIGIN, "encrypted", item.encrypted_content),) if item.encrypted_content else ()
+    return Thinking("\n\n".join(summary or content), seals + seal_thought(fields, summary, content))
+
+
+def seal_thought(fields: JsonObject, summary: list[str], content: list[str]) -> tuple[Opaque, ...]:
+    """Return what a thought says beside its text, with its parts where they are not one summary."""
+    if len(summary) > 1 or (summary and content):
+        fields = fields | {"summary": [{"type": "summary_text", "text": text} for text in summary]}
+    if content and fields.get("id") is not None:
+        fields = fields | {
+            "content": [{"type": "reasoning_text", "text": text} for text in content]
+        }
+    return seal_item(fields)
+
+
+def _decode_output(item: shapes.Output, raw: msgspec.Raw, where: str) -> Result:
+    if isinstance(item.output, str):
+        parts: list[Part] = [Text(item.output)]
+    else:
+        parts = _decode_content(item.output, where, "output")
+    parts, is_error = _unmark_error(parts)
+    parts = _marked(parts, _beside(raw, item, where))
+    if parts and isinstance(parts[0], Text) and not parts[0].text and not parts[0].opaque:
+        parts = parts[1:]
+    return Result(item.call_id, tuple(filter(_may_be_given, parts)), is_error=is_error)
+
+
+def _may_be_given(part: Part) -> TypeGuard[ResultPart]:
+    return not isinstance(part, Thinking | Call | Result)
+
+
+def _unmark_error(parts: list[Part]) -> tuple[list[Part], bool]:
+    if not parts or not isinstance(parts[0], Text):
+        return parts, False
+    first = parts[0]
+    text = first.text.removeprefix(ERROR_MARK)
+    if text == first.text:
+        return parts, False
+    return [msgspec.structs.replace(first, text=text), *parts[1:]], True
+
+
+# ── content ──────────────────────────────────────────────────────────────────
+
+
+def _decode_content(
+    content: str | list[msgspec.Raw] | None, where: str, name: str = "content"
+) -> list[Part]:
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    parts = enumerate(content or ())
+    return [_decode_part(raw, f"{where}.{name}.{i}") for i, raw in parts]
+
+
+def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
+    part = PARTS.decode(raw, where)
+    match part:
+        case shapes.TextPart(text, annotations, cache):
+            return Text(text, citations=tuple(annotations or ()), cache=read_cache(cache))
+        case shapes.RefusalPart(text):
+            return Text(text)
+        case shapes.ImagePart():
+            return _decode_image(part, where)
+        case shapes.FilePart():
+            return _decode_file(part, where)
+        case shapes.AudioPart(audio):
+            return Audio(audio.data, AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
+        case wire.Unknown("", _):
+            raise MalformedRequest(_REQUIRED, where=f"{where}.type")
+        case wire.Unknown(kind, fields):
+            return Foreign(ORIGIN, CONTENT + kind, fields)
+
+
+def _decode_image(part: shapes.ImagePart, where: str) -> Image:
+    given = part.image_url
+    url = given.url if isinstance(given, shapes.ImageUrl) else given or ""
+    if not url and not part.file_id:
+        raise MalformedRequest("one of image_url and file_id is required", where=where)
+    media_type, data = split_data_url(url)
+    return Image(
+        data=data,
+        media_type=media_type,
+        url="" if data else url,
+        file_id=part.file_id or "",
+        detail="" if part.detail == "auto" else part.detail or "",
+        cache=read_cache(part.prompt_cache_breakpoint),
+    )
+
+
+def _decode_file(part: shapes.FilePart, where: str) -> Document:
+    if not (part.file_data or part.file_url or part.file_id):
+        text = "one of file_data, file_url and file_id is required"
+        raise MalformedRequest(text, where=where)
+    media_type, data = split_data_url(part.file_data or "")
+    return Document(
+        data=data or part.file_data or "",
+        media_type=media_type,
+        url=part.file_url or "",
+        file_id=part.file_id or "",
+        title="" if part.filename == shapes.FILENAME else part.filename or "",
+        cache=read_cache(part.prompt_cache_breakpoint),
+    )

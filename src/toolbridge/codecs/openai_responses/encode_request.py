@@ -1,0 +1,194 @@
+"""What we ask, in the words of the Responses API."""
+
+from hashlib import blake2b
+
+from toolbridge.codecs.openai_responses.encode_items import ItemEncoder
+from toolbridge.codecs.openai_responses.encode_tools import ToolEncoder
+from toolbridge.codecs.openai_responses.quirks import Quirks, Retention, read_quirks
+from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, ORIGIN, SEALED
+from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Think
+
+PATH = "/responses"
+LEAST_TOKENS = 16
+"""A smaller limit is refused."""
+MAX_USER = 64
+
+_BUDGETS: tuple[tuple[int, Effort], ...] = ((1_024, "low"), (8_192, "medium"), (24_576, "high"))
+"""The effort that a budget of thinking tokens stands for; above the last, "xhigh"."""
+_STATEFUL = ("previous_response_id", "conversation", "background")
+"""Fields that need an answer to be stored; with one of them, the client decides about storing."""
+_PLACED = frozenset({"tools", "namespaces", "tool_choice", "cache_retention"})
+"""Kept fields that other rooms of this codec put back."""
+_RETENTIONS: dict[Json, Retention] = {"none": "none", "short": "short", "long": "long"}
+
+
+def encode_request(request: Request, target: Target) -> Outgoing:
+    return _RequestEncoder(request, target).encode()
+
+
+class _RequestEncoder:
+    def __init__(self, request: Request, target: Target) -> None:
+        self._request = request
+        self._target = target
+        self._quirks = read_quirks(target.quirks)
+        self._body: JsonObject = {"model": target.model or request.model}
+        self._losses: list[Loss] = []
+
+    def encode(self) -> Outgoing:
+        request, body = self._request, self._body
+        self._converse()
+        self._limit()
+        self._sample()
+        if reasoning := self._reasoning(request.think):
+            body["reasoning"] = reasoning
+        if request.output is not None:
+            body["text"] = {"format": encode_format(request.output)}
+        self._remember()
+        self._identify()
+        if request.stream:
+            body["stream"] = True
+        self._restore()
+        body |= self._target.options
+        return Outgoing(PATH, body, tuple(self._losses))
+
+    def _lose(self, what: str, why: str) -> None:
+        self._losses.append(Loss(what, why))
+
+    def _converse(self) -> None:
+        items = ItemEncoder(self._request, self._target, self._quirks)
+        instructions, said = items.encode()
+        if instructions:
+            self._body["instructions"] = instructions
+        if said or not any(name in self._request.extra for name in _STATEFUL):
+            self._body["input"] = said
+        tools = ToolEncoder(self._request, self._quirks)
+        if offers := tools.tools():
+            self._body["tools"] = offers
+        self._body |= tools.choice()
+        self._losses += items.losses + tools.losses
+
+    # ── settings ──
+
+    def _limit(self) -> None:
+        request = self._request
+        if request.max_tokens is not None:
+            limit = max(request.max_tokens, LEAST_TOKENS)
+            if limit != request.max_tokens:
+                self._lose("max_tokens", f"raised to {limit}, the least that OpenAI takes")
+            self._body["max_output_tokens"] = limit
+        if request.stop:
+            self._lose(
+                "stop", "this API has no stop sequences; the answer is cut where it comes in"
+            )
+
+    def _sample(self) -> None:
+        sampling = self._request.sampling
+        taken = {"temperature": "temperature", "top_p": "top_p", "logprobs": "top_logprobs"}
+        taken = taken if self._quirks.sampling else {}
+        for name in type(sampling).__struct_fields__:
+            value: float | None = getattr(sampling, name)
+            if value is not None and name in taken:
+                self._body[taken[name]] = value
+            elif value is not None:
+                self._lose(f"sampling.{name}", "this API does not take it")
+
+    def _reasoning(self, think: Think) -> JsonObject:
+        if think.mode == "off" or think.effort == "none":
+            if not self._quirks.effort_none:
+                self._lose("think", "this model cannot be told not to think")
+                return {}
+            return {"effort": "none"} | self._summary(think)
+        if think.mode == "unset" and not think.effort:
+            return self._summary(think) if think.show else {}
+        if not self._target.can("thinking"):
+            self._lose("think", f"{self._target.model} cannot think")
+            return {}
+        effort = self._effort(think)
+        return ({"effort": effort} if effort else {}) | self._summary(think)
+
+    def _effort(self, think: Think) -> Effort:
+        if think.mode == "between_tools":
+            self._lose("think.mode", "when to think is left to the model")
+        if think.effort or think.budget is None:
+            return think.effort or ("medium" if think.mode == "on" else "")
+        most: Effort = "xhigh"
+        effort = next((level for limit, level in _BUDGETS if think.budget <= limit), most)
+        self._lose("think", f"a budget of {think.budget} tokens became the effort {effort!r}")
+        return effort
+
+    def _summary(self, think: Think) -> JsonObject:
+        """Return the wish to see thoughts; a client of this API says it, any other just looks."""
+        if think.show in {"full", "updates"}:
+            self._lose("think.show", "OpenAI shows a summary at most")
+        if think.show == "omitted" or (not think.show and self._request.origin == ORIGIN):
+            return {}
+        return {} if think.mode == "off" and not think.show else {"summary": "auto"}
+
+    # ── who asks, and what is kept ──
+
+    def _remember(self) -> None:
+        """Ask that nothing is stored, and for the seals that then must be sent back."""
+        extra = self._request.extra if self._request.origin == ORIGIN else {}
+        if not any(extra.get(name) for name in _STATEFUL):
+            self._body["store"] = False
+        include: list[Json] = [SEALED]
+        asked = extra.get("include")
+        self._body["include"] = include + asked if isinstance(asked, list) else include
+        retention = _RETENTIONS.get(_word(self._request.extra, "cache_retention"))
+        retention = retention or self._quirks.cache_retention
+        if self._request.session and retention != "none":
+            self._body["prompt_cache_key"] = self._request.session
+        if retention == "long" and self._quirks.openai:
+            self._body["prompt_cache_retention"] = "24h"
+
+    def _identify(self) -> None:
+        user, field = self._request.user, self._quirks.user_field
+        if user and field:
+            self._body[field] = _short(user)
+            if len(user) > MAX_USER:
+                self._lose("user", f"a name of more than {MAX_USER} characters is sent as a hash")
+        elif user:
+            self._lose("user", "this place does not ask who the user is")
+
+    def _restore(self) -> None:
+        """Put back the fields that only this API knows; a request from elsewhere loses its own."""
+        request, body = self._request, self._body
+        for name, value in request.extra.items():
+            if name == "cache_retention" or name == "include":
+                continue
+            if request.origin != ORIGIN:
+                self._lose(f"extra.{name}", f"only {request.origin or 'its own API'} knows it")
+            elif name in {"reasoning", "text"}:
+                body[name] = _joined(value, body.get(name))
+            elif name not in _PLACED:
+                body[name] = value
+
+
+def encode_format(output: OutputFormat) -> JsonObject:
+    if output.schema is None:
+        return {"type": "json_object"}
+    wanted: JsonObject = {"type": "json_schema", "name": output.name or ANSWER_NAME}
+    wanted["schema"] = output.schema
+    if output.strict is not None:
+        wanted["strict"] = output.strict
+    return wanted
+
+
+def _joined(kept: Json, ours: Json) -> Json:
+    """Return an object of ours with the fields that were kept beside it, which know better."""
+    if isinstance(kept, dict) and isinstance(ours, dict):
+        return ours | {name: _joined(value, ours.get(name)) for name, value in kept.items()}
+    return kept
+
+
+def _word(fields: JsonObject, name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _short(user: str) -> str:
+    if len(user) <= MAX_USER:
+        return user
+    return blake2b(user.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,324 @@
+"""JSON Schema in the words of a narrower language.
+
+Every target knows other keywords, and adds some from year to year, so a projection keeps what is
+on its list and tells the rest in the description: the model still reads what the grammar cannot
+say. What is common to all of them stands here; the lists stand with the codecs.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeGuard
+
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+
+MAX_NODES = 20_000
+MAX_DEPTH = 64
+_VALUES = frozenset({"enum", "const", "default", "examples", "example"})
+"""Keywords whose values are data, in which a `$ref` is only a word."""
+_NAMED = frozenset({"properties", "patternProperties"})
+"""Keywords whose keys are names that the schema's author chose, `default` and `$ref` included."""
+_SILENT = frozenset(
+    {"$schema", "$id", "id", "$anchor", "$comment", "$vocabulary", "$defs", "definitions"}
+)
+"""Keywords that say nothing about a value."""
+
+
+# ── references ───────────────────────────────────────────────────────────────
+
+
+def inline(schema: JsonObject) -> tuple[JsonObject, bool]:
+    """Return `schema` with its references resolved, and whether all of them could be.
+
+    A schema that contains itself is cut where it would repeat, and one that grows beyond measure
+    stops growing.
+    """
+    inliner = _Inliner(schema)
+    body: JsonObject = {k: v for k, v in schema.items() if k not in {"$defs", "definitions"}}
+    found = inliner.expand(body, ())
+    return (found if isinstance(found, dict) else {}), inliner.whole
+
+
+class _Inliner:
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._nodes = 0
+        self.whole = True
+
+    def expand(self, value: Json, inside: tuple[str, ...], depth: int = 0) -> Json:
+        self._nodes += 1
+        if depth > MAX_DEPTH and isinstance(value, dict | list):
+            self.whole = False
+            return {"type": "object"}
+        if isinstance(value, list):
+            return [self.expand(item, inside, depth + 1) for item in value]
+        if not isinstance(value, dict):
+            return value
+        reference = value.get("$ref")
+        if not isinstance(reference, str):
+            return {key: self._member(key, item, inside, depth) for key, item in value.items()}
+        beside: JsonObject = {key: item for key, item in value.items() if key != "$ref"}
+        found = self._resolve(reference, inside)
+        expanded = self.expand(found, (*inside, reference), depth + 1)
+        # What stands beside a reference is nearer to the property than what it refers to.
+        return {**(expanded if isinstance(expanded, dict) else {}), **beside}
+
+    def _member(self, key: str, value: Json, inside: tuple[str, ...], depth: int) -> Json:
+        if key in _VALUES:
+            return value
+        if key in _NAMED and isinstance(value, dict):
+            return {name: self.expand(item, inside, depth + 1) for name, item in value.items()}
+        return self.expand(value, inside, depth + 1)
+
+    def _resolve(self, reference: str, inside: tuple[str, ...]) -> Json:
+        found = None if reference in inside else _follow(self._root, reference)
+        # Definitions that each use the one before twice double with every step.
+        if isinstance(found, dict) and self._nodes < MAX_NODES:
+            return found
+        self.whole = False
+        return {"type": "object"}
+
+
+def _follow(root: JsonObject, reference: str) -> Json:
+    """Return what a pointer such as `#/$defs/City` points to, or None."""
+    head, *steps = reference.split("/")
+    if head != "#" or not steps:
+        return None
+    found: Json = root
+    for step in steps:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(step.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+# ── one node ─────────────────────────────────────────────────────────────────
+
+
+def unite(node: JsonObject) -> JsonObject:
+    """Return `node` with `allOf` merged into it and `oneOf` called `anyOf`.
+
+    That a value matches one member only is rarely meant and never enforced.
+    """
+    members = node.get("allOf")
+    united: JsonObject = {key: value for key, value in node.items() if key != "allOf"}
+    for member in members if isinstance(members, list) else ():
+        if isinstance(member, dict):
+            united = merge(united, unite(member))
+    if isinstance(united.get("oneOf"), list) and "anyOf" not in united:
+        united["anyOf"] = united.pop("oneOf")
+    return united
+
+
+_TIGHTER: dict[str, Callable[[float, float], float]] = {
+    "minimum": max, "exclusiveMinimum": max, "minLength": max, "minItems": max,
+    "maximum": min, "exclusiveMaximum": min, "maxLength": min, "maxItems": min,
+}  # fmt: skip
+
+
+def merge(first: JsonObject, second: JsonObject) -> JsonObject:
+    """Return a schema that asks for both; where they contradict, the second is kept in `allOf`."""
+    both = dict(first)
+    for key, value in second.items():
+        if key not in both or both[key] == value:
+            both[key] = value
+            continue
+        joined = _joined(key, both[key], value)
+        if joined is None:
+            rest = both.get("allOf")
+            both["allOf"] = [*(rest if isinstance(rest, list) else ()), {key: value}]
+        else:
+            both[key] = joined
+    return both
+
+
+def _joined(key: str, a: Json, b: Json) -> Json:
+    """Return what two values of one keyword ask for together, or None where that has no word."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return _joined_properties(a, b) if key == "properties" else None
+    if isinstance(a, list) and isinstance(b, list):
+        if key == "required":
+            return [*a, *(name for name in b if name not in a)]
+        return [value for value in a if value in b] or None if key == "enum" else None
+    if key == "description":
+        return f"{a} {b}"
+    if key in _TIGHTER and is_number(a) and is_number(b):
+        return _TIGHTER[key](a, b)
+    return None
+
+
+def _joined_properties(a: JsonObject, b: JsonObject) -> JsonObject:
+    joined = dict(a)
+    for name, schema in b.items():
+        own = joined.get(name)
+        if isinstance(own, dict) and isinstance(schema, dict):
+            joined[name] = merge(own, schema)
+        else:
+            joined.setdefault(name, schema)
+    return joined
+
+
+def split_null(node: JsonObject) -> tuple[JsonObject, bool]:
+    """Return `node` without null among what it allows, and whether it was there."""
+    rest = dict(node)
+    null = rest.pop("nullable", False) is True
+    kinds = rest.get("type")
+    if isinstance(kinds, list) and "null" in kinds:
+        null = True
+        left = [kind for kind in kinds if kind != "null"]
+        rest["type"] = left[0] if len(left) == 1 else left
+    values = rest.get("enum")
+    if isinstance(values, list) and None in values and len(values) > 1:
+        null = True
+        rest["enum"] = [value for value in values if value is not None]
+    members = rest.get("anyOf")
+    if isinstance(members, list) and any(map(_is_null, members)):
+        null = True
+        left = [member for member in members if not _is_null(member)]
+        del rest["anyOf"]
+        if len(left) == 1 and isinstance(left[0], dict):
+            rest = merge(rest, left[0])
+        elif left:
+            rest["anyOf"] = left
+    return rest, null
+
+
+def _is_null(schema: Json) -> bool:
+    return isinstance(schema, dict) and schema.get("type") in ("null", ["null"])
+
+
+def describe(node: JsonObject, moved: Mapping[str, Json]) -> JsonObject:
+    """Return `node` with keywords that it may not have told in its description."""
+    told = "; ".join(
+        f"{key}: {value if isinstance(value, str) else dumps(value)}"
+        for key, value in moved.items()
+        if key not in _SILENT and not (key == "additionalProperties" and isinstance(value, bool))
+    )
+    if not told:
+        return node
+    said = node.get("description")
+    return node | {"description": f"{said} ({told})" if isinstance(said, str) and said else told}
+
+
+def is_number(value: Json) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# ── strict mode ──────────────────────────────────────────────────────────────
+
+_STRICT = frozenset(
+    {
+        "type", "enum", "const", "anyOf", "properties", "required", "additionalProperties",
+        "items", "description", "title", "$ref", "$defs", "pattern", "format", "minimum", "maximum",
+        "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems",
+    }
+)  # fmt: skip
+_STRICT_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+)
+
+
+def project_strict(schema: JsonObject) -> tuple[JsonObject, bool]:
+    """Return `schema` as OpenAI's strict mode takes it, and whether it still says the same.
+
+    Every property is required, and one that was not may be null; no object takes further ones. A
+    map with free keys cannot be said at all. The result is shared: nobody may change it.
+    """
+    return _strict(dumps(schema))
+
+
+@lru_cache(maxsize=256)
+def _strict(text: str) -> tuple[JsonObject, bool]:
+    schema = maybe_object(text) or {}
+    inlined, whole = inline(schema)
+    projection = _Strict()
+    if whole:
+        return projection.node(inlined), projection.same
+    # A schema that contains itself keeps its references; strict mode knows those.
+    found = projection.node(schema)
+    definitions = {**_definitions(schema, "definitions"), **_definitions(schema, "$defs")}
+    found["$defs"] = {name: projection.node(item) for name, item in definitions.items()}
+    return found, projection.same
+
+
+def _definitions(schema: JsonObject, key: str) -> JsonObject:
+    found = schema.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+class _Strict:
+    def __init__(self) -> None:
+        self.same = True
+
+    def node(self, schema: Json) -> JsonObject:
+        if not isinstance(schema, dict):
+            self.same = self.same and schema is True
+            return {}
+        reference = schema.get("$ref")
+        if isinstance(reference, str):  # nothing may stand beside it
+            return {"$ref": reference.replace("#/definitions/", "#/$defs/")}
+        node, null = split_null(unite(schema))
+        kept: JsonObject = {}
+        moved: JsonObject = {}
+        for key, value in node.items():
+            fits = key in _STRICT and not (key == "format" and value not in _STRICT_FORMATS)
+            (kept if fits else moved)[key] = value
+        kept.pop("$defs", None)
+        kept |= self._inner(kept)
+        if _is_object(kept):
+            kept |= self._object(kept)
+            moved |= self._free_keys(node)
+        kept = describe(kept, moved)
+        return _nullable(kept) if null else kept
+
+    def _inner(self, node: JsonObject) -> JsonObject:
+        inner: JsonObject = {}
+        if "items" in node:
+            inner["items"] = self.node(node["items"])
+        if isinstance(members := node.get("anyOf"), list):
+            inner["anyOf"] = [self.node(member) for member in members]
+        return inner
+
+    def _object(self, node: JsonObject) -> JsonObject:
+        properties, required = node.get("properties"), node.get("required")
+        named = properties if isinstance(properties, dict) else {}
+        needed = required if isinstance(required, list) else []
+        return {
+            "properties": {
+                name: self.node(item) if name in needed else _nullable(self.node(item))
+                for name, item in named.items()
+            },
+            "required": list(named),
+            "additionalProperties": False,
+        }
+
+    def _free_keys(self, node: JsonObject) -> JsonObject:
+        """Return what a map with free keys says of them; strict mode has no word for it."""
+        free = node.get("additionalProperties", not node.get("properties"))
+        if free is False:
+            return {}
+        if isinstance(free, dict) or not node.get("properties"):
+            self.same = False
+        return {"additionalProperties": free}
+
+
+def _is_object(node: JsonObject) -> bool:
+    kinds = node.get("type")
+    return (
+        "properties" in node or kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+    )
+
+
+def _nullable(node: JsonObject) -> JsonObject:
+    kinds = node.get("type")
+    if isinstance(values := node.get("enum"), list):
+        node = node | {"enum": [*values, *([] if None in values else [None])]}
+    if isinstance(kinds, str):
+        return node | {"type": [kinds, *([] if kinds == "null" else ["null"])]}
+    if isinstance(kinds, list):
+        return node | {"type": [*kinds, *([] if "null" in kinds else ["null"])]}
+    if isinstance(members := node.get("anyOf"), list):
+        null = any(map(_is_null, members))
+        return node | {"anyOf": members if null else [*members, {"type": "null"}]}
+    if not node or "enum" in node:
+        return node
+    return {"anyOf": [node, {"type": "null"}]}
