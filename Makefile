@@ -45,7 +45,7 @@ bench: setup ## speed and memory, as ratios in one run
 
 lock: ## rewrite requirements/dev.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-annotate --no-emit-index-url --quiet -o requirements/dev.txt
+	  --no-header --no-annotate --quiet -o requirements/dev.txt
 
 clean: ## remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -37,7 +37,9 @@ HOSTILE = {
     "colons": lambda n: '{"a": "' + '"b":' * (n // 4),
     "half keys": lambda n: '{"a: ' * (n // 5),
     "restarts": lambda n: '{"content": "a"' * (n // 15),
-    "growing copies": lambda n: "".join('{"content": "' + "a" * i for i in range(int((2 * n) ** 0.5))),
+    "growing copies": lambda n: "".join(
+        '{"content": "' + "a" * i for i in range(int((2 * n) ** 0.5))
+    ),
     "objects": lambda n: '{"a":1}' * (n // 7),
     "bare words": lambda n: "{a: " + "b, " * (n // 3),
     "bare braces": lambda n: "{a: " + "{b}, " * (n // 5),
@@ -79,11 +81,15 @@ def report_growth() -> None:
 
 
 def report_stream() -> None:
-    print("\n| stream, 10 characters at a time | 10 KB, ms | 100 KB, ms | 1 MB, ms | µs per piece |")
+    print(
+        "\n| stream, 10 characters at a time | 10 KB, ms | 100 KB, ms | 1 MB, ms | µs per piece |"
+    )
     print("|---|--:|--:|--:|--:|")
     makers = {
         "string": lambda n: json.dumps({"content": 'x = "y"\n' * (n // 11)}),
-        "records": lambda n: json.dumps([{"id": i, "name": "n", "ok": True} for i in range(n // 35)]),
+        "records": lambda n: json.dumps(
+            [{"id": i, "name": "n", "ok": True} for i in range(n // 35)]
+        ),
     }
     for name, make in makers.items():
         row = []

@@ -13,7 +13,7 @@ from toolbridge.core.codec import Asked, Codec
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request
 
-EXAMPLES = 40
+EXAMPLES = 25
 """Per law and codec, so that all laws over all codecs stay within a minute."""
 
 ASKED = Asked(Request(model=MODEL, stream=True), at=1_790_000_000.0)

@@ -89,14 +89,14 @@ def test_a_request_with_swapped_values_is_read_or_refused(codec, data):
 
 
 def read_or_refuse(codec, body):
+    """Read `body`, or get a refusal that can be told; any other error fails the test."""
     try:
         request = codec.decode_request(body, model="m", stream=False)
     except ClientError as error:
-        assert error.problem.text
-        msgspec.json.encode(error.problem)
-    else:
-        msgspec.json.encode(request)
-        dump_bytes(outgoing(codec, request).body)
+        dump_bytes(error.problem)
+        return
+    dump_bytes(request)
+    dump_bytes(outgoing(codec, request).body)
 
 
 @every_codec

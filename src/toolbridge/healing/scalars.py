@@ -85,7 +85,7 @@ class ScalarReader(StringReader):
                 braces -= 1
             elif not braces and self._ends_bare(frame, at, in_object=in_object):
                 break
-            at += 1
+            at = self.skip_space(at + 1) if text[at] in "\n\r" else at + 1
         else:
             at = self.size
         self.at = at

@@ -139,8 +139,7 @@ class JsonReader:
     # One method for each place in the grammar: it takes what belongs there and names the next one.
 
     def _read_value(self, text: str, at: int) -> int:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing at least
-        if at == len(text):
+        if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
             return at
         first = text[at]
         if first == '"':
@@ -168,8 +167,7 @@ class JsonReader:
         return at
 
     def _read_key(self, text: str, at: int) -> int:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-        if at == len(text):
+        if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
             return at
         if text[at] == '"':
             self._pieces.clear()
@@ -181,8 +179,7 @@ class JsonReader:
         return at + 1
 
     def _read_colon(self, text: str, at: int) -> int:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-        if at == len(text):
+        if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
             return at
         if text[at] != ":":
             return self._fail("a colon is missing", at)
@@ -192,8 +189,7 @@ class JsonReader:
         return at + 1
 
     def _read_after(self, text: str, at: int) -> int:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-        if at == len(text):
+        if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
             return at
         in_object = isinstance(self._stack[-1], dict)
         if text[at] == ",":
@@ -206,7 +202,7 @@ class JsonReader:
         return at + 1
 
     def _read_end(self, text: str, at: int) -> int:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        at = _skip_space(text, at)
         return at if at == len(text) else self._fail("something follows the value", at)
 
     def _read_string(self, text: str, at: int) -> int:
@@ -263,6 +259,10 @@ class JsonReader:
 
     def _read_literal(self, text: str, at: int) -> int:
         word, value = self._word
+        if not self._pieces and text.startswith(word, at):
+            self._replace(value)
+            self._done(at + len(word))
+            return at + len(word)
         wanted = word[len(self._pieces)]
         if text[at] != wanted:
             return self._fail(f"{word!r} is misspelt", at)
@@ -332,6 +332,11 @@ class JsonReader:
     def _fail(self, fault: str, at: int) -> int:
         self.fault = fault
         return at
+
+
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
 
 
 def _unescape(run: str) -> str:

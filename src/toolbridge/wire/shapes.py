@@ -73,6 +73,17 @@ def decode_request(
         raise _malformed(error, where, body) from None
 
 
+def convert_request(value: object, shape: type[T], where: str = "") -> T:
+    """Read a part of a request that was parsed before, as `decode_request` reads bytes.
+
+    Protocol buffers write numbers also as text, so such text is taken for the number.
+    """
+    try:
+        return msgspec.convert(value, shape, strict=False)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise _malformed(error, where, b"") from None
+
+
 def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
     """Return the fields of an object that `shape` does not list, by their own names."""
     known = shape.__struct_encode_fields__

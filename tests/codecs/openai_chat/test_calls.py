@@ -162,7 +162,10 @@ ONE = [("f", {"p": 1}, "")]
             ONE,
         ),
         "two entries with one index": (
-            [calls(entry(0, "a", "f"), entry(0, arguments='{"p"')), calls(entry(0, arguments=":1}"))],
+            [
+                calls(entry(0, "a", "f"), entry(0, arguments='{"p"')),
+                calls(entry(0, arguments=":1}")),
+            ],
             ONE,
         ),
         "arguments as an object": ([calls(entry(0, "a", "f", {"p": 1}))], ONE),

@@ -218,7 +218,9 @@ def test_calls_may_be_held_to_one_at_a_time(parallel):
 
 # ── captured ──
 
-CAPTURES = sorted((Path(__file__).parents[4] / "shared/clients/captures").glob("opencode_chat_*.json"))
+CAPTURES = sorted(
+    (Path(__file__).parents[4] / "shared/clients/captures").glob("opencode_chat_*.json")
+)
 
 
 @pytest.mark.skipif(not CAPTURES, reason="the captures are not here")

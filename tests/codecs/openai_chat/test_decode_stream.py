@@ -70,7 +70,10 @@ def test_a_recorded_stop_sequence_is_told():
 
 
 def test_cached_tokens_are_counted_apart():
-    assert recorded("llamacpp/chat_stream").usage.input_total == recorded("llamacpp/chat").usage.input_total
+    assert (
+        recorded("llamacpp/chat_stream").usage.input_total
+        == recorded("llamacpp/chat").usage.input_total
+    )
     assert recorded("llamacpp/chat_n2").usage == Usage(input=1, output=2, cache_read=4)
 
 
@@ -125,7 +128,9 @@ def test_a_reason_that_is_a_failure_fails(reason, kind):
 @pytest.mark.req("CL-05")
 def test_without_a_finish_reason_the_end_is_a_cut():
     assert failure(chunk({"content": "Hi"})).problem.kind == "truncated"
-    assert failure(chunk({"content": "Hi"}) + b'data: {"choices":[{"del').problem.kind == "truncated"
+    assert (
+        failure(chunk({"content": "Hi"}) + b'data: {"choices":[{"del').problem.kind == "truncated"
+    )
 
 
 def test_after_a_finish_reason_done_may_be_missing():
@@ -198,7 +203,11 @@ def test_counts_are_found_wherever_a_server_puts_them(frames):
 
 
 def test_counts_are_never_negative():
-    usage = {"prompt_tokens": 1, "completion_tokens": -1, "prompt_tokens_details": {"cached_tokens": 5}}
+    usage = {
+        "prompt_tokens": 1,
+        "completion_tokens": -1,
+        "prompt_tokens_details": {"cached_tokens": 5},
+    }
     assert message(chunk({"content": "Hi"}, "stop", usage=usage)).usage == Usage(cache_read=5)
 
 
@@ -236,7 +245,9 @@ def test_content_may_be_a_list_of_parts():
     found = message(
         chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}]}),
         chunk({"content": [{"type": "text", "text": "Yes"}, {"type": "new"}]}),
-        chunk({"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]}),
+        chunk(
+            {"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]}
+        ),
     )
     assert found.content == (
         Thinking("Hm"),
@@ -258,14 +269,18 @@ def test_citations_belong_to_the_text():
 
 
 def test_the_first_of_several_answers_is_told():
-    other = frame({"choices": [{"index": 1, "delta": {"content": "No"}, "finish_reason": "length"}]})
+    other = frame(
+        {"choices": [{"index": 1, "delta": {"content": "No"}, "finish_reason": "length"}]}
+    )
     found = message(chunk({"content": "Yes"}), other)
     assert (found.text, found.stop) == ("Yes", "end")
 
 
 def test_the_answer_begins_with_a_chunk_that_has_choices():
     filtered = frame({"id": "", "model": "", "choices": [], "prompt_filter_results": []})
-    assert decode(filtered + chunk({"content": "Hi"}, "stop") + DONE)[0] == ev.Started("chatcmpl-1", "m")
+    assert decode(filtered + chunk({"content": "Hi"}, "stop") + DONE)[0] == ev.Started(
+        "chatcmpl-1", "m"
+    )
 
 
 def test_keep_alives_and_unknown_fields_change_nothing():

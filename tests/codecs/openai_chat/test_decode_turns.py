@@ -22,17 +22,29 @@ def decode(*messages):
 
 
 def parts(*content, role="user"):
-    return decode({"role": "user", "content": "."}, {"role": role, "content": list(content)}).turns[1].content
+    return (
+        decode({"role": "user", "content": "."}, {"role": role, "content": list(content)})
+        .turns[1]
+        .content
+    )
 
 
 def call(id, name="f", arguments="{}", **fields):
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **fields}
+    return {
+        "id": id,
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+        **fields,
+    }
 
 
 def test_what_the_system_says_first_is_the_system():
     request = decode(
         {"role": "system", "content": "A"},
-        {"role": "developer", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}]},
+        {
+            "role": "developer",
+            "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}],
+        },
         {"role": "user", "content": "Hi"},
         {"role": "developer", "content": "D"},
     )
@@ -79,7 +91,9 @@ def test_content_may_be_nothing(content):
     ],
 )
 def test_arguments_of_the_past_are_read_or_left_as_they_are(arguments, expected):
-    request = decode({"role": "assistant", "content": None, "tool_calls": [call("a", "f", arguments)]})
+    request = decode(
+        {"role": "assistant", "content": None, "tool_calls": [call("a", "f", arguments)]}
+    )
     assert request.turns == (Turn("assistant", (expected,)),)
 
 
@@ -114,7 +128,11 @@ def test_a_result_may_be_empty_or_an_error(content, expected):
 
 def test_a_legacy_result_finds_its_call_by_name():
     told = (
-        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"p":1}'}},
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "f", "arguments": '{"p":1}'},
+        },
         {"role": "function", "name": "f", "content": "one"},
     )
     request = decode(*told)
@@ -171,7 +189,13 @@ def test_thoughts_of_the_past_are_thoughts(fields, thoughts):
 
 
 def test_a_detail_with_a_name_is_kept_whole():
-    detail = {"type": "reasoning.encrypted", "data": "z", "id": "rs_1", "format": "openai-responses-v1", "index": 0}
+    detail = {
+        "type": "reasoning.encrypted",
+        "data": "z",
+        "id": "rs_1",
+        "format": "openai-responses-v1",
+        "index": 0,
+    }
     (thought,) = decode({"role": "assistant", "reasoning_details": [detail]}).turns[0].content
     (seal,) = thought.opaque
     assert (seal.kind, json.loads(seal.value)) == ("item", detail)
@@ -184,7 +208,9 @@ def test_a_refusal_of_the_past_is_text():
 
 
 def test_what_a_message_says_of_itself_is_kept():
-    request = decode({"role": "user", "name": "ada", "content": "Hi", "mood": "good", "audio": None})
+    request = decode(
+        {"role": "user", "name": "ada", "content": "Hi", "mood": "good", "audio": None}
+    )
     assert request.turns[0].content == (
         Text("Hi"),
         Foreign("openai_chat", "message", {"mood": "good", "name": "ada"}),

@@ -84,7 +84,9 @@ def test_what_the_user_says_is_a_string_unless_it_is_more_than_text(parts, conte
 
 
 def test_a_speaker_keeps_the_name():
-    assert user(Text("a"), Foreign("openai_chat", "message", {"name": "ada"}))[0][0]["name"] == "ada"
+    assert (
+        user(Text("a"), Foreign("openai_chat", "message", {"name": "ada"}))[0][0]["name"] == "ada"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,6 @@ def test_a_speaker_keeps_the_name():
         (Image(file_id="f1"), "[image f1 could not be shown to this model]", ""),
         (Document(url="https://example.org/a"), "[document https://example.org/a could not be shown to this model]", ""),
         (Document(file_id="f1"), "[document f1 could not be shown to this model]", ""),
-        (Document(data="!", media_type="text/plain"), None, None),
         (Foreign("anthropic", "search", {"title": "T", "list": [{"url": "U", "n": 1}]}), "T\nU", ""),
         (Call("a", "f"), "", ""),
         (Text("a", citations=({"url": "U"},)), "a", ".citations"),
@@ -101,9 +102,14 @@ def test_a_speaker_keeps_the_name():
 )  # fmt: skip
 def test_what_cannot_be_said_is_told_in_words_and_reported(part, words, what):
     messages, losses = user(part, origin="anthropic")
-    if words is not None:
-        assert messages[0]["content"] == words
-        assert losses == [f"turns.0.content.0{what}"]
+    assert messages[0]["content"] == words
+    assert losses == [f"turns.0.content.0{what}"]
+
+
+@pytest.mark.parametrize("data", ["!", "a"])
+def test_text_that_is_not_in_base64_is_sent_as_a_file(data):
+    (message,), _ = user(Document(data=data, media_type="text/plain"))
+    assert [part["type"] for part in message["content"]] == ["file"]
 
 
 def test_a_model_that_cannot_see_is_told_that_there_was_a_picture():
@@ -121,8 +127,16 @@ def test_marks_for_the_cache_are_sent_where_they_are_known():
     parts = (Text("a", cache="5m"), Text("b", cache="1h"), Text("c"))
     (message,), losses = user(*parts, quirks={"cache_breakpoints": True})
     assert message["content"] == [
-        {"type": "text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}},
-        {"type": "text", "text": "b", "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}},
+        {
+            "type": "text",
+            "text": "a",
+            "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"},
+        },
+        {
+            "type": "text",
+            "text": "b",
+            "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"},
+        },
         {"type": "text", "text": "c"},
     ]
     assert losses == []
@@ -296,7 +310,11 @@ def test_sealed_thoughts_go_back_as_they_came():
 
 
 def test_ids_have_nine_characters_where_they_must():
-    turns = CALLS, Turn("user", (Result("a", (Text("x"),)),)), Turn("assistant", (Call("abcDEF123", "f"),))
+    turns = (
+        CALLS,
+        Turn("user", (Result("a", (Text("x"),)),)),
+        Turn("assistant", (Call("abcDEF123", "f"),)),
+    )
     messages, _ = encode(*turns, quirks={"nine_character_ids": True})
     asked, other = (call["id"] for call in messages[0]["tool_calls"])
     assert len(asked) == len(other) == 9

@@ -26,6 +26,13 @@ _OF_TYPE = {
     "integer": frozenset({"minimum", "maximum"}),
 }
 """The keywords that one type alone understands."""
+_SNAKE = {
+    "any_of": "anyOf", "property_ordering": "propertyOrdering", "min_items": "minItems",
+    "max_items": "maxItems", "min_length": "minLength", "max_length": "maxLength",
+    "min_properties": "minProperties", "max_properties": "maxProperties",
+    "additional_properties": "additionalProperties",
+}  # fmt: skip
+"""How protocol buffers also spell the keywords of two words."""
 
 
 def project(schema: JsonObject) -> JsonObject:
@@ -157,7 +164,8 @@ def decode_schema(schema: Json) -> JsonObject:
         return {}
     found: JsonObject = {}
     for key, value in schema.items():
-        found[key] = _decode_keyword(key, value)
+        name = _SNAKE.get(key, key)
+        found[name] = _decode_keyword(name, value)
     if found.pop("nullable", False) is True:
         _allow_null(found)
     return found

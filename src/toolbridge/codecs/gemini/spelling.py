@@ -53,7 +53,7 @@ def respell(body: JsonObject) -> JsonObject:
 def _object(value: JsonObject, plan: Plan) -> JsonObject:
     found: JsonObject = {}
     for key, item in value.items():
-        name = camel(key) if "_" in key else key
+        name = camel(key) if "_" in key[1:] else key
         inner = plan.get(name, plan.get("*"))
         found[name] = item if inner is None else _value(item, inner)
     return found
@@ -69,5 +69,5 @@ def _value(value: Json, plan: Plan) -> Json:
 
 def camel(key: str) -> str:
     """Return `key` in camel case."""
-    first, *rest = key.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+    first, *rest = key[1:].split("_")
+    return key[:1] + first + "".join(word[:1].upper() + word[1:] for word in rest)

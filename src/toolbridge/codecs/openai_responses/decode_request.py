@@ -176,6 +176,10 @@ class _Shelf:
 def _decode_choice(asked: shapes.Body, extra: JsonObject) -> ToolChoice:
     parallel = asked.parallel_tool_calls
     choice = wire.decode_request(asked.tool_choice, _choices, "tool_choice")
+    if isinstance(choice, shapes.Choice):
+        if choice.type not in {"function", "custom", "allowed_tools"}:
+            extra["tool_choice"] = wire.decode_request(asked.tool_choice, _objects)
+        return _decode_named(choice, parallel=parallel)
     match choice:
         case None | "auto":
             return ToolChoice("auto", parallel=parallel)
@@ -183,18 +187,19 @@ def _decode_choice(asked: shapes.Body, extra: JsonObject) -> ToolChoice:
             return ToolChoice("none", parallel=parallel)
         case "required":
             return ToolChoice("required", parallel=parallel)
-        case str():
+        case _:
             raise MalformedRequest(f"there is no choice {choice!r}", where="tool_choice")
-        case shapes.Choice("allowed_tools"):
-            names = tuple(filter(None, map(_chosen, choice.tools)))
-            return ToolChoice("required" if choice.mode == "required" else "auto", names, parallel)
-        case shapes.Choice():
-            name = _chosen(choice)
-            if not name or (choice.type in {"function", "custom"} and not choice.name):
-                raise MalformedRequest("field required", where="tool_choice.name")
-            if choice.type not in {"function", "custom"}:
-                extra["tool_choice"] = wire.decode_request(asked.tool_choice, _objects)
-            return ToolChoice("named", (name,), parallel)
+
+
+def _decode_named(choice: shapes.Choice, *, parallel: bool | None) -> ToolChoice:
+    if choice.type == "allowed_tools":
+        names = tuple(filter(None, map(_chosen, choice.tools)))
+        return ToolChoice("required" if choice.mode == "required" else "auto", names, parallel)
+    if not choice.type:
+        raise MalformedRequest("field required", where="tool_choice.type")
+    if choice.type in {"function", "custom"} and not choice.name:
+        raise MalformedRequest("field required", where="tool_choice.name")
+    return ToolChoice("named", (_chosen(choice),), parallel)
 
 
 def _chosen(choice: shapes.Chosen) -> str:

@@ -6,7 +6,6 @@ texts that follow one another are one message, unless the second began one of it
 
 from toolbridge.codecs.openai_responses import shapes
 from toolbridge.codecs.openai_responses.marks import (
-    inner_name,
     item_fields,
     name_fields,
     namespaces,
@@ -132,7 +131,8 @@ class ItemEncoder:
         summary: list[Json] = []
         if thought.text and "content" not in fields:
             summary = [{"type": "summary_text", "text": thought.text}]
-        item: JsonObject = {"type": "reasoning", "summary": summary} | fields
+        item: JsonObject = {"type": "reasoning", "summary": summary}
+        item |= fields
         return item | {"encrypted_content": sealed[0]} if sealed else item
 
     def _call(self, call: Call) -> JsonObject:

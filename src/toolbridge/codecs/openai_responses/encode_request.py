@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 from toolbridge.codecs.openai_responses.encode_items import ItemEncoder
 from toolbridge.codecs.openai_responses.encode_tools import ToolEncoder
-from toolbridge.codecs.openai_responses.quirks import Quirks, Retention, read_quirks
+from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
 from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, ORIGIN, SEALED
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
@@ -19,8 +19,8 @@ _BUDGETS: tuple[tuple[int, Effort], ...] = ((1_024, "low"), (8_192, "medium"), (
 """The effort that a budget of thinking tokens stands for; above the last, "xhigh"."""
 _STATEFUL = ("previous_response_id", "conversation", "background")
 """Fields that need an answer to be stored; with one of them, the client decides about storing."""
-_PLACED = frozenset({"tools", "namespaces", "tool_choice", "cache_retention"})
-"""Kept fields that other rooms of this codec put back."""
+_PLACED = frozenset({"tools", "namespaces", "tool_choice", "include"})
+"""Kept fields that stand in their places already."""
 _RETENTIONS: dict[Json, Retention] = {"none": "none", "short": "short", "long": "long"}
 
 
@@ -156,7 +156,7 @@ class _RequestEncoder:
         """Put back the fields that only this API knows; a request from elsewhere loses its own."""
         request, body = self._request, self._body
         for name, value in request.extra.items():
-            if name == "cache_retention" or name == "include":
+            if name == "cache_retention":
                 continue
             if request.origin != ORIGIN:
                 self._lose(f"extra.{name}", f"only {request.origin or 'its own API'} knows it")

@@ -1,0 +1,132 @@
+"""Gemini's contents, as our turns.
+
+Many clients know no call ids. A call without one is named by its place, so that the same history
+gives the same ids again, and a result is matched to its call by id, else by the tool's name, else
+by order.
+"""
+
+from collections import defaultdict, deque
+
+from toolbridge.codecs.gemini import shapes
+from toolbridge.codecs.gemini.media import decode_blob, decode_file
+from toolbridge.codecs.gemini.shapes import MODIFIERS, ORIGIN, read_signature
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    Part,
+    Result,
+    ResultPart,
+    Role,
+    Text,
+    Thinking,
+    Turn,
+)
+from toolbridge.wire import shapes as wire
+
+_ROLES: dict[str, Role] = {"model": "assistant", "assistant": "assistant", "system": "system"}
+
+
+def decode_system(
+    given: shapes.Content | list[JsonObject] | str | None,
+) -> tuple[Text, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        return (Text(given),) if given else ()
+    parts = given if isinstance(given, list) else given.parts or []
+    texts = (part.get("text") for part in parts)
+    return tuple(Text(text) for text in texts if isinstance(text, str) and text)
+
+
+class Conversation:
+    """The contents so far, with the calls that no result has answered yet."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, str] = {}
+        """Names by call id."""
+        self._order: deque[str] = deque()
+        self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
+
+    def turn(self, number: int, content: shapes.Content) -> Turn:
+        # Whoever is not the model is the user: `function`, an old role, and no role at all.
+        role = _ROLES.get(content.role or "user", "user")
+        parts: list[Part] = []
+        for place, raw in enumerate(content.parts or ()):
+            where = f"contents.{number}.parts.{place}"
+            part = wire.convert_request(raw, shapes.Part, where)
+            if part.function_call is not None:
+                parts.append(self._call(part, part.function_call, f"{number}.{place}"))
+            elif part.function_response is not None:
+                parts.append(self._result(part.function_response, where, f"{number}.{place}"))
+            else:
+                parts += _decode_content(part, raw)
+        # Results stand in front of whatever else is said with them: every API wants them there.
+        parts.sort(key=lambda part: not isinstance(part, Result))
+        return Turn(role, tuple(parts))
+
+    def _call(self, part: shapes.Part, asked: shapes.FunctionCall, place: str) -> Call:
+        id = asked.id or Ids(f"gemini.{place}").call()
+        name = asked.name or ""
+        self._waiting[id] = name
+        self._order.append(id)
+        self._by_name[name].append(id)
+        return Call(id, name, asked.args or {}, opaque=read_signature(part.thought_signature))
+
+    def _result(self, given: shapes.FunctionResponse, where: str, place: str) -> Result:
+        name = given.name or ""
+        id = given.id or self._answered(name) or Ids(f"gemini.{place}.result").call()
+        name = name or self._waiting.get(id, "")
+        self._waiting.pop(id, None)
+        text, is_error = _unwrap(given.response or {})
+        content: list[ResultPart] = [Text(text)] if text else []
+        for i, raw in enumerate(given.parts or ()):
+            part = wire.convert_request(raw, shapes.Part, f"{where}.functionResponse.parts.{i}")
+            found = _decode_content(part, raw)
+            content += [inner for inner in found if not isinstance(inner, Thinking)]
+        return Result(id, tuple(content), is_error=is_error, name=name)
+
+    def _answered(self, name: str) -> str:
+        """Return the id of the first call that waits for a result of this name, or of any."""
+        return self._first(self._by_name.get(name, deque())) or self._first(self._order)
+
+    def _first(self, queue: deque[str]) -> str:
+        while queue and queue[0] not in self._waiting:
+            queue.popleft()
+        return queue[0] if queue else ""
+
+
+def _decode_content(part: shapes.Part, raw: JsonObject) -> list[ResultPart | Thinking]:
+    """Read a part that may stand anywhere, also inside a result."""
+    if part.text is not None:
+        return _decode_text(part, part.text)
+    if part.inline_data is not None:
+        return [decode_blob(part.inline_data, part.media_resolution, raw)]
+    if part.file_data is not None:
+        return [decode_file(part.file_data, part.media_resolution, raw)]
+    kind = next((key for key in raw if key not in MODIFIERS), "")
+    return [Foreign(ORIGIN, kind, raw)] if kind else _decode_text(part, "")
+
+
+def _decode_text(part: shapes.Part, text: str) -> list[ResultPart | Thinking]:
+    """Return a text or a thought; without words, only a signature is worth keeping."""
+    opaque = read_signature(part.thought_signature)
+    if part.thought or (opaque and not text):
+        return [Thinking(text, opaque)] if text or opaque else []
+    return [Text(text, opaque=opaque)] if text else []
+
+
+def _unwrap(response: JsonObject) -> tuple[str, bool]:
+    """Return what a function said, and whether it failed."""
+    if response.keys() == {"output"}:
+        return _said(response["output"]), False
+    if response.keys() == {"error"}:
+        return _said(response["error"]), True
+    return (dumps(response) if response else ""), False
+
+
+def _said(value: Json) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else dumps(value)

@@ -1,0 +1,85 @@
+"""Media: base64 with a type, or a file by its address."""
+
+from base64 import b64decode
+from binascii import Error
+
+from toolbridge.codecs.gemini.shapes import DETAILS, ORIGIN, Blob, FileData, MediaResolution
+from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Audio, Document, Foreign, Image
+
+_ENDINGS = {
+    "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif",
+    "webp": "image/webp", "heic": "image/heic", "heif": "image/heif", "pdf": "application/pdf",
+    "txt": "text/plain", "md": "text/markdown", "csv": "text/csv", "html": "text/html",
+}  # fmt: skip
+_RESOLUTIONS = {ours: theirs for theirs, ours in DETAILS.items()}
+
+
+def decode_blob(
+    blob: Blob, resolution: MediaResolution | None, raw: JsonObject
+) -> Image | Document | Audio | Foreign:
+    """Return inline data as what its type says; a film, or an unknown type, stays Gemini's own."""
+    kind, data = (blob.mime_type or "").lower(), blob.data or ""
+    title = blob.display_name or ""
+    if kind.startswith("image/"):
+        return Image(data=data, media_type=kind, detail=_detail(resolution))
+    if kind.startswith("audio/"):
+        return Audio(data, kind)
+    if kind == "application/pdf":
+        return Document(data=data, media_type=kind, title=title)
+    if kind.startswith("text/") and (text := _text(data)):
+        return Document(text=text, media_type=kind, title=title)
+    return Foreign(ORIGIN, "inlineData", raw)
+
+
+def decode_file(
+    file: FileData, resolution: MediaResolution | None, raw: JsonObject
+) -> Image | Document | Foreign:
+    url = file.file_uri or ""
+    kind = (file.mime_type or guess_type(url)).lower()
+    if url and kind.startswith("image/"):
+        return Image(url=url, media_type=kind, detail=_detail(resolution))
+    if url and (kind == "application/pdf" or kind.startswith("text/")):
+        return Document(url=url, media_type=kind)
+    return Foreign(ORIGIN, "fileData", raw)
+
+
+def _detail(resolution: MediaResolution | None) -> str:
+    return DETAILS.get(resolution.level or "", "") if resolution else ""
+
+
+def _text(data: str) -> str:
+    try:
+        return b64decode(data, validate=True).decode()
+    except (Error, ValueError):
+        return ""
+
+
+def encode_media(media: Image | Document) -> JsonObject | None:
+    """Return the part that shows `media`, or None when nobody outside can know what it is."""
+    if media.data:
+        return inline_part(media.data, media.media_type or "application/octet-stream")
+    if media.url.startswith("data:"):
+        head, _, data = media.url.partition(",")
+        return inline_part(data, head.removeprefix("data:").partition(";")[0])
+    if not media.url:
+        return None
+    file: JsonObject = {"fileUri": media.url}
+    kind = media.media_type or guess_type(media.url)
+    return {"fileData": {"mimeType": kind, **file} if kind else file}
+
+
+def inline_part(data: str, media_type: str) -> JsonObject:
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+def encode_detail(image: Image) -> JsonObject:
+    """Return the field that asks for the detail of an image, to be merged into its part."""
+    level = _RESOLUTIONS.get(image.detail)
+    return {"mediaResolution": {"level": level}} if level else {}
+
+
+def guess_type(url: str) -> str:
+    """Return the media type that an address ends in, or nothing."""
+    path = url.partition("?")[0].partition("#")[0]
+    return _ENDINGS.get(path.rpartition(".")[2].lower(), "")

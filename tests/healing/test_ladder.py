@@ -1,0 +1,302 @@
+"""The ladder: what heals, what stays, what is refused, and what it costs."""
+
+import json
+from pathlib import Path
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolbridge.core.json import loads
+from toolbridge.healing import Healing, heal, heal_name
+
+OWN = Path(__file__).with_name("cases.json")
+CASES = json.loads(OWN.read_text())
+TEXTS = [case for case in CASES if case.get("kind") != "name"]
+CONTROLS = [case for case in TEXTS if "control" in case["class"]]
+COMMAND = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}},
+    "required": ["command"],
+}
+
+nasty = st.text(
+    st.sampled_from(
+        list("\"'\\{}[]:,;/#`<>()=+-. \n\t")
+        + ["a", "b", "1", "é", "😀", "“", "true", '",', '":', '"}', "//"]
+    ),
+    max_size=12,
+).map("".join)
+scalars = st.none() | st.booleans() | st.integers(-999, 10**20) | nasty
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b_c", "d-e"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+objects = st.dictionaries(st.sampled_from(["city", "days", "note", "x_y"]), values, max_size=4)
+
+
+@pytest.mark.req("PX-24", "PX-25", "PX-26", "PX-27", "PX-28", "PX-X4")
+@pytest.mark.parametrize("case", TEXTS, ids=lambda case: case["id"])
+def test_case(case):
+    assert heal(case["input"], case.get("schema")).value == case["expected"]
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.get("kind") == "name"], ids=lambda c: c["id"]
+)
+def test_name(case):
+    assert heal_name(case["input"], case["tools"]) == case["expected"]
+
+
+@pytest.mark.parametrize("case", CONTROLS, ids=lambda case: case["id"])
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_controls_are_not_touched_at_any_level(case, level):
+    healing = heal(case["input"], case.get("schema"), level=level)
+    assert healing == Healing(loads(case["input"]))
+
+
+@given(objects, st.integers(0, 3), st.sampled_from([None, {}, {"type": "object"}]))
+def test_valid_json_comes_back_identical(value, level, schema):
+    text = json.dumps(value)
+    assert heal(text, schema, level=level) == Healing(value)
+
+
+@pytest.mark.req("PX-24")
+def test_an_object_is_the_same_object():
+    value = {"command": "ls", "more": [1]}
+    assert heal(value).value is value
+    assert heal(value, COMMAND).value is value
+
+
+# One fault at a time, around strings that hold everything that could mislead a reader.
+
+
+@given(objects)
+def test_python_literals_mean_what_they_say(value):
+    assert heal(repr(value)).value == value
+
+
+@given(objects)
+def test_a_trailing_comma_changes_nothing(value):
+    text = json.dumps(value)
+    text = text[:-1] + ",}" if value else text
+    assert heal(text).value == value
+
+
+@given(objects, st.sampled_from(["\n", "</s>", "<|im_end|>", "\n```", "}", "]}", "</tool_call>"]))
+def test_what_follows_is_left_out(value, after):
+    assert heal(json.dumps(value) + after).value == value
+
+
+@given(
+    objects, st.sampled_from(["```json\n", "```\n", "Sure: ", "<tool_call>", "\ufeff", "args = "])
+)
+def test_what_comes_before_is_left_out(value, before):
+    assert heal(before + json.dumps({"q": 1, **value})).value == {"q": 1, **value}
+
+
+@pytest.mark.req("PX-26")
+@given(objects.filter(bool), st.integers(1, 3))
+def test_escaping_again_is_undone(value, times):
+    text = json.dumps(value)
+    for _ in range(times):
+        text = json.dumps(text)[1:-1]
+    assert heal(text).value == value
+
+
+@pytest.mark.req("PX-25")
+@given(objects, st.integers(1, 3))
+def test_encoding_again_is_undone(value, times):
+    text = json.dumps(value)
+    for _ in range(times):
+        text = json.dumps(text)
+    assert heal(text).value == value
+
+
+@given(objects)
+def test_raw_line_ends_are_kept(value):
+    text = json.dumps(value).replace("\\n", "\n").replace("\\t", "\t")
+    if "\\" not in text:
+        assert heal(text).value == value
+
+
+@given(objects, st.integers(0, 400))
+def test_a_prefix_is_always_marked(value, at):
+    text = json.dumps({"q": "1", **value})
+    prefix = text[: at % len(text)]
+    healing = heal(prefix, COMMAND)
+    if prefix.strip():
+        assert healing.cut or healing.open or healing.hopeless
+
+
+@given(objects.filter(bool), st.integers(1, 400))
+def test_only_brackets_are_added_where_nothing_else_is_missing(value, at):
+    text = json.dumps(value)
+    healing = heal(text[: -(1 + at % 3)])
+    if not healing.cut and not healing.hopeless:
+        assert all(_begins(healing.value[key], value[key]) for key in healing.value)
+
+
+def _begins(found: object, whole: object) -> bool:
+    """Whether `found` is `whole`, but for elements that a cut list has lost."""
+    if isinstance(found, dict) and isinstance(whole, dict):
+        return all(key in whole and _begins(found[key], whole[key]) for key in found)
+    if isinstance(found, list) and isinstance(whole, list):
+        return all(_begins(a, b) for a, b in zip(found, whole, strict=False))
+    return found == whole
+
+
+@given(st.text(st.characters(), max_size=60) | nasty)
+@settings(max_examples=300)
+def test_nothing_makes_it_raise_and_the_result_is_json(text):
+    for schema in (None, COMMAND):
+        healing = heal(text, schema)
+        assert isinstance(healing.value, dict)
+        if "\ud800" > max(text, default=" ") or "\udfff" < min(text, default=" "):
+            json.dumps(healing.value, allow_nan=False).encode()
+
+
+# Levels.
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "level"),
+    [
+        ('{"a": 1}', None, 0),
+        ("{'a': 1}", None, 1),
+        ('{"a": 1,}', None, 1),
+        ('"{\\"a\\": 1}"', None, 1),
+        ('{"command": 5}', COMMAND, 2),
+        ('{"Command": "ls"}', COMMAND, 2),
+        ('{"arguments": {"command": "ls"}}', COMMAND, 2),
+        ('{"a": 1}{"b": 2}', None, 2),
+    ],
+)
+def test_each_repair_has_its_level(text, schema, level):
+    healing = heal(text, schema)
+    assert healing.level == level
+    assert bool(healing.steps) == bool(level)
+    if level:
+        below = heal(text, schema, level=level - 1)
+        assert below.value != healing.value or below.level < level
+
+
+def test_each_step_says_what_was_and_what_is():
+    (step,) = heal('{"command": 5}', COMMAND).steps
+    assert (step.what, step.level, step.before, step.after) == (
+        "not string: command",
+        2,
+        "5",
+        '"5"',
+    )
+
+
+def test_steps_are_short_however_long_the_text():
+    for step in heal("{'a': '" + "x" * 5000 + "'}").steps:
+        assert len(step.before) <= 60
+        assert len(step.after) <= 60
+
+
+@pytest.mark.req("PX-27")
+@pytest.mark.parametrize(
+    "text", ["not-json", "I am sorry.", "{{{[", "<x>", "42", '"text"', "[1, 2]"]
+)
+def test_the_hopeless_is_kept_as_it_is(text):
+    healing = heal(text)
+    assert healing.value == {"raw": text} or healing.cut or healing.open
+
+
+def test_a_guess_needs_level_three():
+    text = '{"days": 1,000}'
+    assert heal(text).value == {"raw": text}
+    assert heal(text, level=3).level == 3
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_no_quote_is_guessed_about_in_a_long_string(level):
+    text = '{"content": "' + "x" * 3000 + 'say "hi" to "her", "file_path": "a"}'
+    assert heal(text, level=level).hopeless
+
+
+def test_a_cut_text_is_read_but_marked():
+    healing = heal('{"command": "rm -rf /tmp/x', COMMAND)
+    assert healing.cut
+    assert healing.value == {"command": "rm -rf /tmp/x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ('{"a": "x"', False),
+        ('{"a": [true', False),
+        ('{"a": {"b": null}', False),
+        ('{"a": "x",', True),
+        ('{"a": 12', True),
+        ('{"a": tr', True),
+        ('{"a": "x', True),
+        ('{"a": "x", "b', True),
+        ('{"a": "x", "b"', True),
+        ('{"a":', True),
+        ('{"a": "say "hi"', True),
+    ],
+)
+def test_missing_brackets_are_told_from_missing_values(text, cut):
+    healing = heal(text)
+    assert healing.open
+    assert healing.cut == cut
+
+
+# Cost: no text may take more than its length allows.
+
+HOSTILE = {
+    "cut string with escaped quotes": lambda n: '{"content": "' + '\\"a\\", ' * (n // 7),
+    "cut string with bare quotes": lambda n: '{"content": "' + '"a", ' * (n // 5),
+    "quotes": lambda n: '{"content": ' + '"' * n,
+    "single quotes": lambda n: "{'content': " + "'" * n,
+    "backslashes": lambda n: '{"content": "' + "\\" * n,
+    "commas": lambda n: '{"content": 1' + "," * n,
+    "newlines": lambda n: '{"content": x' + "\n" * n + "y",
+    "spaces": lambda n: '{"content": "x"' + " " * n + "y",
+    "brackets": lambda n: "[" * n,
+    "closers": lambda n: '{"a": 1' + "}" * n,
+    "comments": lambda n: '{"a": 1, ' + "/*" * (n // 2),
+    "hashes after quotes": lambda n: '{"a": "' + '"#' * (n // 2),
+    "escaped line ends": lambda n: '{"a": "x"' + "\\n" * (n // 2),
+    "colons": lambda n: '{"a": "' + '"b":' * (n // 4),
+    "half keys": lambda n: '{"a: ' * (n // 5),
+    "restarts": lambda n: '{"content": "a"' * (n // 15),
+    "objects": lambda n: '{"a":1}' * (n // 7),
+    "bare words": lambda n: "{a: " + "b, " * (n // 3),
+    "bare braces": lambda n: "{a: " + "{b}, " * (n // 5),
+    "plus": lambda n: '{"a": ' + '"x" + ' * (n // 6),
+    "digits": lambda n: '{"a": ' + "1" * n,
+    "valid": lambda n: json.dumps({"content": 'x = "y"\n' * (n // 10)}),
+}
+
+
+def _cost(text: str) -> float:
+    start = process_time()
+    heal(text, {"type": "object", "properties": {"content": {"type": "string"}}})
+    return process_time() - start
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_twice_the_text_takes_about_twice_the_time(name):
+    small = min(_cost(HOSTILE[name](16_000)) for _ in range(3))
+    large = min(_cost(HOSTILE[name](64_000)) for _ in range(3))
+    assert large < small * 8 + 0.02  # a quadratic path costs sixteen times
+
+
+def test_a_megabyte_of_valid_json_is_quick():
+    assert _cost(HOSTILE["valid"](1_000_000)) < 0.5
+
+
+def test_ten_thousand_brackets_do_not_crash():
+    assert heal("[" * 10_000).hopeless
+    assert heal('{"a":' * 10_000).hopeless
+    assert heal('{"a":' * 10_000 + "1" + "}" * 10_000, COMMAND).hopeless
