@@ -14,19 +14,16 @@ from toolbridge.healing import Healing, heal, heal_name
 OWN = Path(__file__).with_name("cases.json")
 CASES = json.loads(OWN.read_text())
 TEXTS = [case for case in CASES if case.get("kind") != "name"]
-CONTROLS = [case for case in TEXTS if "control" in case["class"]]
+CONTROLS = [case for case in TEXTS if case["class"].endswith("_control")]
 COMMAND = {
     "type": "object",
     "properties": {"command": {"type": "string"}},
     "required": ["command"],
 }
 
-nasty = st.text(
-    st.sampled_from(
-        list("\"'\\{}[]:,;/#`<>()=+-. \n\t")
-        + ["a", "b", "1", "é", "😀", "“", "true", '",', '":', '"}', "//"]
-    ),
-    max_size=12,
+MARKS = "\"'\\{}[]:,;/#`<>()=+-. \n\tab1é😀“"
+nasty = st.lists(
+    st.sampled_from([*MARKS, "true", '",', '":', '"}', "//", '", "a": "', "', 'a': '"]), max_size=10
 ).map("".join)
 scalars = st.none() | st.booleans() | st.integers(-999, 10**20) | nasty
 values = st.recursive(
@@ -157,8 +154,7 @@ def test_nothing_makes_it_raise_and_the_result_is_json(text):
     for schema in (None, COMMAND):
         healing = heal(text, schema)
         assert isinstance(healing.value, dict)
-        if "\ud800" > max(text, default=" ") or "\udfff" < min(text, default=" "):
-            json.dumps(healing.value, allow_nan=False).encode()
+        json.dumps(healing.value, allow_nan=False)
 
 
 # Levels.

@@ -20,6 +20,7 @@ from toolbridge.core.messages import (
     Request,
     Result,
     Text,
+    Think,
     Thinking,
     Tool,
     ToolChoice,
@@ -206,9 +207,62 @@ def _ollama_words(part) -> str:
             return ""
 
 
+# ── openai_responses ─────────────────────────────────────────────────────────
+
+_INCOMPLETE = {"length": "length", "context_overflow": "length", "refusal": "refusal"}
+
+
+def _responses_message(message: Message) -> Message:
+    """An answer holds no pictures, seals of one kind, and stops for three reasons or is whole."""
+    parts = (_responses_part(part) for part in message.content if not isinstance(part, Image))
+    whole = "tool_use" if message.calls else "end"
+    return replace(
+        message,
+        id=message.id.removeprefix("resp_"),
+        content=tuple(part for part in parts if part != Thinking("")),
+        stop=_INCOMPLETE.get(message.stop, whole),
+        stop_sequence="",
+    )
+
+
+def _responses_request(request: Request, asked: Request) -> Request:
+    """A model thinks when it likes; only what the user or the system says can end a prefix."""
+    think = request.think
+    if think.mode == "on" or think == Think("auto"):
+        think = replace(think, mode="auto" if think.effort else "unset")
+    return replace(
+        request,
+        think=think,
+        tools=tuple(replace(tool, cache="") for tool in request.tools),
+        turns=tuple(
+            Turn(turn.role, tuple(_responses_part(part, turn.role) for part in turn.content))
+            for turn in request.turns
+        ),
+    )
+
+
+def _responses_part(part, role="assistant"):
+    match part:
+        case Thinking():
+            seals = tuple(token for token in part.opaque if token.kind in {"encrypted", "item"})
+            return replace(part, opaque=seals)
+        case Text() if role == "assistant":
+            return replace(part, cache="")
+        case Document(text=text) if text:
+            title = f"[document: {part.title}]" if part.title else ""
+            return Text("\n".join(line for line in (title, part.context, text) if line))
+        case Call():
+            return replace(part, cache="")
+        case Result():
+            return replace(part, name="", cache="")
+        case _:
+            return part
+
+
 LOSSES: dict[str, Losses] = {
     "anthropic": Losses(message=_anthropic_message, request=_anthropic_request),
     "ollama": Losses(message=_ollama_message, request=_ollama_request, images_out=True),
+    "openai_responses": Losses(message=_responses_message, request=_responses_request),
     "openai_chat": Losses(
         message=openai_chat_losses.message, request=openai_chat_losses.request, images_out=True
     ),

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.frames import mutations, swapped, with_strangers
 from tests.properties.losses import losses_of, without, without_changed
 from tests.properties.subjects import EXAMPLES, every_codec
-from tests.properties.test_streams import mutations, swapped, with_strangers
 from tests.strategies import requests
 
 from toolbridge.core.codec import Target

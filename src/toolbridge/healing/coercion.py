@@ -13,7 +13,14 @@ from toolbridge.core.messages import Step
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.names import heal_choice, heal_key
 from toolbridge.healing.reading import Reading, clip
-from toolbridge.healing.schema import Schema, choices_of, is_plain_text, required_of, type_names
+from toolbridge.healing.schema import (
+    MAX_VISITS,
+    Schema,
+    choices_of,
+    is_plain_text,
+    required_of,
+    type_names,
+)
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
@@ -46,9 +53,11 @@ class Coercion:
 
     def bring(self, value: Json, schema: Json, path: Path = ()) -> Json:
         """Bring a value that does not fit into the shape of `schema`."""
+        if self._schema.visits > MAX_VISITS:
+            return value
         rule = self._schema.resolve(schema)
         if _SIMPLE.isdisjoint(rule) and isinstance(name := rule.get("type"), str):
-            return self._to_type(value, rule, name, path)
+            return self._to_type(value, rule, name.lower(), path)
         parts = rule.get("allOf")
         if isinstance(parts, list):
             for part in parts:

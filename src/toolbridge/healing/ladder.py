@@ -84,6 +84,8 @@ class Ladder:
         if self._level == 0 and (reading.steps or not isinstance(reading.value, dict)):
             return self._hopeless() if self._text.strip() else Healing({})
         self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
+        if self._level < 2 and any(level > 1 for _, level, _ in reading.notes):
+            return self._hopeless()
         if reading.doubtful:
             if self._level < 3:
                 return self._hopeless()

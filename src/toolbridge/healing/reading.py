@@ -15,6 +15,7 @@ MAX_LAYERS = 4
 _strict = msgspec.json.Decoder()
 _ESCAPED = re.compile(r"\s*(?:\\[nrt]|\s)*+(?:[{\[](?:\\[nrt]|\s)*+)?\\+[\"']")
 _ENTITIES = re.compile(r"\s*+[{\[]?\s*+&(?:quot|apos|#34|#39|#x22|#x27);")
+_VALUE_FOLLOWS = frozenset(":,[{(=")
 _BARE = re.compile(r"\{\s*+[\"'\w]")
 _PLAIN_QUOTE = re.compile(r"(?<!\\)\"")
 _QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
@@ -116,7 +117,10 @@ def _last_emission(text: str) -> int:
     if len(head) < 8 or head[0] != "{":
         return 0
     while (at := text.find(head, start + 8)) >= 0:
-        if not text.startswith(text[start:at], at):
+        # After a colon or a comma an object is a value, however much it looks like a copy.
+        if text[at - 16 : at].rstrip()[-1:] in _VALUE_FOLLOWS or not text.startswith(
+            text[start:at], at
+        ):
             break
         start = at
     return start

@@ -7,6 +7,7 @@ would not match the first, and a failure is told.
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -188,7 +189,7 @@ async def send(
     place = route.place
     return await upstream.ask(
         "POST",
-        place.url.rstrip("/") + path,
+        base_url(place) + path,
         provider=route.provider,
         body=body,
         headers={
@@ -199,6 +200,18 @@ async def send(
         },
         waits=_waits(place),
     )
+
+
+def base_url(place: ProviderConfig) -> str:
+    """Return where paths of the place's API begin, however its URL was given.
+
+    OpenAI's paths begin behind `/v1`, those of the others in front of their version.
+    """
+    url = place.url.rstrip("/")
+    if place.api.startswith("openai"):
+        bare = url.count("/") == 2
+        return f"{url}/v1" if bare else url
+    return re.sub(r"/v1(beta)?$", "", url) if place.api != "ollama" else url
 
 
 def _waits(place: ProviderConfig) -> tuple[float, float]:

@@ -44,6 +44,7 @@ class App:
 
     async def start(self) -> None:
         await self._stack.enter_async_context(self.upstream)
+        self._stack.push_async_callback(self.gateway.close)
         await self.gateway.roster.look_around()
 
     async def stop(self) -> None:
@@ -127,7 +128,7 @@ class App:
         allowed = self.guard.allowed_origin(origin) if origin else ""
         if exchange.method == "OPTIONS" or allowed:
             exchange.extra_headers |= {
-                "access-control-allow-methods": "GET, POST, OPTIONS",
+                "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
                 "access-control-allow-headers": exchange.header("access-control-request-headers")
                 or "content-type, x-api-key, authorization, anthropic-version, anthropic-beta",
                 "access-control-max-age": "600",

@@ -43,6 +43,7 @@ class Guard:
             )
         if not hmac.compare_digest(shown.encode(), self._key):
             raise NotAllowed("the key is wrong")
+        exchange.caller = shown
 
     def _check_place(self, exchange: Exchange) -> None:
         origin = exchange.header("origin")

@@ -7,6 +7,9 @@ its codec, and where the model stands if not in the body.
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -16,20 +19,46 @@ from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Codec
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.answering import Answering
+from toolbridge.server.conversations import Conversations
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
 from toolbridge.server.pricing import priced
 from toolbridge.server.relay import Relay
 from toolbridge.server.roster import Roster, Route
 from toolbridge.server.streaming import StreamReply
+from toolbridge.store.sqlite import SqliteStore
 from toolbridge.translate import Plan, Wishes, plan
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
+
+
+class Decode(Protocol):
+    def __call__(self, body: bytes, *, model: str = "", stream: bool | None = None) -> Request: ...
+
+
+@dataclass(frozen=True)
+class Ask:
+    """How a surface reads a request: its codec, and what stands in the path and not in the body."""
+
+    codec: Codec
+    model: str = ""
+    stream: bool | None = None
+    decode: Decode | None = None
+    """Reads the body instead of the codec's own, for paths with a shape of their own."""
+    extra: JsonObject = field(default_factory=dict)
+
+    def read(self, body: bytes) -> Request:
+        decode = self.decode or self.codec.decode_request
+        request = decode(body, model=self.model, stream=self.stream)
+        if not self.extra:
+            return request
+        return msgspec.structs.replace(request, extra=request.extra | self.extra)
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -47,33 +76,50 @@ class Gateway:
         self.upstream = upstream
         self.roster = Roster(config, upstream, env)
         self._calibration = Calibration()
+        self._store = SqliteStore(_store_path(env))
+        self.conversations = Conversations(self._store)
 
-    async def converse(
-        self,
-        exchange: Exchange,
-        entry: Entry,
-        codec: Codec,
-        *,
-        model: str = "",
-        stream: bool | None = None,
-    ) -> None:
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def converse(self, exchange: Exchange, entry: Entry, ask: Ask) -> None:
         """Answer one request for words."""
         body = await exchange.body(self.config.max_body)
-        request = codec.decode_request(body, model=model, stream=stream)
-        request = msgspec.structs.replace(request, session=_session(exchange))
+        request = ask.read(body)
+        resumed = await self.conversations.resume(request, exchange.caller)
+        request = msgspec.structs.replace(resumed, session=_session(exchange, request))
         route = await self.roster.route(request.model)
         counted = self.count(request, route)
-        _note(entry, codec, request, route)
+        _note(entry, ask.codec, request, route)
         check_window(counted.tokens, route.target.window, 0)
         asked = Asked(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        if route.place.api == codec.name and route.place.passthrough:
+        if route.place.api == ask.codec.name and route.place.passthrough:
             message = await Relay(self.upstream, self.config, route).carry(exchange, body, asked)
         else:
-            message = await self._translated(exchange, entry, codec, asked, route)
+            message = await self._translated(exchange, entry, ask.codec, asked, route)
+            await self._keep(exchange, ask.codec, asked, message)
         self._learn(message, counted, route, entry)
         entry.finish(await priced(message, route, entry.at))
+
+    async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
+        """Answer how many tokens a request is, without asking anybody."""
+        body = await exchange.body(self.config.max_body)
+        request = ask.codec.decode_request(body, model=ask.model, counting=True)
+        route = await self.roster.route(request.model)
+        entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
+        counted = self.count(request, route)
+        exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
+        return counted.tokens
+
+    async def _keep(self, exchange: Exchange, codec: Codec, asked: Asked, message: Message) -> None:
+        """Keep an answer of the Responses API, for a request that goes on from it."""
+        if codec.name != "openai_responses" or message.problem is not None:
+            return
+        body = codec.encode_message(message, asked)
+        id = msgspec.json.decode(body, type=_Identified).id
+        await self.conversations.keep(id, asked.request, message, body, exchange.caller)
 
     def count(self, request: Request, route: Route) -> Counted:
         """Return how many tokens `request` is, as well as anybody here can tell."""
@@ -153,8 +199,21 @@ class Gateway:
         self._calibration.learn(route.address, counted.raw, actual)
 
 
-def _session(exchange: Exchange) -> str:
-    return exchange.header("x-claude-code-session-id") or exchange.header("x-session-id")
+class _Identified(msgspec.Struct):
+    id: str = ""
+
+
+def _session(exchange: Exchange, request: Request) -> str:
+    """Return what the client calls this conversation: the same place serves it, and its cache."""
+    names = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+    found = next((value for name in names if (value := exchange.header(name))), "")
+    return found or request.session
+
+
+def _store_path(env: Mapping[str, str]) -> Path | None:
+    """Return where things are kept; in memory where there is no home to keep them in."""
+    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
+    return Path(home) / "toolbridge" / "toolbridge.sqlite" if home else None
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:

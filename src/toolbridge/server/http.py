@@ -26,6 +26,8 @@ class Exchange:
         self._query: bytes = scope.get("query_string", b"")
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.id = ""
+        self.caller = ""
+        """The key that the caller showed, where one is required: whose things are whose."""
         self.status = 0
         self.sent = 0
         self.finished = False

@@ -1,13 +1,32 @@
 """The list of models, in the shapes that clients read."""
 
+import hashlib
 import time
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.server.roster import Listed
+from toolbridge.server.http import Exchange
+from toolbridge.server.roster import Listed, Route
+
+OLLAMA_VERSION = "0.32.15"
+"""The server that our Ollama surface behaves like; clients refuse what is too old for them."""
 
 
-def anthropic_list(listed: list[Listed], since: float) -> JsonObject:
-    data: list[Json] = [anthropic_model(m.id, m.window, since) for m in listed]
+def asked_shape(exchange: Exchange) -> str:
+    """Return the API whose list a caller of `/v1/models` expects, by the headers it sends."""
+    agent = exchange.header("user-agent")
+    if exchange.header("anthropic-version") or agent.startswith(("claude-cli/", "claude-code/")):
+        return "anthropic"
+    if exchange.header("x-goog-api-key") or exchange.header("x-goog-api-client"):
+        return "gemini"
+    return "openai"
+
+
+def list_models(listed: list[Listed], shape: str, since: float) -> JsonObject:
+    data: list[Json] = [one_model(m.id, m.window, shape, since) for m in listed]
+    if shape == "gemini":
+        return {"models": data}
+    if shape == "openai":
+        return {"object": "list", "data": data}
     return {
         "data": data,
         "has_more": False,
@@ -16,13 +35,78 @@ def anthropic_list(listed: list[Listed], since: float) -> JsonObject:
     }
 
 
-def anthropic_model(name: str, window: int, since: float) -> JsonObject:
+def one_model(name: str, window: int, shape: str, since: float) -> JsonObject:
+    if shape == "gemini":
+        return _gemini(name, window)
+    if shape == "openai":
+        owner = name.partition("/")[0] if "/" in name else "toolbridge"
+        return {"id": name, "object": "model", "created": int(since), "owned_by": owner}
     shown: JsonObject = {
         "type": "model",
         "id": name,
         "display_name": name,
-        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)),
+        "created_at": _stamp(since),
     }
     if window:
         shown["max_input_tokens"] = window
     return shown
+
+
+def _gemini(name: str, window: int) -> JsonObject:
+    return {
+        "name": f"models/{name}",
+        "displayName": name,
+        "version": "1",
+        "inputTokenLimit": window or 1_000_000,
+        "outputTokenLimit": 65536,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
+    }
+
+
+def ollama_tags(listed: list[Listed], since: float) -> JsonObject:
+    models: list[Json] = [{**_ollama(model.id, since)} for model in listed]
+    return {"models": models}
+
+
+def ollama_show(name: str, route: Route, since: float) -> JsonObject:
+    can = route.target.capabilities
+    known = sorted(can & {"tools", "thinking", "vision"}) if can is not None else ["tools"]
+    capabilities: list[Json] = ["completion", *known]
+    return {
+        "modelfile": f"FROM {name}\n",
+        "parameters": "",
+        "template": "{{ .Prompt }}",
+        "details": _details(),
+        "model_info": {
+            "general.architecture": "toolbridge",
+            "toolbridge.context_length": route.target.window or 32768,
+        },
+        "capabilities": capabilities,
+        "modified_at": _stamp(since),
+    }
+
+
+def _ollama(name: str, since: float) -> JsonObject:
+    return {
+        "name": name,
+        "model": name,
+        "modified_at": _stamp(since),
+        "size": 0,
+        "digest": hashlib.sha256(name.encode()).hexdigest(),
+        "details": _details(),
+    }
+
+
+def _details() -> JsonObject:
+    return {
+        "parent_model": "",
+        "format": "gguf",
+        "family": "toolbridge",
+        "families": ["toolbridge"],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+
+
+def _stamp(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

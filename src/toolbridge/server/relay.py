@@ -14,7 +14,7 @@ from toolbridge.core.codec import Asked
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes
-from toolbridge.core.messages import Message
+from toolbridge.core.messages import Message, Request
 from toolbridge.server.answering import send
 from toolbridge.server.http import Exchange
 from toolbridge.server.roster import Route
@@ -23,7 +23,11 @@ from toolbridge.upstream.http import Incoming, Upstream
 
 _OPEN_LIST = ("anthropic-", "x-goog-", "openai-")
 _BACK = ("retry-after", "x-should-retry", "content-type")
-_PATHS = {"anthropic": "/v1/messages", "ollama": "/api/chat"}
+_PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/chat/completions",
+    "openai_responses": "/responses",
+}
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -43,7 +47,7 @@ class Relay:
             incoming = await send(
                 self._upstream,
                 self._route,
-                _PATHS[codec.name],
+                _path(exchange, asked.request, self._route),
                 rename_model(body, self._route.target.model),
                 _forwarded(exchange),
             )
@@ -84,6 +88,14 @@ class Relay:
         decoder = self._route.codec.stream_decoder(Ids(os.urandom(16)))
         events = [event for piece in pieces for event in decoder.feed(piece)]
         return _message(events + decoder.close())
+
+
+def _path(exchange: Exchange, request: Request, route: Route) -> str:
+    if route.place.api == "gemini":
+        method = "streamGenerateContent" if request.stream else "generateContent"
+        sse = "" if "alt" in request.extra or not request.stream else "?alt=sse"
+        return f"/v1beta/models/{route.target.model}:{method}{sse}"
+    return _PATHS.get(route.place.api, exchange.path)
 
 
 def rename_model(body: bytes, model: str) -> bytes:

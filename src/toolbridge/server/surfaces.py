@@ -3,14 +3,17 @@
 One row per path; the API that a path belongs to also gives the envelope of its errors.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from toolbridge import codecs
-from toolbridge.core.json import Json, dump_bytes
+from toolbridge.core.errors import UnknownModel, UnknownRoute
+from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.server import models as shapes
+from toolbridge.server.gateway import Ask
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
-from toolbridge.server.models import anthropic_list, anthropic_model
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -18,32 +21,119 @@ if TYPE_CHECKING:
 Serve = Callable[["App", Exchange, Entry], Awaitable[None]]
 
 
-async def messages(app: "App", exchange: Exchange, entry: Entry) -> None:
-    await app.gateway.converse(exchange, entry, codecs.load("anthropic"))
+def _converse(api: str) -> Serve:
+    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+        await app.gateway.converse(exchange, entry, Ask(codecs.load(api)))
+
+    return serve
+
+
+# ── Anthropic ────────────────────────────────────────────────────────────────
 
 
 async def count_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
-    codec = codecs.load("anthropic")
-    body = await exchange.body(app.config.max_body)
-    request = codec.decode_request(body, counting=True)
-    route = await app.gateway.roster.route(request.model)
-    entry.note(surface="anthropic", gen_ai__request__model=request.model)
-    counted = app.gateway.count(request, route)
-    exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-    await exchange.reply(200, dump_bytes({"input_tokens": counted.tokens}))
+    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load("anthropic")))
+    await exchange.reply(200, dump_bytes({"input_tokens": counted}))
 
 
-async def models(app: "App", exchange: Exchange, entry: Entry) -> None:
-    entry.note(surface="anthropic")
+# ── OpenAI ───────────────────────────────────────────────────────────────────
+
+
+async def input_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
+    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load("openai_responses")))
+    shown = {"object": "response.input_tokens", "input_tokens": counted}
+    await exchange.reply(200, dump_bytes(shown))
+
+
+async def stored_response(app: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="openai_responses")
+    id = exchange.path.removeprefix("/v1/responses/")
+    kept = await app.gateway.conversations.find(id, exchange.caller)
+    if kept is None:
+        raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
+    await exchange.reply(200, kept.body)
+
+
+async def delete_response(app: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="openai_responses")
+    id = exchange.path.removeprefix("/v1/responses/")
+    if not await app.gateway.conversations.drop(id, exchange.caller):
+        raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
+    await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
+
+
+# ── Gemini ───────────────────────────────────────────────────────────────────
+
+
+async def gemini(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """Serve `/v1beta/models/{model}:{method}`; a model's name may hold colons and slashes."""
+    path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
+    model, _, method = path.rpartition(":")
+    codec = codecs.load("gemini")
+    if method == "countTokens":
+        counted = await app.gateway.count_tokens(exchange, entry, Ask(codec, model=model))
+        await exchange.reply(200, dump_bytes({"totalTokens": counted}))
+        return
+    if method not in {"generateContent", "streamGenerateContent"}:
+        raise UnknownRoute(f"there is no method {method!r}; there are generateContent, "
+                           "streamGenerateContent and countTokens")  # fmt: skip
+    stream = method == "streamGenerateContent"
+    # Without `alt=sse` a stream is one long JSON array.
+    alt: JsonObject = {"alt": "json"} if stream and exchange.query("alt") != "sse" else {}
+    ask = Ask(codec, model=model, stream=stream, extra=alt)
+    await app.gateway.converse(exchange, entry, ask)
+
+
+# ── Ollama ───────────────────────────────────────────────────────────────────
+
+
+async def generate(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.ollama import decode_generate
+
+    ask = Ask(codecs.load("ollama"), decode=decode_generate)
+    await app.gateway.converse(exchange, entry, ask)
+
+
+async def tags(app: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
     listed = await app.gateway.roster.listed()
-    await exchange.reply(200, dump_bytes(anthropic_list(listed, app.started)))
+    await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
 
 
-async def one_model(app: "App", exchange: Exchange, entry: Entry) -> None:
-    entry.note(surface="anthropic")
-    name = exchange.path.removeprefix("/v1/models/")
+async def show(app: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    asked = maybe_object(await exchange.body(app.config.max_body)) or {}
+    name = asked.get("model") or asked.get("name")
+    if not isinstance(name, str):
+        raise UnknownModel("model is required", where="model")
     route = await app.gateway.roster.route(name)
-    found = anthropic_model(name, route.target.window, app.started)
+    await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
+
+
+async def version(_: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    await exchange.reply(200, dump_bytes({"version": shapes.OLLAMA_VERSION}))
+
+
+async def running(_: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    await exchange.reply(200, dump_bytes({"models": []}))
+
+
+# ── shared ───────────────────────────────────────────────────────────────────
+
+
+async def models(app: "App", exchange: Exchange, _: Entry) -> None:
+    shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
+    listed = await app.gateway.roster.listed()
+    await exchange.reply(200, dump_bytes(shapes.list_models(listed, shape, app.started)))
+
+
+async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:
+    root, name = exchange.path.split("/models/", 1)
+    shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
+    route = await app.gateway.roster.route(name)
+    found = shapes.one_model(name, route.target.window, shape, app.started)
     await exchange.reply(200, dump_bytes(found))
 
 
@@ -74,22 +164,39 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/health/liveliness": {"GET": health},
     "/health/readiness": {"GET": health},
     "/metrics": {"GET": metrics},
-    "/v1/messages": {"POST": messages},
+    "/v1/messages": {"POST": _converse("anthropic")},
     "/v1/messages/count_tokens": {"POST": count_tokens},
+    "/v1/chat/completions": {"POST": _converse("openai_chat")},
+    "/v1/responses": {"POST": _converse("openai_responses")},
+    "/v1/responses/input_tokens": {"POST": input_tokens},
+    "/api/chat": {"POST": _converse("ollama")},
+    "/api/generate": {"POST": generate},
+    "/api/tags": {"GET": tags},
+    "/api/show": {"POST": show},
+    "/api/version": {"GET": version},
+    "/api/ps": {"GET": running},
     "/v1/models": {"GET": models},
+    "/v1beta/models": {"GET": models},
 }
-_PREFIXES: dict[str, dict[str, Serve]] = {"/v1/models/": {"GET": one_model}}
+_PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
+    (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
+    (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model}),
+    (re.compile(r"/v1/responses/[^/]+"), {"GET": stored_response, "DELETE": delete_response}),
+]
+_APIS = [
+    (re.compile(r"/v1/chat/|/v1/completions|/v1/embeddings"), "openai_chat"),
+    (re.compile(r"/v1/responses"), "openai_responses"),
+    (re.compile(r"/v1(beta|alpha)|/v1/models/.+:"), "gemini"),
+    (re.compile(r"/api/(?!hello)"), "ollama"),
+]
 
 
 def find(path: str) -> dict[str, Serve] | None:
     """Return what serves `path`, by method."""
     found = _PATHS.get(path)
-    return found or next((m for p, m in _PREFIXES.items() if path.startswith(p)), None)
-
-
-_APIS = {"/v1/messages": "anthropic"}
+    return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
 
 
 def api_of(path: str) -> str:
     """Return the API whose error envelope a caller of `path` understands."""
-    return next((api for start, api in _APIS.items() if path.startswith(start)), "anthropic")
+    return next((api for pattern, api in _APIS if pattern.match(path)), "anthropic")

@@ -252,8 +252,10 @@ class JsonWalk:
                 ending = yield from self._text(here)
             elif here in _CLOSES or here in _CLOSES.values():
                 ending = yield from self._bracket(here)
-            else:
+            elif self._depth:
                 ending = yield from self._between()
+            else:
+                return Ending.BROKEN
             if ending is not None:
                 return ending
             if not self._depth:

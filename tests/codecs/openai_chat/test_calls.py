@@ -267,3 +267,25 @@ def test_text_and_calls_keep_their_order():
 def test_many_objects_in_one_piece_take_linear_time():
     found = message(calls(entry(0, "a", "f", "{}" * 3000)))
     assert len(found.calls) == 3000
+
+
+def test_a_name_after_a_whole_object_opens_a_call_that_ends_before_text():
+    events = decode(
+        calls(entry(0, "a", None, '{"p":1}'))
+        + calls(entry(0, None, "f"))
+        + chunk({"content": "Then."}, "stop")
+    )
+    kinds = [type(event) for event in events]
+    assert kinds.index(ev.CallEnd) < kinds.index(ev.TextStart)
+
+
+def test_many_calls_without_arguments_take_linear_time():
+    found = message(calls(*(entry(n, f"id{n}", "f", "") for n in range(3000))))
+    assert len(found.calls) == 3000
+
+
+def test_a_call_that_began_as_a_function_stays_one():
+    found = message(
+        calls(entry(0, "a", "f", '{"p"')), calls({"index": 0, "custom": {"input": ":1}"}})
+    )
+    assert found.calls == (Call("a", "f", {"p": 1}),)

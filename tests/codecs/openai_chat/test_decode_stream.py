@@ -9,7 +9,7 @@ from toolbridge.codecs.openai_chat.decode_stream import StreamDecoder
 from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Image, Opaque, Text, Thinking
+from toolbridge.core.messages import Call, Image, Opaque, Text, Thinking
 from toolbridge.core.usage import Usage
 
 
@@ -308,3 +308,31 @@ def test_nothing_is_said_after_the_end():
     said = decoder.feed(body)
     grammar.check(said)
     assert decoder.feed(body) + decoder.close() == []
+
+
+def test_what_follows_done_in_the_same_piece_is_passed_over():
+    body = chunk({"content": "Hi"}, "stop") + DONE + chunk({"content": "more"})
+    assert collect(decode(body)).text == "Hi"
+
+
+def test_a_frame_beyond_all_bounds_fails_with_what_came_before():
+    decoder = StreamDecoder(Ids("seed"))
+    said = decoder.feed(chunk({"content": "Hi"}))
+    said += decoder.feed(b"data: " + b"x" * (9 * 1024 * 1024)) + decoder.close()
+    grammar.check(said)
+    assert said[-1].problem.kind == "broken_wire"
+    assert said[-1].message.text == "Hi"
+
+
+def test_a_thought_among_parts_may_be_a_text():
+    assert message(chunk({"content": [{"type": "thinking", "thinking": "Hm"}]})).thinking == "Hm"
+
+
+def test_a_whole_message_at_the_end_of_a_stream_is_not_told_twice():
+    call = entry(None, "a", "f", "{}")
+    whole = {"content": "Hi", "reasoning": "Hm", "tool_calls": [call]}
+    end = frame({"choices": [{"index": 0, "message": whole, "finish_reason": "stop"}]})
+    every = message(chunk({"reasoning": "Hm"}), chunk({"content": "Hi"}), calls(call), end)
+    assert [type(part) for part in every.content] == [Thinking, Text, Call]
+    only_text = message(chunk({"content": "Hi"}), end)
+    assert (only_text.text, only_text.thinking, len(only_text.calls)) == ("Hi", "Hm", 1)

@@ -51,10 +51,12 @@ def test_the_system_speaks_first_and_in_one_text(quirk, role):
 def test_a_system_turn_stays_in_its_place_or_is_said_by_the_user():
     turns = Turn("user", (Text("Hi"),)), Turn("system", (Text("Now"),))
     assert encode(*turns)[0][1] == {"role": "system", "content": "Now"}
-    assert encode(*turns, quirks={"system_in_place": False})[0][1] == {
+    messages, losses = encode(*turns, quirks={"system_in_place": False})
+    assert messages[1] == {
         "role": "user",
         "content": "<system-reminder>\nNow\n</system-reminder>",
     }
+    assert losses == ["turns.1"]
 
 
 @pytest.mark.parametrize(
@@ -321,3 +323,14 @@ def test_ids_have_nine_characters_where_they_must():
     assert asked != other
     assert messages[1]["tool_call_id"] == asked
     assert messages[2]["tool_calls"][0]["id"] == "abcDEF123"
+
+
+def test_what_an_answer_said_of_itself_goes_back():
+    (message,), _ = assistant(Text("a"), Foreign("openai_chat", "message", {"audio": {"id": "x"}}))
+    assert message == {"role": "assistant", "audio": {"id": "x"}, "content": "a"}
+
+
+def test_a_file_of_this_api_is_referred_to():
+    (message,), losses = user(Document(file_id="f1"), origin="openai_chat")
+    assert message["content"] == [{"type": "file", "file": {"file_id": "f1"}}]
+    assert losses == []

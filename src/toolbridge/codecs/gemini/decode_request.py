@@ -169,7 +169,7 @@ def _decode_sampling(config: shapes.GenerationConfig) -> Sampling:
     return Sampling(
         temperature=config.temperature,
         top_p=config.top_p,
-        top_k=None if config.top_k is None else int(config.top_k),
+        top_k=config.top_k,
         seed=config.seed,
         frequency_penalty=config.frequency_penalty,
         presence_penalty=config.presence_penalty,

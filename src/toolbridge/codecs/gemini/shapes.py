@@ -124,8 +124,7 @@ class ThinkingConfig(msgspec.Struct, rename="camel"):
 class GenerationConfig(msgspec.Struct, rename="camel"):
     temperature: float | None = None
     top_p: float | None = None
-    top_k: float | None = None
-    """A whole number, which some clients write as `40.0`."""
+    top_k: int | None = None
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None

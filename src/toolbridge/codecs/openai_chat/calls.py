@@ -8,6 +8,7 @@ whole object followed by another, begins a new call.
 
 import json
 import re
+from itertools import takewhile
 
 from toolbridge.codecs.openai_chat.shapes import ORIGIN, ToolCall
 from toolbridge.core.draft import Draft
@@ -26,13 +27,11 @@ class _Extent:
         self._depth = 0
         self._in_string = False
         self._escaped = False
-        self.begun = False
         self.whole = False
         """Whether the outermost bracket is closed."""
 
     def feed(self, text: str, at: int = 0) -> int:
         """Read on at `at`; return where the value ends, or the end of `text`."""
-        self.begun = True
         if self._escaped and at < len(text):
             self._escaped = False
             at += 1
@@ -80,11 +79,11 @@ class Calls:
         self._by_index: dict[int, _Slot] = {}
         self._by_id: dict[str, _Slot] = {}
         self._last: _Slot | None = None
-        self._waiting: list[_Slot] = []
+        self._waiting: dict[_Slot, None] = {}
         """Calls that are not open yet: a name may still grow, or has not come."""
         self._running: dict[_Slot, None] = {}
         """Calls that are open."""
-        self._ripe: list[_Slot] = []
+        self._ripe: dict[_Slot, None] = {}
         """Those of them that are whole."""
 
     def feed(self, piece: ToolCall) -> list[Event]:
@@ -94,7 +93,7 @@ class Calls:
         if not (piece.id or name or written or signature):
             return []
         slot = self._find(piece, name)
-        slot.custom = slot.custom or custom
+        slot.custom = slot.custom or (custom and not slot.open)
         if signature:
             slot.opaque = Opaque(ORIGIN, "thought_signature", signature)
         if name and not slot.open:
@@ -104,13 +103,13 @@ class Calls:
 
     def settle(self) -> list[Event]:
         """Open what has a name and end what is whole, before something else is said."""
-        return self._open_waiting(None) + self._end_ripe(None)
+        return self._begin_waiting(None) + self._end_ripe()
 
     def close(self) -> list[Event]:
         """End every call. One whose name never came is told without it, if it says anything."""
-        said = self._open_waiting(None)
-        for slot in self._waiting:
-            said += self._open(slot) if slot.held else []
+        said = self._begin_waiting(None)
+        for slot in list(self._waiting):
+            said += self._begin(slot) if slot.held else []
         for slot in list(self._running):
             said += self._end(slot)
         return said
@@ -152,14 +151,13 @@ class Calls:
 
     def _new(self, id: str) -> _Slot:
         slot = _Slot(id)
-        self._waiting.append(slot)
+        self._waiting[slot] = None
         return slot
 
     # ── what it says ──
 
     def _write(self, slot: _Slot, index: int | None, written: str) -> list[Event]:
         if slot.custom:
-            slot.extent.begun = slot.extent.begun or bool(written)
             return self._pour(slot, json.dumps(written, ensure_ascii=False)[1:-1])
         said: list[Event] = []
         at = 0
@@ -168,8 +166,8 @@ class Calls:
                 slot = self._follow(slot, index)
             end = len(written) if slot.extent.whole else slot.extent.feed(written, at)
             said += self._pour(slot, written[at:end])
-            if slot.extent.whole and slot.open and not slot.ended and slot not in self._ripe:
-                self._ripe.append(slot)
+            if slot.extent.whole and slot.open and not slot.ended:
+                self._ripe[slot] = None
             at = end
         return said
 
@@ -191,10 +189,16 @@ class Calls:
         return self._open(slot) + self._draft.arguments(slot, written)
 
     def _open(self, slot: _Slot) -> list[Event]:
-        if slot.open:
-            return []
-        said = self._open_waiting(slot) + self._end_ripe(slot)
-        self._waiting.remove(slot)
+        return [] if slot.open else self._begin_waiting(slot) + self._begin(slot)
+
+    def _begin_waiting(self, until: _Slot | None) -> list[Event]:
+        """Begin the calls that were heard of before `until`: their names do not grow any more."""
+        earlier = takewhile(lambda slot: slot is not until, list(self._waiting))
+        return [event for slot in earlier if slot.name for event in self._begin(slot)]
+
+    def _begin(self, slot: _Slot) -> list[Event]:
+        said = self._end_ripe()
+        self._waiting.pop(slot)
         self._running[slot] = None
         slot.open = True
         said += self._draft.call(slot, name=slot.name, id=slot.id)
@@ -202,28 +206,13 @@ class Calls:
         said += self._draft.arguments(slot, "".join(slot.held))
         slot.held = []
         if slot.extent.whole:
-            self._ripe.append(slot)
+            self._ripe[slot] = None
         return said
 
-    def _open_waiting(self, until: _Slot | None) -> list[Event]:
-        """Open the calls that were heard of before `until`: their names do not grow any more."""
-        said: list[Event] = []
-        for slot in list(self._waiting):
-            if slot is until:
-                break
-            said += self._open(slot) if slot.name else []
-        return said
-
-    def _end_ripe(self, but: _Slot | None) -> list[Event]:
+    def _end_ripe(self) -> list[Event]:
         """End the calls that are whole, so that what comes next need not wait for them."""
-        ripe, self._ripe = self._ripe, []
-        said: list[Event] = []
-        for slot in ripe:
-            if slot is but:
-                self._ripe.append(slot)
-            else:
-                said += self._end(slot)
-        return said
+        ripe, self._ripe = self._ripe, {}
+        return [event for slot in ripe for event in self._end(slot)]
 
     def _end(self, slot: _Slot) -> list[Event]:
         said = self._draft.arguments(slot, '"}') if slot.custom else []

@@ -24,6 +24,13 @@ _chunks = msgspec.json.Decoder(shapes.Chunk)
 _LEGACY = -1
 """The index of the one call that the deprecated `function_call` can make."""
 
+_FIELDS = {
+    "text": ("content", "refusal"),
+    "thought": ("reasoning_content", "reasoning", "thinking", "reasoning_details"),
+    "call": ("tool_calls", "function_call"),
+}
+"""Where a message holds each kind of block."""
+
 
 class StreamDecoder:
     """A stream, or a whole body, into events."""
@@ -74,6 +81,8 @@ class _Answer:
         """The reason that says that the answer is not whole."""
         self._stop_sequence = ""
         self._refused = False
+        self._told: set[str] = set()
+        """The kinds of block that were told in pieces."""
 
     @property
     def ended(self) -> bool:
@@ -141,9 +150,9 @@ class _Answer:
         return said
 
     def _choice(self, choice: shapes.AnswerChoice) -> list[Event]:
-        said: list[Event] = []
-        for delta in (choice.delta, choice.message):
-            said += self._delta(delta) if delta is not None else []
+        said = self._delta(choice.delta) if choice.delta is not None else []
+        if choice.message is not None:
+            said += self._delta(self._untold(choice.message))
         reason = choice.finish_reason
         if reason:
             self._claimed = shapes.STOPS.get(reason, "end")
@@ -151,6 +160,11 @@ class _Answer:
         if isinstance(choice.stop_reason, str):
             self._stop_sequence = choice.stop_reason
         return said
+
+    def _untold(self, message: shapes.Delta) -> shapes.Delta:
+        """Return what a whole message says beyond the pieces: some servers end a stream with it."""
+        told = [field for kind in self._told for field in _FIELDS[kind]]
+        return msgspec.structs.replace(message, **dict.fromkeys(told))
 
     def _delta(self, delta: shapes.Delta) -> list[Event]:
         # One token can close the thought and begin the answer, so a chunk may carry all of these.
@@ -164,14 +178,19 @@ class _Answer:
         for image in delta.images or ():
             said += self._image(image)
         for call in delta.tool_calls or ():
+            self._told.add("call")
             said += self._calls.feed(call)
         if delta.function_call is not None:
+            self._told.add("call")
             function = delta.function_call
             said += self._calls.feed(shapes.ToolCall(index=_LEGACY, function=function))
         return said
 
     def _text(self, text: str) -> list[Event]:
-        return self._calls.settle() + self._draft.text(text) if text else []
+        if not text:
+            return []
+        self._told.add("text")
+        return self._calls.settle() + self._draft.text(text)
 
     def _say(self, content: str | list[AnyObject] | None) -> list[Event]:
         if not isinstance(content, list):
@@ -187,7 +206,10 @@ class _Answer:
         return said
 
     def _thought(self, text: str) -> list[Event]:
-        return self._calls.settle() + self._draft.think(text) if text else []
+        if not text:
+            return []
+        self._told.add("thought")
+        return self._calls.settle() + self._draft.think(text)
 
     def _think(self, delta: shapes.Delta) -> list[Event]:
         """Read a thought, which servers send under several names, some under two at once."""

@@ -79,21 +79,17 @@ class TurnEncoder:
         messages: list[Json] = [*self._in_call_order(results)]
         if results and content.empty and not fields:
             return messages
-        return [*messages, self._message(turn.role, content, fields)]
+        if turn.role == "system" and not self._quirks.system_in_place:
+            self.lose(f"turns.{number}", "the user says it, marked as a reminder")
+            return [_reminder(content.text)]
+        role = self._system_role if turn.role == "system" else turn.role
+        return [*messages, {"role": role, **fields, "content": content.value}]
 
     # ── messages ──
 
     @property
     def _system_role(self) -> str:
         return "developer" if self._quirks.developer_role else "system"
-
-    def _message(self, role: str, content: "_Content", fields: JsonObject) -> JsonObject:
-        if role != "system":
-            return {"role": role, **fields, "content": content.value}
-        if self._quirks.system_in_place:
-            return {"role": self._system_role, **fields, "content": content.value}
-        before, after = _REMINDER
-        return {"role": "user", "content": f"{before}{content.text}{after}"}
 
     def _in_call_order(self, results: list[tuple[str, JsonObject]]) -> list[JsonObject]:
         """Return results as their calls came: some servers match them by order alone."""
@@ -309,6 +305,11 @@ class _Content:
     @property
     def value(self) -> Json:
         return self.text if self._plain else self._parts
+
+
+def _reminder(text: str) -> JsonObject:
+    before, after = _REMINDER
+    return {"role": "user", "content": f"{before}{text}{after}"}
 
 
 def _is_fields(part: Part) -> TypeIs[Foreign]:

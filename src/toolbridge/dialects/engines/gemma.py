@@ -150,7 +150,9 @@ class _Reading:
             if (yield from cursor.accept("]")):
                 self._write("]")
                 return True
-            if not (yield from cursor.peek()):
+            if not (yield from cursor.peek()) or (
+                yield from cursor.stands("}", ")", *self._grammar.close)
+            ):
                 return False
             self._write("" if first else ", ")
             first = False

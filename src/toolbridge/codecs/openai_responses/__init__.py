@@ -1,0 +1,37 @@
+"""OpenAI's Responses API."""
+
+from toolbridge.codecs.openai_responses.decode_request import decode_request
+from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder, decode_rejection
+from toolbridge.codecs.openai_responses.encode_request import encode_request
+from toolbridge.codecs.openai_responses.encode_stream import (
+    StreamEncoder,
+    encode_message,
+    encode_rejection,
+)
+from toolbridge.core.codec import Codec, Rules
+
+
+def authorize(key: str) -> dict[str, str]:
+    """Return the header of the key; a server at home needs none."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+CODEC = Codec(
+    name="openai_responses",
+    decode_request=decode_request,
+    encode_request=encode_request,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    encode_message=encode_message,
+    decode_rejection=decode_rejection,
+    encode_rejection=encode_rejection,
+    authorize=authorize,
+    content_type="text/event-stream",
+    rules=Rules(
+        id_length=64,
+        name_pattern=r"[a-zA-Z0-9_-]+",
+        name_length=128,
+        pairs=True,
+        system_in_place=True,
+    ),
+)

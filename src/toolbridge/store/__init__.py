@@ -1,0 +1,1 @@
+"""What outlives a request: small values under keys, for a while."""
