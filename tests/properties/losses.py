@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
-from tests.properties import openai_chat_losses
+from tests.properties import gemini_losses, openai_chat_losses
 
 from toolbridge.core.messages import (
     Call,
@@ -260,6 +260,9 @@ def _responses_part(part, role="assistant"):
 
 
 LOSSES: dict[str, Losses] = {
+    "gemini": Losses(
+        message=gemini_losses.message, request=gemini_losses.request, images_out=True
+    ),
     "anthropic": Losses(message=_anthropic_message, request=_anthropic_request),
     "ollama": Losses(message=_ollama_message, request=_ollama_request, images_out=True),
     "openai_responses": Losses(message=_responses_message, request=_responses_request),

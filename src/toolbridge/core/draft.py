@@ -26,6 +26,12 @@ from toolbridge.core.usage import Usage
 FLOW = "flow"
 """The key of running text or thought in APIs that do not number their blocks."""
 
+_DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
+    "text": ev.TextDelta,
+    "thinking": ev.ThinkingDelta,
+    "call": ev.CallDelta,
+}
+
 
 class _Block:
     __slots__ = ("citations", "half", "id", "index", "kind", "name", "opaque")
@@ -179,24 +185,24 @@ class Draft:
     def _write(self, kind: str, piece: str, key: Hashable) -> list[ev.Event]:
         if not piece or self.ended:
             return []
-        said: list[ev.Event] = []
-        if key not in self._open or self._open[key].kind != kind:
-            said = self._begin(kind, key)
+        block = self._open.get(key)
+        if block is not None and block.kind == kind:
+            return self._pour(block, piece)
+        said = self._begin(kind, key)
         return said + self._pour(self._open[key], piece)
 
     def _pour(self, block: _Block, piece: str) -> list[ev.Event]:
         """Write `piece`, but hold a half of a surrogate pair until the other half comes."""
+        if not block.half and piece.isascii():  # nearly every piece of nearly every stream
+            return self._delta(block, piece)
         whole = block.half + piece
         block.half = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
         whole = replace_lone_surrogates(whole[: len(whole) - len(block.half)])
         return self._delta(block, whole) if whole else []
 
     def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
-        if block.kind == "text":
-            return self._say(ev.TextDelta(block.index, piece))
-        if block.kind == "thinking":
-            return self._say(ev.ThinkingDelta(block.index, piece))
-        return self._say(ev.CallDelta(block.index, piece))
+        self._fold.append(block.index, piece)
+        return [_DELTAS[block.kind](block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
         said = self.start() + self.end(key)

@@ -1,6 +1,7 @@
 """Events in, message out: the partial message at any time, the whole one at the end."""
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from toolbridge.core import events as ev
 from toolbridge.core.messages import (
@@ -14,6 +15,16 @@ from toolbridge.core.messages import (
     Thinking,
 )
 from toolbridge.core.usage import Usage
+
+BlockEdge: TypeAlias = (
+    ev.TextStart
+    | ev.ThinkingStart
+    | ev.CallStart
+    | ev.TextEnd
+    | ev.ThinkingEnd
+    | ev.CallEnd
+    | ev.PartAdded
+)
 
 
 class _Open:
@@ -50,9 +61,26 @@ class Fold:
     def feed(self, event: ev.Event) -> None:
         match event:
             case ev.TextDelta(index, piece) | ev.ThinkingDelta(index, piece):
-                self._open(index).pieces.append(piece)
+                self.append(index, piece)
             case ev.CallDelta(index, piece):
-                self._open(index).pieces.append(piece)
+                self.append(index, piece)
+            case ev.Started(id, model):
+                self.id, self.model = id, model
+            case ev.UsageReported(usage):
+                self.usage = usage
+            case ev.Healed(_, report):
+                self.healed.append(report)
+            case ev.Finished() | ev.Failed():
+                self._terminal = event
+            case _:
+                self._feed_block(event)
+
+    def append(self, index: int, piece: str) -> None:
+        """Feed a delta, without making one: the common case, and all that it needs."""
+        self._open(index).pieces.append(piece)
+
+    def _feed_block(self, event: BlockEdge) -> None:
+        match event:
             case ev.TextStart(index):
                 self._blocks[index] = _Open("text")
             case ev.ThinkingStart(index):
@@ -67,21 +95,6 @@ class Fold:
                 self._blocks[index] = call
             case ev.PartAdded(index, added):
                 self._blocks[index] = added
-            case _:
-                self._feed_rest(event)
-
-    def _feed_rest(self, event: ev.Event) -> None:
-        match event:
-            case ev.Started(id, model):
-                self.id, self.model = id, model
-            case ev.UsageReported(usage):
-                self.usage = usage
-            case ev.Healed(_, report):
-                self.healed.append(report)
-            case ev.Finished() | ev.Failed():
-                self._terminal = event
-            case _:
-                pass
 
     def _open(self, index: int) -> _Open:
         block = self._blocks[index]

@@ -218,6 +218,8 @@ class Coercion:
     def _to_scalar(self, value: Json, rule: JsonObject, name: str, path: Path) -> Json:
         if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list):
             healed = self._scalar(value[0], name, (*path, 0))
+        elif isinstance(value, dict) and (inner := _only_inner(value, path)) is not None:
+            healed = self._scalar(inner, name, path)
         else:
             healed = self._scalar(value, name, path)
         healed = self._choice(healed, rule)
@@ -304,6 +306,13 @@ def _guess_types(rule: JsonObject) -> tuple[str, ...]:
     if "properties" in rule:
         return ("object",)
     return ("array",) if "items" in rule else ()
+
+
+def _only_inner(value: JsonObject, path: Path) -> Json:
+    """Return the scalar in an object that only repeats the name of its member: `{"a": {"a": 1}}`."""
+    name, inner = next(iter(value.items()), ("", None))
+    repeats = len(value) == 1 and path and name in {path[-1], "value"}
+    return inner if repeats and not isinstance(inner, dict | list) else None
 
 
 def _all_text(value: list[Json]) -> bool:

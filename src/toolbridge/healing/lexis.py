@@ -80,6 +80,8 @@ START = re.compile(
 )
 """Where JSON begins inside prose: a bracket with something of JSON behind it."""
 _STOP = rf"(?=[{_BLANK}]{{0,32}}(?:[{SEPARATORS}{_ENDS}\n\r\"'}}]|$|//|#|/\*|</|<\||```))"
+PREFIX = re.compile(r"[rRbBuUfF]{1,2}(?=[\"'])")
+"""What Python writes in front of a string."""
 NUMBER = re.compile(
     rf"[+\-]?(?:0[xX][0-9a-fA-F]++|\d[\d_]*+(?:\.\d*+)?(?:[eE][+\-]?\d++)?|\.\d++(?:[eE][+\-]?\d++)?){_STOP}"
 )

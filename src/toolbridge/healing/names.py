@@ -8,11 +8,11 @@ with a similar name is another tool.
 import re
 from collections.abc import Collection, Iterable
 
-_SEPARATORS = str.maketrans("", "", " \t\n\r-_.")
+_SEPARATORS = str.maketrans("", "", " \t\n\r-_.\u00a0\ufeff\u200b\u200c\u200d\u2060")
 _NOISE = re.compile(
-    r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]\s*", re.IGNORECASE
+    r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]+\s*", re.IGNORECASE
 )
-_TAIL = re.compile(r"(?:\(\s*\)|:\d{1,6})\s*$")
+_TAIL = re.compile(r"(?:\(\s*\)|:\d{1,6}|<\|.*)\s*$")
 _NAMESPACE = re.compile(r"^(?:.*?)(?:\.|:|/|__)(?=[^.:/]+$)")
 
 

@@ -32,6 +32,10 @@ class ScalarReader(StringReader):
         text = self.text
         if text[self.at] == "\\":
             self.skip_backslash()
+        prefix = lx.PREFIX.match(text, self.at)
+        if prefix is not None:
+            self.note("literal that is not JSON's")
+            self.at = prefix.end()
         if text[self.at] in lx.QUOTES:
             self.put(self.read_joined(self.read_string(key=False)))
             return

@@ -161,7 +161,8 @@ class StringReader:
             return (
                 noise is not None and not dirty and self._ends(noise.end(), key=False, dirty=True)
             )
-        if in_object and (mark in lx.QUOTES or "\n" in text[at - 1 : at]):
+        spaced = "\n" if in_object and self.stack[-1].closer not in ("", ")") else " \n"
+        if in_object and (mark in lx.QUOTES or text[at - 1] in spaced):
             return self._key_fits(at, dirty=dirty)
         return not in_object and mark in lx.QUOTES and not dirty and text[at - 1 : at].isspace()
 
@@ -176,10 +177,16 @@ class StringReader:
         if mark == "#" or self.text.startswith(("//", "/*"), at):
             return True
         if in_object:
-            return self._key_fits(at, dirty=dirty) or (mark == "{" and self.restarts(at))
+            return self._key_fits(at, dirty=dirty) or (mark == "{" and self._object_fits(at))
         if not dirty:
             return True
         return mark in lx.QUOTES or mark in "-[{" or mark.isdigit()
+
+    def _object_fits(self, at: int) -> bool:
+        """Whether an object can begin where a key should: the one before it lacks its bracket."""
+        if len(self.stack) > 1 and isinstance(self.stack[-2].holder, list):
+            return lx.QUOTED_KEY.match(self.text, at + 1) is not None
+        return self.restarts(at)
 
     def _key_fits(self, at: int, *, dirty: bool) -> bool:
         found = lx.QUOTED_KEY.match(self.text, at) or lx.BARE_KEY.match(self.text, at)
@@ -200,25 +207,34 @@ class StringReader:
 
     def bracket_fits(self, at: int, *, dirty: bool) -> bool:
         """Whether the bracket at `at` can be one of ours, seen by what follows it."""
+        if dirty:
+            return self._brackets_match(at)
         text, after = self.text, self.skip_space(at + 1)
         if after >= self.size:
             return True
         mark = text[after]
-        if mark in lx.ENDS:
+        if mark in lx.ENDS or mark in lx.SEPARATORS or text.startswith(("//", "/*"), after):
             return True
-        if mark in lx.SEPARATORS:
-            return not dirty or self._follows_bracket(after + 1)
         if mark in "<`":
             return lx.TAG.match(text, after) is not None
         if len(self.stack) <= 1:
-            return not dirty and mark not in "\"'\\).;:+-*/&|=>"
+            return mark not in "\"'\\).;:+-*/&|=>"
         return self._key_fits(after, dirty=True) or (mark == "{" and text[at] == "}")
 
-    def _follows_bracket(self, at: int) -> bool:
-        at = self.skip_space(at)
-        return self.text[at : at + 1] in ("{", "[") or self.next_fits(
-            at, in_object=True, dirty=True
-        )
+    def _brackets_match(self, at: int) -> bool:
+        """Whether the brackets from `at` on are exactly those that are open, as far as they go."""
+        text, depth = self.text, len(self.stack)
+        while at < self.size and text[at] in lx.ENDS:
+            if depth and self.stack[depth - 1].closer not in (text[at], ""):
+                return False
+            depth = max(depth - 1, 0)
+            at = self.skip_space(at + 1)
+        if at >= self.size:
+            return True
+        if text[at] in lx.SEPARATORS and depth:
+            in_object = isinstance(self.stack[depth - 1].holder, dict)
+            return self.next_fits(at + 1, in_object=in_object, dirty=True)
+        return text[at] in "<`" and lx.TAG.match(text, at) is not None
 
     def restarts(self, at: int) -> bool:
         """Whether the outermost object begins again at `at`, with the same key as before."""
@@ -316,6 +332,8 @@ class StringReader:
                 return self.size
             end -= 1
         self.at = end
+        while end > start and self.text[end - 1].isspace():
+            end -= 1
         return end
 
 

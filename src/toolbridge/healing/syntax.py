@@ -107,6 +107,9 @@ class TolerantReader(ScalarReader):
                 continue
             if text[self.at] not in "{[" or not lx.START.match(text, self.at):
                 self.note("text behind")
+                # A quote behind the end, after quotes inside a string: it may have ended too early.
+                if "quotes inside a string" in self.notes and '"' in text[self.at :]:
+                    self.hopeless = True
                 return
             if not self._open_bracket():
                 return
@@ -366,6 +369,7 @@ class TolerantReader(ScalarReader):
         """An object begins where a key should stand: the one before it was left unfinished."""
         if len(self.stack) == 1:
             self.note("object begun again")
+            self.doubtful |= not self.restarts(self.at)
             self._pop()
         elif isinstance(self.stack[-2].holder, list):
             self.note("missing bracket")

@@ -72,7 +72,9 @@ class ArrayReader:
         """Go one level in or out; return where an element ends, if one does."""
         if mark in b"{[":
             self._depth += 1
-            return found.end() if self._depth == 1 else None  # the array itself; what is before goes
+            return (
+                found.end() if self._depth == 1 else None
+            )  # the array itself; what is before goes
         if mark in b"}]":
             self._depth -= 1
             if self._depth < 0:

@@ -72,6 +72,8 @@ BlockEvent: TypeAlias = (
     | ev.PartAdded
 )
 
+_ENDS = (ev.TextEnd, ev.ThinkingEnd, ev.CallEnd, ev.PartAdded)
+
 
 class StreamEncoder:
     """Events into a stream."""
@@ -86,6 +88,8 @@ class StreamEncoder:
         return PING
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.TextDelta) and event.index == self._current:
+            return [self._blocks.text(event.text)]  # nearly every event of nearly every stream
         match event:
             case ev.Started(id, model):
                 return [self._start(id, model)]
@@ -131,7 +135,7 @@ class StreamEncoder:
         return written
 
     def _write(self, event: BlockEvent) -> list[bytes]:
-        if isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded):
+        if isinstance(event, _ENDS):
             self._current = _NONE
         return self._blocks.write(event)
 
@@ -146,10 +150,13 @@ class _BlockWriter:
         self._argued = False
         """Whether the current call has got any of its arguments."""
 
+    def text(self, piece: str) -> bytes:
+        return _TEXT_DELTA % (self._index, dump_bytes(piece))
+
     def write(self, event: BlockEvent) -> list[bytes]:
         match event:
             case ev.TextDelta(_, text):
-                return [_TEXT_DELTA % (self._index, dump_bytes(text))]
+                return [self.text(text)]
             case ev.CallDelta(_, json):
                 self._argued = True
                 return [_INPUT_DELTA % (self._index, dump_bytes(json))]

@@ -186,16 +186,15 @@ def _decode_thinking(given: JsonObject | None) -> tuple[Think, JsonObject]:
     effort: Effort = LEVELS.get(config.thinking_level or "", "")
     if config.thinking_level and not effort:  # a level that is newer than we are
         rest["thinkingLevel"] = config.thinking_level
-    show: Literal["", "summarized", "omitted"] = ""
-    if config.include_thoughts is not None:
-        show = "summarized" if config.include_thoughts else "omitted"
+    show: Literal["summarized", "omitted"] = "summarized" if config.include_thoughts else "omitted"
     budget = config.thinking_budget
     if budget == 0:
-        return Think("off", show=show), rest
+        return Think("off"), rest
     if budget is not None and budget > 0:
         return Think("on", budget, effort, show), rest
-    asked = budget is not None or effort or config.include_thoughts
-    return Think("auto" if asked else "unset", effort=effort, show=show), rest
+    if budget is None and not effort and not config.include_thoughts:
+        return Think(), rest
+    return Think("auto", effort=effort, show=show), rest
 
 
 def _decode_output(config: shapes.GenerationConfig) -> tuple[OutputFormat | None, JsonObject]:

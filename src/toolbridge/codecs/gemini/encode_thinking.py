@@ -95,7 +95,5 @@ def _budget(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObjec
 def _show(think: Think, lose: Lose, *, off: bool) -> JsonObject:
     if think.show in {"full", "updates"}:
         lose("think.show", "Gemini shows a summary of its thoughts")
-    if think.show == "omitted":
-        return {"includeThoughts": False}
     shown = think.show or think.mode in {"on", "auto", "between_tools"}
-    return {"includeThoughts": True} if shown and not off else {}
+    return {"includeThoughts": think.show != "omitted"} if shown and not off else {}

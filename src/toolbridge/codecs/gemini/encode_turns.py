@@ -42,7 +42,9 @@ class TurnEncoder:
         for place, part in enumerate(turn.content):
             here = f"{where}.{place}"
             if isinstance(part, Result):
-                results.append((self._calls.get(part.call_id, (inf, ""))[0], self._result(part, here)))
+                results.append(
+                    (self._calls.get(part.call_id, (inf, ""))[0], self._result(part, here))
+                )
             elif isinstance(part, Call):
                 others.append(self._call(part, first=not signed))
                 signed = True

@@ -1,6 +1,7 @@
 """Arguments that come in pieces, each with the path of what it belongs to. Only Vertex sends them."""
 
 import re
+from itertools import pairwise
 
 from toolbridge.codecs.gemini.shapes import PartialArg
 from toolbridge.core.errors import BrokenWire
@@ -60,11 +61,20 @@ def _steps(path: str) -> list[str | int]:
 
 def _put(root: JsonObject, steps: list[str | int], value: Json) -> None:
     holder: Json = root
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
+    for step, after in pairwise((*steps, None)):
         inner: Json = value if after is None else [] if isinstance(after, int) else {}
-        if isinstance(holder, dict) and isinstance(step, str):
-            holder = _keep(holder.get(step), inner)
-            root_of = holder
-            holder = root_of
-        else:
-            raise BrokenWire("the upstream sent pieces of arguments that contradict one another")
+        holder = _place(holder, step, inner)
+
+
+def _place(holder: Json, step: str | int | None, inner: Json) -> Json:
+    """Return what stands at `step` of `holder`; where nothing does, `inner` from now on."""
+    if isinstance(holder, dict) and isinstance(step, str):
+        if holder.get(step) is None:
+            holder[step] = inner
+        return holder[step]
+    if isinstance(holder, list) and isinstance(step, int):
+        holder.extend([None] * (step + 1 - len(holder)))
+        if holder[step] is None:
+            holder[step] = inner
+        return holder[step]
+    raise BrokenWire("the upstream sent pieces of arguments that contradict one another")

@@ -14,7 +14,7 @@ Plan: TypeAlias = "Mapping[str, Plan | None]"
 """How to go on, by key: None leaves a value alone. A key without a word of its own goes on with
 `*`, and where that is missing too, only the key is spelt anew."""
 
-_ALL: dict[str, Plan | None] = {}
+_ALL: "dict[str, Plan | None]" = {}
 _ALL["*"] = _ALL
 _MEDIA: Plan = {"inlineData": _ALL, "fileData": _ALL}
 _PART: Plan = {

@@ -66,13 +66,15 @@ class StreamDecoder:
 
     def _read(self, chunk: shapes.Chunk) -> list[Event]:
         draft = self._draft
-        said = draft.start(model=chunk.model or "")
+        said = [] if draft.started else draft.start(model=chunk.model or "")
         message = chunk.message or shapes.Message(
             content=chunk.response, thinking=chunk.thinking, tool_calls=chunk.tool_calls
         )
         # One token can close the thought and begin the answer, so a line may carry all three.
-        said += draft.think(message.thinking or "")
-        said += draft.text(message.content or "")
+        if message.thinking:
+            said += draft.think(message.thinking)
+        if message.content:
+            said += draft.text(message.content)
         for image in message.images or ():
             part = decode_media(image)
             said += draft.add(part) if isinstance(part, Image) else []

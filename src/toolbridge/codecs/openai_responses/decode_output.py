@@ -213,10 +213,9 @@ class CallOutput(Output):
         return said + self._pour("".join(self._held))
 
     def _pour(self, piece: str) -> list[Event]:
-        if self._opened:
-            return self._draft.arguments(self, piece)
-        self._held.append(piece)
-        return []
+        if not self._opened:
+            self._held.append(piece)
+        return self._draft.arguments(self, piece) if self._draft.is_open(self) else []
 
     def _encoded(self, piece: str) -> str:
         return piece

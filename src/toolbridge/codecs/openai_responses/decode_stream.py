@@ -217,16 +217,24 @@ class _Answer:
         item = _read_item(frame.item or {})
         key = self._key(frame, item.id or "")
         known = self._open.get(key)
-        if known is not None and known.item.id == item.id and known.kind == _kind(item.type):
-            return []
+        if known is not None and _names(known.item) == _names(item):
+            return []  # announced twice
         said = self._settle(key)
         if frame.output_index is None:
-            # A server that does not number its items writes one after the other, and may end all
-            # of them only after the last.
-            for other in [*self._open]:
-                said += self._settle(other)
+            said += self._settle_flow()
         output = self._open[key] = self._output(item)
         return said + output.begin()
+
+    def _settle_flow(self) -> list[Event]:
+        """End what was said before the next item of a server that does not number its items.
+
+        Such a server writes one after the other, but may end all of them only after the last.
+        """
+        said: list[Event] = []
+        for key, output in [*self._open.items()]:
+            if output.kind in {"message", "reasoning"}:
+                said += self._settle(key)
+        return said
 
     def _output(self, item: Item) -> Output:
         output = OUTPUTS.get(item.type, Output)(self._draft, item)
@@ -238,19 +246,23 @@ class _Answer:
     def _at(self, frame: Frame, kind: str) -> tuple[Output, list[Event]]:
         """Return the item that an event belongs to, be it announced or not."""
         key = self._key(frame, frame.item_id or "")
-        output = self._open.get(key)
-        if output is not None and output.kind == kind:
-            return output, []
+        for output in (self._named.get(frame.item_id or ""), self._open.get(key)):
+            if output is not None and output.kind == kind:
+                return output, []
         said = self._settle(key)
         output = self._open[key] = self._output(Item(kind, frame.item_id))
         return output, said
 
     def _write(self, frame: Frame, kind: str, channel: str) -> list[Event]:
         output, said = self._at(frame, kind)
+        if output.done:
+            return said
         return said + output.write(_piece(frame.delta), _place(frame, channel), channel)
 
     def _fill(self, frame: Frame, kind: str, channel: str) -> list[Event]:
         output, said = self._at(frame, kind)
+        if output.done:
+            return said
         found = (frame.text, frame.refusal, frame.arguments, frame.input)
         whole = next((text for text in found if text is not None), "")
         return said + output.fill(whole, _place(frame, channel), channel)
@@ -265,16 +277,12 @@ class _Answer:
         raw = frame.item or {}
         item = _read_item(raw)
         key = self._key(frame, item.id or frame.item_id or "")
-        output = self._open.get(key) or self._same(item)
-        said: list[Event] = []
-        if output is None or output.kind != _kind(item.type):
-            said = self._settle(key)
-            output = self._open[key] = self._output(item)
+        for output in (self._named.get(item.id or ""), self._open.get(key)):
+            if output is not None and output.kind == _kind(item.type):
+                return self._end(output, item, raw)
+        said = self._settle(key)
+        output = self._open[key] = self._output(item)
         return said + self._end(output, item, raw)
-
-    def _same(self, item: Item) -> Output | None:
-        """Return the item of this id, also when it was settled before its end came."""
-        return self._named.get(item.id or "")
 
     def _end(self, output: Output, item: Item, raw: JsonObject) -> list[Event]:
         if output.done:
@@ -283,9 +291,11 @@ class _Answer:
         return output.finish(item, raw)
 
     def _settle(self, key: int | str, status: str | None = None) -> list[Event]:
-        """End an item with what came of it."""
+        """End an item with what came of it so far; its own end may still come, and add to it."""
         output = self._open.pop(key, None)
-        return [] if output is None else self._end(output, Item(output.kind, status=status), {})
+        if output is None or output.done:
+            return []
+        return output.finish(Item(output.kind, status=status), {})
 
     # ── the end ──────────────────────────────────────────────────────────────
 
@@ -303,11 +313,11 @@ class _Answer:
     def _reconcile(self, place: int, raw: JsonObject) -> list[Event]:
         """Read an item of the whole answer: it may be the first word on it, or the last."""
         item = _read_item(raw)
-        known = self._same(item)
-        if known is None and place < len(self._outputs):
-            there = self._outputs[place]
-            known = there if there.kind == _kind(item.type) else None
-        return self._end(known or self._output(item), item, raw)
+        there = self._outputs[place] if place < len(self._outputs) else None
+        for known in (self._named.get(item.id or ""), there):
+            if known is not None and known.kind == _kind(item.type):
+                return self._end(known, item, raw)
+        return self._end(self._output(item), item, raw)
 
     def _stop(self, reply: Reply, status: str) -> StopReason:
         if status == "incomplete":
@@ -342,6 +352,10 @@ def _piece(delta: Json) -> str:
     if isinstance(delta, dict):
         delta = delta.get("text")
     return delta if isinstance(delta, str) else ""
+
+
+def _names(item: Item) -> tuple[str, str | None, str | None]:
+    return item.type, item.id, item.call_id
 
 
 def _kind(type: str) -> str:

@@ -224,9 +224,10 @@ class _Call:
     def _end(self, call: Call) -> list[bytes]:
         written: list[bytes] = []
         arguments = "".join(self._pieces)
-        if not arguments.strip():
-            arguments = dumps(call.arguments)
-            written.append(self._tape.delta(_ARGUMENTS, self._id, arguments))
+        if not arguments.strip():  # a call without arguments often comes as nothing at all
+            missing = dumps(call.arguments)
+            written.append(self._tape.delta(_ARGUMENTS, self._id, missing))
+            arguments += missing
         named: JsonObject = {"name": self._names.fields(call.name)["name"]}
         done = named | {"arguments": arguments}
         return [

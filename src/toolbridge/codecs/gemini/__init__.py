@@ -1,0 +1,36 @@
+"""Google's Gemini API: `generateContent` and `streamGenerateContent`."""
+
+from toolbridge.codecs.gemini.decode_rejection import decode_rejection
+from toolbridge.codecs.gemini.decode_request import decode_request
+from toolbridge.codecs.gemini.decode_stream import StreamDecoder
+from toolbridge.codecs.gemini.encode_request import encode_request
+from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.core.codec import Codec, Rules
+
+
+def authorize(key: str) -> dict[str, str]:
+    return {"x-goog-api-key": key} if key else {}
+
+
+CODEC = Codec(
+    name="gemini",
+    decode_request=decode_request,
+    encode_request=encode_request,
+    stream_decoder=StreamDecoder,
+    stream_encoder=StreamEncoder,
+    encode_message=encode_message,
+    decode_rejection=decode_rejection,
+    encode_rejection=encode_rejection,
+    authorize=authorize,
+    content_type="text/event-stream",
+    rules=Rules(
+        name_pattern=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
+        name_length=128,
+        alternate=True,
+        system_in_place=False,
+        empty_text=False,
+        # Gemini 3.6 and later refuse to continue a turn that the client began.
+        may_end_with_assistant=False,
+        pairs=True,
+    ),
+)

@@ -1,0 +1,283 @@
+"""Gemini's answers, as our events.
+
+Three framings carry the same frames: SSE, one JSON array that grows, and a whole body, which is a
+stream that came at once. The parts of a frame are appended to what came before. Nothing but the
+end of the bytes marks the end, so a finish reason must have come by then.
+"""
+
+import json
+
+import msgspec
+
+from toolbridge.codecs.gemini import shapes
+from toolbridge.codecs.gemini.decode_rejection import decode_error
+from toolbridge.codecs.gemini.media import decode_blob, decode_file
+from toolbridge.codecs.gemini.partial_args import PartialArgs
+from toolbridge.codecs.gemini.shapes import FAILURES, FINISH_REASONS, ORIGIN, read_signature
+from toolbridge.core.draft import FLOW, Draft
+from toolbridge.core.errors import BrokenWire, Truncated
+from toolbridge.core.events import Event
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
+from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopReason
+from toolbridge.core.usage import Usage
+from toolbridge.wire.json_array import ArrayReader
+from toolbridge.wire.shapes import decode_frame
+from toolbridge.wire.sse import SseReader
+
+_frames = msgspec.json.Decoder(shapes.Frame)
+_CALL = "call"
+"""Calls come one after the other, so one key serves them all."""
+_PREFIXES = ("default_api:", "default_api.")
+"""How Gemini sometimes calls the place of the functions that it was given."""
+
+
+class StreamDecoder:
+    """A stream, or a whole body, into events."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._answer = _Answer(ids)
+        self._sse = SseReader()
+        self._array: ArrayReader | None = None
+        self._whole: list[bytes] | None = None
+        """The pieces of a body that is one JSON object."""
+        self._begun = False
+
+    def feed(self, piece: bytes, /) -> list[Event]:
+        if not self._begun:
+            piece = piece.lstrip(b" \t\r\n")
+            if not piece:
+                return []
+            self._begun = True
+            self._array = ArrayReader() if piece.startswith(b"[") else None
+            self._whole = [] if piece.startswith(b"{") else None
+        if self._whole is not None:
+            self._whole.append(piece)
+            return []
+        try:
+            return self._read(self._split(piece))
+        except BrokenWire as error:
+            return self._answer.fail(error.problem)
+
+    def close(self) -> list[Event]:
+        try:
+            if self._whole is not None:
+                said = self._read([b"".join(self._whole)])
+            elif self._array is not None:
+                said = self._read(self._array.close(), cut=True)
+            else:
+                said = []
+                for frame in self._sse.close():
+                    said += self._read([frame.data], cut=not frame.whole)
+        except BrokenWire as error:
+            return self._answer.fail(error.problem)
+        return said + self._answer.close()
+
+    def _split(self, piece: bytes) -> list[bytes]:
+        if self._array is not None:
+            return self._array.feed(piece)
+        return [frame.data for frame in self._sse.feed(piece)]
+
+    def _read(self, frames: list[bytes], *, cut: bool = False) -> list[Event]:
+        """Read frames; of one that the end of the bytes has cut, nothing."""
+        said: list[Event] = []
+        try:
+            for data in frames:
+                if data != b"[DONE]":
+                    said += self._answer.read(decode_frame(data, _frames))
+        except BrokenWire as error:
+            return said if cut else said + self._answer.fail(error.problem)
+        return said
+
+
+class _Answer:
+    """Frames into events."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._draft = Draft(ids)
+        self._counts = shapes.Counts()
+        self._claimed: StopReason | None = None
+        self._flow = ""
+        """Which kind of running text is open: `text`, `thinking` or none."""
+        self._pieces: PartialArgs | None = None
+        """The arguments of a call that is still being written."""
+        self._cited: set[str] = set()
+
+    def fail(self, problem: Problem) -> list[Event]:
+        return self._draft.fail(problem)
+
+    def close(self) -> list[Event]:
+        if not self._claimed:
+            cut = Truncated("the upstream stopped before its answer ended")
+            return self._draft.fail(cut.problem)
+        said: list[Event] = []
+        if self._pieces is not None:
+            # The last brace is left out: a call that never ended must not look like a whole one.
+            said = self._draft.arguments(_CALL, _dumped(self._pieces.whole())[:-1])
+        return said + self._draft.finish(self._claimed)
+
+    def read(self, frame: shapes.Frame) -> list[Event]:
+        if frame.error is not None:
+            return self._draft.fail(decode_error(frame.error))
+        said: list[Event] = []
+        if frame.response_id or frame.model_version or frame.candidates:
+            said += self._draft.start(id=frame.response_id or "", model=frame.model_version or "")
+        if frame.prompt_feedback and frame.prompt_feedback.block_reason:
+            self._claimed = "refusal"
+        for candidate in frame.candidates or ():
+            if not candidate.index:  # we ask for one answer; of several, the first is ours
+                said += self._read_candidate(candidate)
+        if frame.usage_metadata is not None:
+            said += self._count(frame.usage_metadata)
+        return said + self._read_end(frame)
+
+    def _read_candidate(self, candidate: shapes.Candidate) -> list[Event]:
+        said: list[Event] = []
+        parts = (candidate.content or {}).get("parts")
+        for raw in parts if isinstance(parts, list) else ():
+            said += self._read_part(raw)
+        for citation in _citations(candidate):
+            self._cite(citation)
+        return said
+
+    def _read_end(self, frame: shapes.Frame) -> list[Event]:
+        for candidate in frame.candidates or ():
+            reason = candidate.finish_reason
+            if candidate.index or not reason or reason == "FINISH_REASON_UNSPECIFIED":
+                continue
+            if reason in FAILURES:
+                text = candidate.finish_message or f"the model ended with {reason}"
+                return self._draft.fail(Problem(FAILURES[reason], text))
+            self._claimed = FINISH_REASONS.get(reason, "end")
+        return []
+
+    def _count(self, counts: shapes.Counts) -> list[Event]:
+        """Report the counts, which are totals; what a frame leaves out stays as it was."""
+        for name in counts.__struct_fields__:
+            if getattr(counts, name) is not None:
+                setattr(self._counts, name, getattr(counts, name))
+        return self._draft.usage(_usage(self._counts))
+
+    # ── parts ────────────────────────────────────────────────────────────────
+
+    def _read_part(self, raw: Json) -> list[Event]:
+        try:
+            part = msgspec.convert(raw, shapes.Part)
+        except msgspec.ValidationError as error:
+            raise BrokenWire(f"the upstream sent a part that cannot be read: {error}") from None
+        if part.text is not None:
+            return self._read_text(part, part.text)
+        if part.function_call is not None:
+            return self._read_call(part, part.function_call)
+        found = _whole_part(part, raw if isinstance(raw, dict) else {})
+        if found is None:
+            return self._read_text(part, "")
+        self._flow = ""
+        return self._draft.add(found)
+
+    def _read_text(self, part: shapes.Part, text: str) -> list[Event]:
+        kind = "thinking" if part.thought else "text"
+        said = self._draft.think(text) if part.thought else self._draft.text(text)
+        self._flow = kind if text else self._flow
+        for token in read_signature(part.thought_signature):
+            said += self._sign(token, kind)
+        return said
+
+    def _sign(self, token: Opaque, kind: str) -> list[Event]:
+        """Give the running text its signature, and end it: nothing may be added to what is signed.
+
+        A signature without any text is a thought of which nothing else is shown.
+        """
+        said: list[Event] = []
+        if self._flow == kind:
+            self._draft.tag_call(FLOW, token)
+        else:
+            said += self._draft.end(FLOW) + self._draft.seal(token)
+        self._flow = ""
+        return said + self._draft.end(FLOW)
+
+    def _cite(self, citation: JsonObject) -> None:
+        if self._flow == "text" and (key := dumps(citation)) not in self._cited:
+            self._cited.add(key)
+            self._draft.cite(citation)
+
+    # ── calls ────────────────────────────────────────────────────────────────
+
+    def _read_call(self, part: shapes.Part, call: shapes.FunctionCall) -> list[Event]:
+        said: list[Event] = []
+        if self._pieces is None or call.name:
+            said += self._end_pieces() + self._start_call(part, call)
+        if call.partial_args or call.will_continue:
+            self._pieces = self._pieces or PartialArgs()
+        if self._pieces is None:
+            said += self._draft.arguments(_CALL, _dumped(call.args or {}))
+            return said + self._draft.end(_CALL)
+        for piece in call.partial_args or ():
+            self._pieces.add(piece)
+        return said if call.will_continue else said + self._end_pieces()
+
+    def _start_call(self, part: shapes.Part, call: shapes.FunctionCall) -> list[Event]:
+        self._flow = ""
+        name = call.name or ""
+        for prefix in _PREFIXES:
+            name = name.removeprefix(prefix)
+        said = self._draft.call(_CALL, name=name, id=call.id or "")
+        for token in read_signature(part.thought_signature):
+            self._draft.tag_call(_CALL, token)
+        return said
+
+    def _end_pieces(self) -> list[Event]:
+        if self._pieces is None:
+            return []
+        whole = self._pieces.whole()
+        self._pieces = None
+        return self._draft.arguments(_CALL, _dumped(whole)) + self._draft.end(_CALL)
+
+
+def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:
+    """Return a part that came whole; None where there is nothing but a signature."""
+    found: object = None
+    if part.inline_data is not None:
+        found = decode_blob(part.inline_data, part.media_resolution, raw)
+    elif part.file_data is not None:
+        found = decode_file(part.file_data, part.media_resolution, raw)
+    if isinstance(found, Image):
+        return found
+    kinds = (key for key, value in raw.items() if key not in shapes.MODIFIERS and value is not None)
+    kind = next(kinds, "")
+    return Foreign(ORIGIN, kind, raw) if kind else None
+
+
+def _citations(candidate: shapes.Candidate) -> list[JsonObject]:
+    """Return what an answer cites: the sources of its words, and the pages of a search."""
+    cited = (candidate.citation_metadata or {}).get("citations")
+    found = [source for source in _listed(cited) if isinstance(source, dict)]
+    for chunk in _listed((candidate.grounding_metadata or {}).get("groundingChunks")):
+        web = chunk.get("web") if isinstance(chunk, dict) else None
+        if isinstance(web, dict):
+            found.append(web)
+    return found
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _usage(counts: shapes.Counts) -> Usage:
+    given = (counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0)
+    cached = counts.cached_content_token_count or 0
+    thoughts = counts.thoughts_token_count or 0
+    return Usage(
+        input=max(0, given - cached),
+        output=(counts.candidates_token_count or 0) + thoughts,
+        cache_read=cached,
+        reasoning=thoughts,
+    )
+
+
+def _dumped(arguments: JsonObject) -> str:
+    try:
+        return dumps(arguments)
+    except UnicodeEncodeError:  # half a surrogate pair, which only the slow writer lets through
+        text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+        return replace_lone_surrogates(text)

@@ -1,0 +1,249 @@
+"""Our events, as Gemini's answers.
+
+The parts of a stream are only ever appended, and a call comes whole; our blocks may interleave.
+The encoder writes one block at a time, in the order in which they began, and holds the others.
+"""
+
+from typing import TypeAlias
+
+from toolbridge.codecs.gemini.media import encode_media
+from toolbridge.codecs.gemini.shapes import ALT, ORIGIN, STATUSES, STOPS, write_signature
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Asked, Rejection
+from toolbridge.core.errors import status_of
+from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.messages import (
+    Call,
+    Foreign,
+    Image,
+    Message,
+    Part,
+    Problem,
+    StopReason,
+    Text,
+    Thinking,
+)
+from toolbridge.core.usage import Usage
+from toolbridge.wire.sse import write_frame
+
+_NONE = -1
+"""The current block, where none is open."""
+_HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
+_RPC = "type.googleapis.com/google.rpc."
+_WAIT = 5.0
+"""Seconds before asking again, where the upstream names none."""
+
+BlockEvent: TypeAlias = (
+    ev.TextStart
+    | ev.TextDelta
+    | ev.TextEnd
+    | ev.ThinkingStart
+    | ev.ThinkingDelta
+    | ev.ThinkingEnd
+    | ev.CallStart
+    | ev.CallDelta
+    | ev.CallEnd
+    | ev.PartAdded
+)
+
+
+class StreamEncoder:
+    """Events into a stream: SSE, or one JSON array where the request asks for that."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._array = asked.request.extra.get(ALT) == "json"
+        self._begun = False
+        self._envelope: JsonObject = _envelope("", "", asked)
+        self._tail = b""
+        self._current = _NONE
+        self._held: dict[int, list[BlockEvent]] = {}
+
+    def keep_alive(self) -> bytes:
+        return b"".join(self._parts([{"text": ""}]))
+
+    def feed(self, event: ev.Event, /) -> list[bytes]:
+        match event:
+            case ev.Started(id, model):
+                self._envelope = _envelope(id, model, self._asked)
+                self._tail = b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+                return []
+            case ev.Finished(reason, message):
+                return [self._frame(self._last(reason, message)), *self._end()]
+            case ev.Failed(problem):
+                error = dump_bytes({"error": _encode_problem(problem)})
+                return [*self._flush(), self._frame(error), *self._end()]
+            case ev.UsageReported() | ev.Healed():
+                return []  # The last frame tells the counts; what was healed is no part of the API.
+            case _:
+                return self._in_turn(event)
+
+    def close(self) -> list[bytes]:
+        return []
+
+    def _last(self, reason: StopReason, message: Message) -> bytes:
+        content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
+        return dump_bytes(_whole(content, reason, message, self._asked) | self._envelope)
+
+    def _end(self) -> list[bytes]:
+        return [b"]"] if self._array else []
+
+    def _in_turn(self, event: BlockEvent) -> list[bytes]:
+        """Write what belongs to the current block; hold what belongs to a later one."""
+        if self._current == _NONE:
+            self._current = event.index
+        if event.index != self._current:
+            self._held.setdefault(event.index, []).append(event)
+            return []
+        written = self._write(event)
+        while self._current == _NONE and self._held:
+            self._current = next(iter(self._held))
+            for held in self._held.pop(self._current):
+                written += self._write(held)
+        return written
+
+    def _flush(self) -> list[bytes]:
+        """Return what waits behind a block that will never end; a half call is not among it."""
+        return [
+            frame for held in self._held.values() for event in held for frame in self._write(event)
+        ]
+
+    def _write(self, event: BlockEvent) -> list[bytes]:
+        if isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded):
+            self._current = _NONE
+        match event:
+            case ev.TextDelta(_, text):
+                return [self._frame(_HEAD + b'{"text":' + dump_bytes(text) + b"}]" + self._tail)]
+            case ev.ThinkingDelta(_, text):
+                return self._parts([{"text": text, "thought": True}])
+            case ev.TextEnd(_, part):
+                return self._parts(_signed("", part))
+            case ev.ThinkingEnd(_, thought):
+                return self._parts(_signed("", thought))
+            case ev.CallEnd(_, call):
+                return self._parts(_encode_part(call))
+            case ev.PartAdded(_, added):
+                return self._parts(_encode_part(added))
+            case _:
+                return []
+
+    def _parts(self, parts: list[Json]) -> list[bytes]:
+        if not parts:
+            return []
+        tail = self._tail or b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+        return [self._frame(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
+
+    def _frame(self, data: bytes) -> bytes:
+        if not self._array:
+            return write_frame(data)
+        opening = b",\n" if self._begun else b"["
+        self._begun = True
+        return opening + data
+
+
+def encode_message(message: Message, asked: Asked) -> bytes:
+    """Return the whole answer: what folding its stream gives."""
+    if message.problem is not None:
+        return dump_bytes({"error": _encode_problem(message.problem)})
+    parts: list[Json] = [found for part in message.content for found in _encode_part(part)]
+    content: JsonObject = {"role": "model", "parts": parts or [{"text": ""}]}
+    body = _whole(content, message.stop or "end", message, asked)
+    return dump_bytes(body | _envelope(message.id, message.model, asked))
+
+
+def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
+    envelope: JsonObject = {"modelVersion": asked.request.model or model}
+    return envelope | {"responseId": id} if id else envelope
+
+
+def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Asked) -> JsonObject:
+    candidate: JsonObject = {
+        "content": content,
+        "finishReason": STOPS.get(reason, "STOP"),
+        "index": 0,
+    }
+    cited: list[Json] = [
+        citation
+        for part in message.content
+        if isinstance(part, Text)
+        for citation in part.citations
+        if "uri" in citation  # the citations of other APIs have other fields
+    ]
+    if cited:
+        candidate["citationMetadata"] = {"citations": cited}
+    return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
+
+
+def _counts(usage: Usage, estimate: int) -> JsonObject:
+    given = usage.input_total or estimate
+    counts: JsonObject = {
+        "promptTokenCount": given,
+        "candidatesTokenCount": max(0, usage.output - usage.reasoning),
+        "totalTokenCount": given + usage.output,
+    }
+    if usage.reasoning:
+        counts["thoughtsTokenCount"] = usage.reasoning
+    if usage.cache_read:
+        counts["cachedContentTokenCount"] = usage.cache_read
+    return counts
+
+
+def _encode_part(part: Part) -> list[Json]:
+    """Return a part of an answer; what an answer of Gemini cannot hold as none."""
+    match part:
+        case Text(text) | Thinking(text):
+            whole: JsonObject = {"text": text}
+            if isinstance(part, Thinking):
+                whole["thought"] = True
+            return _signed(text, part) or ([whole] if text else [])
+        case Call(id, name):
+            arguments: JsonObject = {"raw": part.raw} if part.raw else part.arguments
+            call: JsonObject = {"id": id, "name": name, "args": arguments}
+            return [{"functionCall": call, **write_signature(part.opaque)}]
+        case Image():
+            media = encode_media(part)
+            return [] if media is None else [media]
+        case Foreign(origin, _, raw) if origin == ORIGIN:
+            return [raw]
+        case _:
+            return []
+
+
+def _signed(text: str, part: Text | Thinking) -> list[Json]:
+    """Return a part that carries the signature of `part` and says `text`, if there is one."""
+    signature = write_signature(part.opaque)
+    if not signature:
+        return []
+    thought: JsonObject = {"thought": True} if isinstance(part, Thinking) and part.text else {}
+    return [{"text": text, **thought, **signature}]
+
+
+# ── problems ─────────────────────────────────────────────────────────────────
+
+
+def encode_rejection(problem: Problem, request_id: str) -> Rejection:
+    error = _encode_problem(problem)
+    details = error.setdefault("details", [])
+    if isinstance(details, list):
+        details.append({"@type": f"{_RPC}RequestInfo", "requestId": request_id})
+    return Rejection(_status(problem), dump_bytes({"error": error}))
+
+
+def _encode_problem(problem: Problem) -> JsonObject:
+    status = _status(problem)
+    name = STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    text = f"{problem.where}: {problem.text}" if problem.where else problem.text
+    error: JsonObject = {"code": status, "message": text, "status": name}
+    details: list[Json] = []
+    if problem.where:
+        fault: JsonObject = {"field": problem.where, "description": problem.text}
+        details.append({"@type": f"{_RPC}BadRequest", "fieldViolations": [fault]})
+    if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
+        wait = _WAIT if problem.retry_after is None else problem.retry_after
+        details.append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{wait:g}s"})
+    return error | {"details": details} if details else error
+
+
+def _status(problem: Problem) -> int:
+    status = status_of(problem)
+    return 503 if status == 529 else status  # 529 is Anthropic's own number
