@@ -39,7 +39,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     description: str = ""
-    schema: JsonObject = {"type": "object", "properties": {}}
+    schema: JsonObject = {}
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
+from toolbridge.healing.lexis import QUOTED_KEY
 from toolbridge.healing.names import plain
 from toolbridge.healing.reading import (
     NOT_FINITE,
@@ -122,8 +123,10 @@ class Ladder:
         return read_text(text, self._names)
 
     def _names(self) -> frozenset[str]:
+        """Return the names that may be keys, those of a wrapper only where there seems to be one."""
         found = self._rules.all_names()
-        return found | _WRAPPER_KEYS if found else found
+        first = QUOTED_KEY.search(self._text[:128])
+        return found if not found or not first or first.group(1) in found else found | _WRAPPER_KEYS
 
     def _hopeless(self) -> Healing:
         step = Step(HOPELESS, 0, clip(self._text), "")

@@ -41,6 +41,7 @@ FILLER = re.compile(
 )
 """What may stand between two members."""
 BETWEEN = re.compile(rf"[{_BLANK}{SEPARATORS}{_ENDS}]*+")
+COMMAS = re.compile(rf"(?:[,\uff0c][{_BLANK}]{{0,32}}+){{0,8}}+")
 PLAIN_FILLER = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+")
 SEPARATOR = re.compile(rf"(?:[{_BLANK}]|\\[nrt])*+(=>|->|[:=\uff1a\uff1d])(?:[{_BLANK}]|\\[nrt])*+")
 """What may stand between a key and its value."""
@@ -74,7 +75,9 @@ HALF_KEY = re.compile(
     rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])"
 )
 JOINED = re.compile(rf"[{_BLANK}]{{0,32}}\+[{_BLANK}]{{0,32}}(?=[{QUOTES}])")
-TAG = re.compile(r"(?:</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```)")
+_TAG = r"</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```"
+LAST_TAGS = re.compile(rf"(?:[{_BLANK}{_ENDS}]++|{_TAG}){{1,24}}+$")
+"""Marks with which a model or its server ends a call, and nothing behind them."""
 START = re.compile(
     rf"[{{\[][{_BLANK}]{{0,32}}+(?:[{{}}\]\[{QUOTES}\\,]|&quot;|[^\W\d][\w$\-]{{0,63}}[{_BLANK}]{{0,16}}[:=]|[\d\-])"
 )

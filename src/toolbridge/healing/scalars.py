@@ -109,7 +109,7 @@ class ScalarReader(StringReader):
         if mark in "\n\r":
             return not frame.closer or self.next_fits(at + 1, in_object=in_object, dirty=True)
         if mark == "<":
-            return lx.TAG.match(self.text, at) is not None
+            return self.ends_here(at)
         if mark in {"/", "#"}:
             return self.text[at - 1].isspace() and lx.NOISE.match(self.text, at) is not None
         if mark != (frame.closer or "}") and not (mark == "}" and frame.closer == "]"):

@@ -15,6 +15,17 @@ LONG = 2000
 """In strings longer than this no quote is guessed about: a wrong guess would ruin a file."""
 
 
+_MAY_FOLLOW = ("//", "/*", "</", "<|", "<\uff5c", "```")
+INNER_QUOTES = "quotes inside a string"
+_SUSPECT = frozenset(
+    {
+        "wrong bracket", "extra bracket", "missing comma", "missing colon", "missing value", "set",
+        "key without a value", "object begun again", "text behind", "wrong colon", "comment",
+        "missing quote", "single quotes", "curly quotes", "backticks", "triple quotes",
+    }
+)  # fmt: skip
+
+
 class Frame:
     """An object or array that is being read."""
 
@@ -58,6 +69,9 @@ class StringReader:
         return self._names()
 
     def note(self, what: str, at: int = -1) -> None:
+        # Quotes were taken for text: if something new is odd from here on, they were not.
+        if what in _SUSPECT and INNER_QUOTES in self.notes and what not in self.notes:
+            self.hopeless = True
         self.notes.setdefault(what, self.at if at < 0 else at)
 
     def skip_space(self, at: int) -> int:
@@ -122,7 +136,7 @@ class StringReader:
         if not sound:
             self.note("escape that is not JSON's", start)
         if inner >= 0:
-            self.note("quotes inside a string", inner)
+            self.note(INNER_QUOTES, inner)
             self.hopeless |= len(raw) > LONG
         if not raw.isprintable() and any(mark < " " for mark in raw):
             self.note("raw control character", start)
@@ -153,7 +167,7 @@ class StringReader:
         if mark == "+":
             return lx.JOINED.match(text, at) is not None and not dirty
         if mark in {"<", "`"}:
-            return lx.TAG.match(text, at) is not None
+            return self.ends_here(at)
         if mark == "{":
             return self.restarts(at)
         if mark in "/#\\":
@@ -171,9 +185,12 @@ class StringReader:
         at = self.skip_space(at)
         if at >= self.size:
             return True
-        mark = self.text[at]
-        if mark in lx.ENDS or mark in lx.SEPARATORS or self.text.startswith("...", at):
+        at = lx.COMMAS.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
+        if at >= self.size:
             return True
+        mark = self.text[at]
+        if mark in lx.ENDS or self.text.startswith("...", at):
+            return not dirty or self.bracket_fits(at, dirty=True)
         if mark == "#" or self.text.startswith(("//", "/*"), at):
             return True
         if in_object:
@@ -198,12 +215,15 @@ class StringReader:
         return not (dirty and self.keys) or found.group(1) in self.keys
 
     def _cut_key(self, at: int) -> bool:
-        """Whether the text ends inside a key, or with a key that has no value."""
+        """Whether the text ends inside a key, or a key stands there that has no value."""
         rest = self.text[at + 1 : at + 82]
         quote = rest.find(self.text[at])
         if quote < 0:
             return at + 1 + len(rest) >= self.size
-        return rest[quote + 1 :].lstrip()[:1] in ("", "}", ",")
+        if rest[quote + 1 :].lstrip()[:1] not in ("", "}", ","):
+            return False
+        name = rest[:quote]
+        return name in self.keys if self.keys else lx.KEY_WORD.fullmatch(name) is not None
 
     def bracket_fits(self, at: int, *, dirty: bool) -> bool:
         """Whether the bracket at `at` can be one of ours, seen by what follows it."""
@@ -213,12 +233,11 @@ class StringReader:
         if after >= self.size:
             return True
         mark = text[after]
-        if mark in lx.ENDS or mark in lx.SEPARATORS or text.startswith(("//", "/*"), after):
+        if mark in lx.ENDS or mark in lx.SEPARATORS or text.startswith(_MAY_FOLLOW, after):
             return True
-        if mark in "<`":
-            return lx.TAG.match(text, after) is not None
         if len(self.stack) <= 1:
-            return mark not in "\"'\\).;:+-*/&|=>"
+            closer = self.stack[0].closer if self.stack else "}"
+            return text[at] == (closer or "}") and mark not in "\"'\\).;:+-*/&|=>"
         return self._key_fits(after, dirty=True) or (mark == "{" and text[at] == "}")
 
     def _brackets_match(self, at: int) -> bool:
@@ -234,7 +253,11 @@ class StringReader:
         if text[at] in lx.SEPARATORS and depth:
             in_object = isinstance(self.stack[depth - 1].holder, dict)
             return self.next_fits(at + 1, in_object=in_object, dirty=True)
-        return text[at] in "<`" and lx.TAG.match(text, at) is not None
+        return text[at] in "<`" and self.ends_here(at)
+
+    def ends_here(self, at: int) -> bool:
+        """Whether nothing follows but the marks with which models and servers end a call."""
+        return self.size - at <= 256 and lx.LAST_TAGS.match(self.text, at) is not None
 
     def restarts(self, at: int) -> bool:
         """Whether the outermost object begins again at `at`, with the same key as before."""

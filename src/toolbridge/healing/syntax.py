@@ -106,14 +106,17 @@ class TolerantReader(ScalarReader):
             if self._goes_on():
                 continue
             if text[self.at] not in "{[" or not lx.START.match(text, self.at):
-                self.note("text behind")
-                # A quote behind the end, after quotes inside a string: it may have ended too early.
-                if "quotes inside a string" in self.notes and '"' in text[self.at :]:
-                    self.hopeless = True
+                self._leave_behind(self.at)
                 return
             if not self._open_bracket():
                 return
             self._run()
+
+    def _leave_behind(self, at: int) -> None:
+        """Pass over the text behind the value, unless it looks like a part of it."""
+        self.note("end mark" if self.ends_here(at) else "text behind")
+        # With quotes in it and a brace at its end, it is the rest of a string that ended too early.
+        self.hopeless |= self.text.endswith(("}", "}\n")) and self.text.find('"', at) >= 0
 
     def _goes_on(self) -> bool:
         """Take up the outermost object again when its next key follows a bracket too many."""
@@ -168,9 +171,9 @@ class TolerantReader(ScalarReader):
 
     def _tag_follows(self) -> bool:
         """Whether the model ended its call here, without the brackets."""
-        if not lx.TAG.match(self.text, self.at):
+        if not self.ends_here(self.at):
             return False
-        self.note("text behind")
+        self.note("end mark")
         self.at = self.size
         return True
 

@@ -208,6 +208,14 @@ def test_a_whole_call_ends_before_anything_else_is_said():
     assert kinds.index(ev.CallEnd) < kinds.index(ev.TextStart)
 
 
+def test_a_whole_call_ends_before_the_next_begins():
+    events = decode(
+        calls(entry(0, "a", "f", '{"p":1}')) + calls(entry(1, "b", "f", '{"p"')) + chunk({}, "stop")
+    )
+    told = [(type(e), e.index) for e in events if isinstance(e, ev.CallStart | ev.CallEnd)]
+    assert told == [(ev.CallStart, 0), (ev.CallEnd, 0), (ev.CallStart, 1), (ev.CallEnd, 1)]
+
+
 def test_a_call_opens_as_soon_as_its_arguments_begin():
     decoder_said = decode(calls(entry(0, "a", "f", '{"p"')))
     assert [type(event) for event in decoder_said[:3]] == [ev.Started, ev.CallStart, ev.CallDelta]

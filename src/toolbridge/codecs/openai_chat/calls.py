@@ -144,10 +144,8 @@ class Calls:
         """Whether a name that comes after a name, or after arguments, is that of another call."""
         if piece.index is None and not piece.id and name != slot.name:
             return True
-        if not slot.extent.whole:
-            return False
         repeated = name == slot.name and (piece.id or slot.id) == slot.id
-        return not repeated or bool(_read(piece)[1].strip())
+        return slot.extent.whole and not repeated
 
     def _new(self, id: str) -> _Slot:
         slot = _Slot(id)

@@ -1,0 +1,32 @@
+"""One file per API: how its clients ask, and how the strictest of them reads the answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from toolbridge.conformance.asks import Ask, Sent
+from toolbridge.conformance.cases import APIS
+from toolbridge.conformance.seen import Seen
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import JsonObject
+
+
+@dataclass(frozen=True)
+class Client:
+    ask: Callable[[Ask, str, bool], Sent]
+    """Takes the request, the model's name and whether to stream."""
+    read_stream: Callable[[bytes], Seen]
+    read_whole: Callable[[JsonObject], Seen]
+    read_error: Callable[[JsonObject], str]
+    """Return the text of an error body, with its type; "" when it is not in the API's envelope."""
+    stops: dict[str, frozenset[str]]
+    """Our word for the end → the words of the API that say it."""
+    authorize: Callable[[str], dict[str, str]]
+
+
+def load(name: str) -> Client:
+    """Return the client side of an API."""
+    if name not in APIS:
+        raise ConfigError(f"no API is called {name!r}; there are {', '.join(APIS)}", where="api")
+    client: Client = import_module(f"{__name__}.{name}").CLIENT
+    return client
