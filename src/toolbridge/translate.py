@@ -5,16 +5,19 @@ from typing import Literal
 
 import msgspec
 
-from toolbridge import codecs
+from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Codec, Outgoing, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
-from toolbridge.core.stage import Pipe, Stage
+from toolbridge.core.stage import Passage, Pipe, Stage
+from toolbridge.dialects.prompt import render_history
+from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer, past_call
 from toolbridge.history import prepare
 from toolbridge.history.prefix import strip_volatile
+from toolbridge.history.references import available_tools
 from toolbridge.policy.limits import output_limit
 from toolbridge.policy.thinking import decide
 
@@ -44,6 +47,7 @@ class Wishes(msgspec.Struct, frozen=True):
     """Whether the client asks for thinking by itself, whatever the model."""
     sequential: bool = False
     prompt_tokens: int = 0
+    dialect: str = "auto"
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -54,6 +58,8 @@ class Plan(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...]
     names: dict[str, str]
     """The tools' names at the target → the client's own."""
+    tools: tuple[Tool, ...] = ()
+    """The tools as the model knows them, native or told."""
 
 
 def plan(request: Request, codec: Codec | None, target: Target, wishes: Wishes) -> Plan:
@@ -75,16 +81,45 @@ def plan(request: Request, codec: Codec | None, target: Target, wishes: Wishes) 
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
     heal = None if codec.name == "anthropic" else past_call
     prepared = prepare(wanted, codec.rules, sequential=wishes.sequential, heal=heal)
+    ready, told = _with_told_tools(prepared.request, target, wishes.dialect)
     limit = output_limit(
         wanted.max_tokens,
         max_output=target.max_output,
         window=target.window,
         prompt=wishes.prompt_tokens,
     )
-    limited = msgspec.structs.replace(prepared.request, max_tokens=limit)
+    limited = msgspec.structs.replace(ready, max_tokens=limit)
     outgoing = codec.encode_request(limited, target)
-    losses = (*verdict.losses, *prepared.losses, *outgoing.losses)
-    return Plan(outgoing, limited, losses, prepared.names)
+    losses = (*verdict.losses, *prepared.losses, *told, *outgoing.losses)
+    return Plan(outgoing, limited, losses, prepared.names, prepared.request.tools)
+
+
+def _with_told_tools(
+    request: Request, target: Target, dialect: str
+) -> tuple[Request, tuple[Loss, ...]]:
+    """Return `request` with its tools in the prompt, for a model that has none of its own."""
+    if not request.tools or target.can("tools"):
+        return request, ()
+    spoken = dialect if dialect in dialects.names() else dialects.for_model(target.model)
+    told = render_history(available_tools(request), spoken or "hermes_json")
+    why = f"{target.model} has no tools of its own; they are described in its prompt"
+    return told, (Loss("tools", why),)
+
+
+def answer_stages(
+    request: Request, ready: Plan, *, model: str, dialect: str = "auto", heal: int = 2, seed: bytes
+) -> Stage[ev.Event, ev.Event]:
+    """Return what an answer passes between decoder and encoder.
+
+    Calls that the model wrote as text are found first, then tools get their own names back, then
+    broken arguments are mended by the schemas that the client sent.
+    """
+    stages: Stage[ev.Event, ev.Event] = Passage()
+    if dialect != "off" and ready.tools:
+        stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=Ids(seed + b"text"))
+    if ready.names:
+        stages = Pipe(stages, Renamer(ready.names))
+    return Pipe(stages, Healer(request.tools, level=heal))
 
 
 class Renamer:

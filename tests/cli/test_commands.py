@@ -204,6 +204,26 @@ def test_heal_mends_text_from_stdin(env, text, value, status):
     assert json.loads(done.stdout)["value"] == value
 
 
+def test_read_finds_calls_in_text(env, tmp_path):
+    tools = tmp_path / "tools.json"
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    tools.write_text(
+        json.dumps([{"type": "function", "function": {"name": "w", "parameters": schema}}])
+    )
+    text = b'<think>hm</think>Sure.<tool_call>{"name":"w","arguments":{"city":"Paris"}}</tool_call>'
+    found = json.loads(run(env, "read", "--tools", str(tools), given=text).stdout)
+    assert (found["content"].strip(), found["reasoning"].strip()) == ("Sure.", "hm")
+    assert [(c["name"], c["arguments"]) for c in found["calls"]] == [("w", {"city": "Paris"})]
+
+
+def test_read_says_what_is_wrong_with_the_tools(env, tmp_path):
+    tools = tmp_path / "tools.json"
+    tools.write_text('[{"nam": "x"}]')
+    done = run(env, "read", "--tools", str(tools), given=b"x")
+    assert done.returncode == 1
+    assert b"it has no name" in done.stderr
+
+
 def test_ask_answers_in_the_terminal(env, tmp_path):
     done = run(env, "ask", "what", "is", "12*7", cwd=tmp_path)
     assert done.returncode == 0

@@ -5,7 +5,7 @@ from tests import strategies
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
-from toolbridge.core.fold import Fold, collect
+from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.messages import Call, HealingReport, Message, Problem, Text, Thinking
 from toolbridge.core.usage import Usage
 
@@ -96,3 +96,10 @@ def test_a_failure_stays_a_failure():
     assert again == ev.Failed(
         problem, Message(content=(Text("Hi"),), stop="aborted", problem=problem)
     )
+
+
+def test_a_call_that_the_limit_cut_is_left_out_of_a_whole_reply():
+    cut = Message(content=(Text("a"), Call("1", "f", raw='{"x": "ha')), stop="length")
+    assert without_cut_calls(cut).content == (Text("a"),)
+    broken = Message(content=(Call("1", "f", raw="{oops}"),), stop="tool_use")
+    assert without_cut_calls(broken) is broken

@@ -157,6 +157,44 @@ def test_nothing_makes_it_raise_and_the_result_is_json(text):
         json.dumps(healing.value, allow_nan=False)
 
 
+# Code that was put into a string as it is. To refuse it is allowed, to change it is not.
+
+CODE = [
+    'def f(x):\n    """Say "hi"."""\n    return {"a": x, "b": [1, "two"]}["a"]\n',
+    'if (a == "b") { return "c" } else { log("x, y", {"k": "v"}); }\n',
+    '<a href="x.html" class="y">z</a>, <b id="q">w</b>\n',
+    '{\n  "name": "demo",\n  "scripts": {"test": "pytest", "n": 1},\n  "files": ["a", "b"]\n}\n',
+    'echo "a" && grep -c "b" f.txt | awk "{print $1}"; if [ "$x" = "y" ]; then echo "z"; fi\n',
+    'sign = "+" if x else "-"\nrow = f"{a}: {b}"\nmarks = ("<|im_end|>", "</s>"),\nurl = "//x"\n',
+    'match word:\n    case "a" | "b":  # "both"\n        call("x", key="y", more=["", ""],)\n',
+]
+FILE = {
+    "type": "object",
+    "properties": {"file_path": {"type": "string"}, "content": {"type": "string"}},
+    "required": ["file_path", "content"],
+}
+
+
+@given(st.sampled_from(CODE), st.integers(0, 90), st.integers(10, 200), st.booleans())
+@settings(max_examples=400)
+def test_unescaped_code_is_healed_or_refused_but_never_changed(code, start, size, first):
+    content = code[start : start + size]
+    body = content.replace("\n", "\\n")
+    text = f'{{"content": "{body}", "file_path": "a"}}'
+    if not first:
+        text = f'{{"file_path": "a", "content": "{body}"}}'
+    healing = heal(text, FILE)
+    refused = healing.hopeless or healing.cut
+    assert refused or healing.value == {"content": content, "file_path": "a"}
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_whole_pieces_of_unescaped_code_are_healed(code):
+    body = code.replace("\n", "\\n")
+    healing = heal(f'{{"file_path": "a", "content": "{body}"}}', FILE)
+    assert healing.value == {"file_path": "a", "content": code}
+
+
 # Levels.
 
 

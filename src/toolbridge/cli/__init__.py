@@ -12,6 +12,7 @@ COMMANDS = {
     "claude": "run Claude Code through the gateway",
     "ask": "ask a model something, here in the terminal",
     "translate": "turn one API's stream or request into another's, from stdin to stdout",
+    "read": "find the calls and thoughts in what a model wrote, from stdin to stdout",
     "heal": "mend broken tool arguments, from stdin to stdout",
     "models": "list the models on offer",
     "init": "write a toolbridge.toml",

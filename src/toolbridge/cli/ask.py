@@ -59,7 +59,7 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
         ready = plan(request, codec, route.target, Wishes(thinking="drop"))
         for loss in ready.losses:
             print(f"toolbridge: lost {loss}", file=sys.stderr)
-        answering = Answering(upstream, route, ready, heal=config.heal)
+        answering = Answering(upstream, route, request, ready, heal=config.heal)
         async with aclosing(answering.events()) as batches:
             async for batch in batches:
                 for event in batch:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TypeAlias
 
+import msgspec
+
 from toolbridge.core import events as ev
 from toolbridge.core.messages import (
     Call,
@@ -164,3 +166,14 @@ def collect(events: Iterable[ev.Event]) -> Message:
     for event in events:
         fold.feed(event)
     return fold.message
+
+
+def without_cut_calls(message: Message) -> Message:
+    """Return `message` without a call that the end cut off.
+
+    A stream has shown its beginning already and closes it as it is; a whole reply need not.
+    """
+    if message.stop != "length":
+        return message
+    kept = tuple(p for p in message.content if not (isinstance(p, Call) and p.raw))
+    return msgspec.structs.replace(message, content=kept)

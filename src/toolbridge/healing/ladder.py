@@ -25,6 +25,7 @@ from toolbridge.healing.reading import (
     take_reader,
 )
 from toolbridge.healing.schema import Schema, required_of
+from toolbridge.healing.strings import INNER_QUOTES
 from toolbridge.healing.syntax import TolerantReader
 
 WRAPPERS = (
@@ -87,6 +88,8 @@ class Ladder:
         self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
         if self._level < 2 and any(level > 1 for _, level, _ in reading.notes):
             return self._hopeless()
+        if self._misread(reading):
+            return self._hopeless()
         if reading.doubtful:
             if self._level < 3:
                 return self._hopeless()
@@ -114,10 +117,19 @@ class Ladder:
             return self._hopeless()
         take_reader(reader, reading)
         self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
-        if reading.doubtful and self._level < 3:
+        if self._misread(reading) or (reading.doubtful and self._level < 3):
             return self._hopeless()
         more = reading.value if isinstance(reading.value, dict) else {}
         return self.heal_object({**more, **first})
+
+    def _misread(self, reading: Reading) -> bool:
+        """Whether a key that nobody knows says that a string with quotes inside ended too early."""
+        if not isinstance(reading.value, dict) or not self._schema:
+            return False
+        if all(what != INNER_QUOTES for what, _, _ in reading.notes):
+            return False
+        names = {plain(name) for name in self._names()}
+        return bool(names) and any(plain(key) not in names for key in reading.value)
 
     def _read(self, text: str) -> Reading:
         return read_text(text, self._names)

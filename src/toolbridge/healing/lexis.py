@@ -74,7 +74,10 @@ KEY_WORD = re.compile(r"[^\W\d][\w$.\-]{0,63}|[$@\-][\w$.\-]{1,63}")
 HALF_KEY = re.compile(
     rf"([\w$@\-][\w$.\- ]{{0,63}}?)[{_BLANK}]{{0,16}}[:=][{_BLANK}]{{0,16}}(?=[{QUOTES}\d\[{{\-tfnTFN])"
 )
-JOINED = re.compile(rf"[{_BLANK}]{{0,32}}\+[{_BLANK}]{{0,32}}(?=[{QUOTES}])")
+JOINED = re.compile(
+    rf"(?:[{_BLANK}]{{1,32}}+\+[{_BLANK}]{{0,32}}+|\+[{_BLANK}]{{1,32}}+)(?=[{QUOTES}])"
+)
+"""A plus between two strings. Without a blank it is text: `== "+"`."""
 _TAG = r"</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```"
 LAST_TAGS = re.compile(rf"(?:[{_BLANK}{_ENDS}]++|{_TAG}){{1,24}}+$")
 """Marks with which a model or its server ends a call, and nothing behind them."""
@@ -174,3 +177,22 @@ def unescape(raw: str) -> tuple[str, bool]:
 def unescape_layer(text: str) -> str:
     """Return `text` with one layer of escaping taken off, as if it had stood inside a string."""
     return unescape(text)[0]
+
+
+def may_follow_key(mark: str) -> bool:
+    """Whether `mark` can follow a key."""
+    if mark in ":=\uff1a\uff1d" or mark in ENDS or mark in SEPARATORS:
+        return True
+    # A key without its colon: a value follows at once.
+    return mark in "-[{" or mark.isdigit() or mark in QUOTES or mark == "\\"
+
+
+def without_half_escape(text: str, start: int, end: int) -> int:
+    """Return where the last escape begins, if the end of the text cuts it."""
+    found = HALF_ESCAPE.search(text, max(start, end - 12), end)
+    if found is None:
+        return end
+    before = found.start()
+    while before > start and text[before - 1] == "\\":
+        before -= 1
+    return end if (found.start() - before) % 2 else found.start()

@@ -99,7 +99,8 @@ class ScalarReader(StringReader):
         self.note("missing quote", start)
         if raw[-1:] in lx.CLOSERS and raw[-1] not in raw[:-1]:
             raw = raw[:-1]
-        self.doubtful |= len(raw) > LONG
+        # Quotes that do not pair, or a key: more than one value is in it.
+        self.doubtful |= len(raw) > LONG or raw.count('"') % 2 == 1 or '":' in raw
         self.put(raw)
 
     def _ends_bare(self, frame: Frame, at: int, *, in_object: bool) -> bool:

@@ -6,6 +6,7 @@ bracket, the end. Any other quote belongs to the text. The look ahead is bounded
 quotes costs no more than its length.
 """
 
+import re
 from collections.abc import Callable
 
 from toolbridge.core.json import Json
@@ -89,7 +90,7 @@ class StringReader:
         quote = text[start]
         if text.startswith((quote * 3,), start) and quote in "\"'`":
             end = text.find(quote * 3, start + 3)
-            if end > 0:
+            if end > 0 and self._ends(end + 3, key=key, dirty=True):
                 self.note("triple quotes", start)
                 self.at = end + 3
                 return self._content(start + 3, end)
@@ -103,7 +104,7 @@ class StringReader:
 
         What stands before `floor` is settled: the string does not end there.
         """
-        text, at, inner = self.text, floor, -1
+        text, at, inner, quotes = self.text, floor, -1, 0
         escaped = start >= 2 and text[start - 2] == "\\"
         marks = lx.MARKS[closers]
         while (mark := marks.search(text, at)) is not None:
@@ -122,11 +123,12 @@ class StringReader:
                 # A last quote behind other quotes may be one more of them.
                 self.cut |= inner >= 0 and self.skip_space(at + 1) >= self.size
                 return self._content(start, at, inner)
-            if not key and self._begins_next_key(inner, at):
+            if not key and quotes == 1 and self._begins_next_key(inner, at):
                 content = self._end_before(start, floor, inner)
                 if content is not None:
                     return content
             inner = at
+            quotes += 1
             at += 1
         return self._unfinished(start, floor, inner)
 
@@ -151,7 +153,7 @@ class StringReader:
             return True
         mark = self.text[at]
         if key:
-            return _ends_key(mark)
+            return lx.may_follow_key(mark)
         in_object = bool(self.stack) and isinstance(self.stack[-1].holder, dict)
         if mark in lx.ENDS:
             return self.bracket_fits(at, dirty=dirty)
@@ -165,7 +167,8 @@ class StringReader:
         """Whether a string ends although neither a comma nor a bracket follows."""
         text = self.text
         if mark == "+":
-            return lx.JOINED.match(text, at) is not None and not dirty
+            plus = at - 1 if text[at - 1].isspace() else at
+            return lx.JOINED.match(text, plus) is not None and not dirty
         if mark in {"<", "`"}:
             return self.ends_here(at)
         if mark == "{":
@@ -189,8 +192,10 @@ class StringReader:
         if at >= self.size:
             return True
         mark = self.text[at]
-        if mark in lx.ENDS or self.text.startswith("...", at):
-            return not dirty or self.bracket_fits(at, dirty=True)
+        if mark in lx.ENDS:
+            return self.bracket_fits(at, dirty=dirty)
+        if self.text.startswith("...", at):
+            return not dirty
         if mark == "#" or self.text.startswith(("//", "/*"), at):
             return True
         if in_object:
@@ -206,13 +211,22 @@ class StringReader:
         return self.restarts(at)
 
     def _key_fits(self, at: int, *, dirty: bool) -> bool:
-        found = lx.QUOTED_KEY.match(self.text, at) or lx.BARE_KEY.match(self.text, at)
+        found = lx.QUOTED_KEY.match(self.text, at)
+        if found is None:
+            found = self._bare_key(at)
         if found is None and "missing colon" in self.notes:
             found = lx.LONE_KEY.match(self.text, at)
         if found is None:
             return not dirty and self.text[at] in lx.QUOTES and self._cut_key(at)
         # After a quote that was no end, only a name that the schema knows is believed.
         return not (dirty and self.keys) or found.group(1) in self.keys
+
+    def _bare_key(self, at: int) -> re.Match[str] | None:
+        """Match a key without quotes, where it is a known name or where others came like it."""
+        found = lx.BARE_KEY.match(self.text, at)
+        if found is None or not self.keys or "missing quote" in self.notes:
+            return found
+        return found if found.group(1) in self.keys else None
 
     def _cut_key(self, at: int) -> bool:
         """Whether the text ends inside a key, or a key stands there that has no value."""
@@ -230,6 +244,8 @@ class StringReader:
         if dirty:
             return self._brackets_match(at)
         text, after = self.text, self.skip_space(at + 1)
+        if text[at] == ")" and not self._parenthesis_fits():
+            return False
         if after >= self.size:
             return True
         mark = text[after]
@@ -239,6 +255,11 @@ class StringReader:
             closer = self.stack[0].closer if self.stack else "}"
             return text[at] == (closer or "}") and mark not in "\"'\\).;:+-*/&|=>"
         return self._key_fits(after, dirty=True) or (mark == "{" and text[at] == "}")
+
+    def _parenthesis_fits(self) -> bool:
+        """Whether a closing parenthesis can end anything: a tuple, a call, or a list by mistake."""
+        top = self.stack[-1] if self.stack else None
+        return top is not None and (isinstance(top.holder, list) or top.closer in (")", ""))
 
     def _brackets_match(self, at: int) -> bool:
         """Whether the brackets from `at` on are exactly those that are open, as far as they go."""
@@ -309,7 +330,8 @@ class StringReader:
             return False
         name = self.text[inner + 1 : min(at, inner + 82)]
         after = self.skip_space(at + 1)
-        if self.text[after : after + 1] != ":":
+        frame = self.stack[-1]
+        if self.text[after : after + 1] != ":" or name == frame.key or name in frame.holder:
             return False
         return name in self.keys if self.keys else bool(lx.KEY_WORD.fullmatch(name))
 
@@ -343,7 +365,7 @@ class StringReader:
         self.at = self.size
         end = self._without_brackets(max(start, floor))
         self.note("unfinished string", start)
-        return self._content(start, _without_half_escape(text, start, end), inner)
+        return self._content(start, lx.without_half_escape(text, start, end), inner)
 
     def _without_brackets(self, start: int) -> int:
         """Return the end of a string that swallowed exactly the brackets that are open."""
@@ -361,22 +383,3 @@ class StringReader:
 
 
 _QUOTE_NAMES = {"'": "single quotes", "`": "backticks"}
-
-
-def _ends_key(mark: str) -> bool:
-    """Whether `mark` can follow a key."""
-    if mark in ":=\uff1a\uff1d" or mark in lx.ENDS or mark in lx.SEPARATORS:
-        return True
-    # A key without its colon: a value follows at once.
-    return mark in "-[{" or mark.isdigit() or mark in lx.QUOTES or mark == "\\"
-
-
-def _without_half_escape(text: str, start: int, end: int) -> int:
-    """Return where the last escape begins, if the end of the text cuts it."""
-    found = lx.HALF_ESCAPE.search(text, max(start, end - 12), end)
-    if found is None:
-        return end
-    before = found.start()
-    while before > start and text[before - 1] == "\\":
-        before -= 1
-    return end if (found.start() - before) % 2 else found.start()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.scalars import ScalarReader
-from toolbridge.healing.strings import Frame
+from toolbridge.healing.strings import INNER_QUOTES, Frame
 
 MAX_DEPTH = 200
 _FIRST_MARKS = frozenset("\"'{[")
@@ -272,6 +272,8 @@ class TolerantReader(ScalarReader):
             return
         elif not self._read_bare_key(frame):
             return
+        # The same key again, after quotes inside a string: the string ended too early.
+        self.hopeless |= frame.key in holder and INNER_QUOTES in self.notes
         separator = lx.SEPARATOR.match(text, self.at)
         if separator is not None:
             self.at = separator.end()
@@ -289,6 +291,7 @@ class TolerantReader(ScalarReader):
         if key is None or text_1 is not None:
             self.note("missing quote" if key_bare else "single quotes")
             key = key or key_1 or key_bare
+        self.hopeless |= key in holder and INNER_QUOTES in self.notes
         if number is not None:
             holder[key] = number if self.verbatim else lx.number(number)
         elif word is not None:

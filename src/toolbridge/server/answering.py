@@ -17,14 +17,14 @@ from toolbridge import demo
 from toolbridge.config import ProviderConfig
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
+from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Message, Problem, Request
-from toolbridge.core.stage import Passage, Pipe, Stage
-from toolbridge.healing import Healer
+from toolbridge.core.stage import Passage, Stage
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.server.roster import Route
-from toolbridge.translate import Plan, Renamer
+from toolbridge.translate import Plan, answer_stages
 from toolbridge.upstream.http import Incoming, Upstream
 
 Batch = list[ev.Event]
@@ -34,9 +34,12 @@ _PRELUDE = (ev.Started, ev.UsageReported)
 class Answering:
     """One answer to one request, over as many attempts as it takes."""
 
-    def __init__(self, upstream: Upstream, route: Route, plan: Plan, *, heal: int = 2) -> None:
+    def __init__(
+        self, upstream: Upstream, route: Route, request: Request, plan: Plan, *, heal: int = 2
+    ) -> None:
         self._upstream = upstream
         self._route = route
+        self._request = request
         self._plan = plan
         self._heal = heal
         self._seed = random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
@@ -77,7 +80,7 @@ class Answering:
                     async for batch in batches:
                         last = batch[-1]
                 if isinstance(last, ev.Finished):
-                    return last.message
+                    return without_cut_calls(last.message)
                 if isinstance(last, ev.Failed):
                     raise error_of(last.problem)
                 raise Truncated(f"{self._route.provider} ended without an end")
@@ -167,10 +170,16 @@ class Answering:
         raise error_of(msgspec.structs.replace(problem, provider=self._route.provider))
 
     def _stages(self) -> Stage[ev.Event, ev.Event]:
-        stages: Stage[ev.Event, ev.Event] = Passage()
-        if self._plan.names:
-            stages = Pipe(stages, Renamer(self._plan.names))
-        return Pipe(stages, Healer(self._plan.request.tools, level=self._heal))
+        if self._route.is_demo:
+            return Passage()
+        return answer_stages(
+            self._request,
+            self._plan,
+            model=self._route.target.model,
+            dialect=self._route.settings.dialect,
+            heal=self._heal,
+            seed=self._seed,
+        )
 
 
 class _EmptyAnswer(ToolbridgeError):

@@ -135,7 +135,7 @@ class Gateway:
         if ready.losses:
             exchange.extra_headers["x-toolbridge-warning"] = _warning(ready.losses)
         heal = self.config.heal if route.settings.heal is None else route.settings.heal
-        answering = Answering(self.upstream, route, ready, heal=heal)
+        answering = Answering(self.upstream, route, asked.request, ready, heal=heal)
         if asked.request.stream:
             return await self._stream(exchange, entry, codec, asked, answering)
         return await self._whole(exchange, entry, codec, asked, answering)
@@ -146,6 +146,7 @@ class Gateway:
             attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
             sequential=route.settings.sequential_tools,
             prompt_tokens=asked.estimate,
+            dialect=route.settings.dialect,
         )
         codec = None if route.is_demo else route.codec
         return plan(asked.request, codec, route.target, wishes)

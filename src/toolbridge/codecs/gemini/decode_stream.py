@@ -108,13 +108,17 @@ class _Answer:
 
     def close(self) -> list[Event]:
         if not self._claimed:
-            cut = Truncated("the upstream stopped before its answer ended")
-            return self._draft.fail(cut.problem)
-        said: list[Event] = []
-        if self._pieces is not None:
-            # The last brace is left out: a call that never ended must not look like a whole one.
-            said = self._draft.arguments(_CALL, _dumped(self._pieces.whole())[:-1])
+            return self._cut("the upstream stopped before its answer ended")
+        if self._pieces is None:
+            return self._draft.finish(self._claimed)
+        if self._claimed != "length":
+            return self._cut("the upstream ended its answer before a call that it had begun")
+        # The last brace is left out: a call that never ended must not look like a whole one.
+        said = self._draft.arguments(_CALL, _dumped(self._pieces.whole())[:-1])
         return said + self._draft.finish(self._claimed)
+
+    def _cut(self, text: str) -> list[Event]:
+        return self._draft.fail(Truncated(text).problem)
 
     def read(self, frame: shapes.Frame) -> list[Event]:
         if frame.error is not None:

@@ -5,7 +5,7 @@ Cache marks are not sent and not lost: Gemini keeps the prefix of a prompt by it
 
 from toolbridge.codecs.gemini.encode_thinking import Lose, encode_thinking
 from toolbridge.codecs.gemini.encode_turns import TurnEncoder
-from toolbridge.codecs.gemini.quirks import Quirks, read_quirks
+from toolbridge.codecs.gemini.quirks import read_quirks
 from toolbridge.codecs.gemini.schemas import project
 from toolbridge.codecs.gemini.shapes import ALT, ORIGIN
 from toolbridge.core.codec import Outgoing, Target
@@ -60,7 +60,7 @@ class _RequestEncoder:
         self._request = request
         self._target = target
         self._lose = lose
-        self._quirks: Quirks = read_quirks(target)
+        self._quirks = read_quirks(target.model or request.model, target.quirks)
 
     def body(self) -> JsonObject:
         request = self._request

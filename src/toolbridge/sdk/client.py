@@ -1,0 +1,96 @@
+"""The library with sockets, for callers that block."""
+
+import os
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar, Unpack, overload
+from weakref import finalize
+
+from toolbridge.config import Config
+from toolbridge.core.messages import Message
+from toolbridge.sdk.async_client import AsyncClient
+from toolbridge.sdk.backstage import Backstage
+from toolbridge.sdk.errand import Errand, Run
+from toolbridge.sdk.options import Options, Order, Prompt, order_of
+from toolbridge.sdk.stream import Stream
+from toolbridge.sdk.structured import Shape, text_of
+
+T = TypeVar("T")
+
+
+class Client:
+    """Asks models. It opens with the first request, and closes when nobody holds it any more."""
+
+    def __init__(
+        self,
+        config: Config | Path | str | None = None,
+        *,
+        env: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._inner = AsyncClient(config, env=env)
+        self._backstage = Backstage(self._inner.aclose)
+        # Also called when the interpreter ends, so that no thread is left to be killed.
+        self._finalizer = finalize(self, self._backstage.close)
+
+    def stream(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Stream:
+        """Return the answer as it comes. Whatever goes wrong with it is its last event."""
+        return self.send(order_of(model, prompt, options))
+
+    def send(self, order: Order) -> Stream:
+        """Return the answer to what `order_of` has made of a prompt."""
+        return Stream(self._inner.send(order), self._backstage, self)
+
+    def complete(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Message:
+        """Return the whole answer, with its `problem` if there is one."""
+        return self.stream(model, prompt, **options).result()
+
+    @overload
+    def ask(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> str: ...
+    @overload
+    def ask(
+        self, model: str, prompt: Prompt, *, into: type[T], **options: Unpack[Options]
+    ) -> T: ...
+    def ask(
+        self,
+        model: str,
+        prompt: Prompt,
+        *,
+        into: type[T] | None = None,
+        **options: Unpack[Options],
+    ) -> T | str:
+        """Return the answer's words, or a value of the type `into`; raise what goes wrong."""
+        if into is None:
+            return text_of(self.complete(model, prompt, **options))
+        shape = Shape(into)
+        options["output"] = shape.output
+        return shape.read(self.complete(model, prompt, **options))
+
+    def run(
+        self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
+    ) -> Run:
+        """Run the tools that the model calls until it calls no more, in the caller's thread."""
+        return Run(Errand(order_of(model, prompt, options), max_turns), self.send, self._wait)
+
+    def _wait(self, value: Awaitable[object]) -> object:
+        return self._backstage.run(_awaited(value))
+
+    def close(self) -> None:
+        """End what is under way, close every connection and end the thread."""
+        self._inner.refuse()
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value

@@ -1,0 +1,161 @@
+"""What a caller may say: a prompt in any of its forms, and options, as one request of ours."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypedDict
+
+from msgspec.structs import replace
+
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.messages import (
+    OutputFormat,
+    Request,
+    Sampling,
+    Text,
+    Think,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from toolbridge.sdk.functions import Function, function_of
+from toolbridge.sdk.signal import Signal
+
+Prompt: TypeAlias = str | Turn | Sequence[Turn] | Request
+AnyTool: TypeAlias = Tool | Function | Callable[..., object]
+Retention: TypeAlias = Literal["none", "short", "long"]
+Thinks: TypeAlias = bool | int | str | Think
+
+
+class Options(TypedDict, total=False):
+    """What may be said beside the prompt, all of it by name."""
+
+    system: str
+    tools: Sequence[AnyTool]
+    """Tools, or Python functions whose signature is the schema."""
+    tool_choice: str | ToolChoice
+    """`auto`, `none`, `required`, or the name of the one tool to call."""
+    max_tokens: int | None
+    think: Thinks | None
+    """Whether to think; a word is how hard, a number how many tokens."""
+    temperature: float | None
+    top_p: float | None
+    seed: int | None
+    stop: Sequence[str]
+    output: OutputFormat | None
+    session_id: str
+    """Requests of one session find the same cache where a provider keeps one by session."""
+    cache_retention: Retention
+    """How long the provider should keep the prompt for the next request; `short` if not said."""
+    user: str
+    signal: Signal
+    """Aborts every answer that was given it."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A request, and what only this side of it knows."""
+
+    request: Request
+    retention: Retention | None = None
+    functions: dict[str, Function] = field(default_factory=dict)
+    signal: Signal | None = None
+
+
+_EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+_RETENTIONS = frozenset({"none", "short", "long"})
+
+
+def order_of(model: str, prompt: Prompt, options: Options) -> Order:
+    """Return what is asked for; raise for what nobody can mean."""
+    if unknown := sorted(options.keys() - Options.__annotations__.keys()):
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(f"there is no option {unknown[0]!r}; there are {known}")
+    request = _asked(model, prompt)
+    if not request.turns:
+        raise MalformedRequest("there is nothing to answer", where="prompt")
+    tools = tuple(options.get("tools", ()))
+    functions = {f.tool.name: f for given in tools if (f := function_of(given)) is not None}
+    offered = (*request.tools, *(_offer(given) for given in tools))
+    retention = options.get("cache_retention")
+    if retention is not None and retention not in _RETENTIONS:
+        raise ValueError(f"cache_retention is one of none, short, long, not {retention!r}")
+    request = _tuned(replace(request, tools=offered, stream=True), options)
+    return Order(request, retention, functions, options.get("signal"))
+
+
+def _asked(model: str, prompt: Prompt) -> Request:
+    match prompt:
+        case str():
+            return Request(model, (Turn("user", (Text(prompt),)),) if prompt.strip() else ())
+        case Request():
+            return replace(prompt, model=model or prompt.model)
+        case Turn():
+            return Request(model, (prompt,))
+    turns = tuple(prompt)
+    if not all(isinstance(turn, Turn) for turn in turns):
+        raise TypeError("a prompt is a text, a Request, or a sequence of turns")
+    return Request(model, turns)
+
+
+def _offer(given: AnyTool) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    function = function_of(given)
+    if function is None:  # cannot be: only a Tool has none
+        raise TypeError(f"{given!r} is no tool")
+    return function.tool
+
+
+def _tuned(request: Request, options: Options) -> Request:
+    """Return `request` with the options that were given; what was not stays as it is."""
+    if system := options.get("system"):
+        request = replace(request, system=(*request.system, Text(system)))
+    if (think := options.get("think")) is not None:
+        request = replace(request, think=think_of(think))
+    if choice := options.get("tool_choice"):
+        request = replace(request, tool_choice=_choice(choice))
+    if stop := options.get("stop"):
+        request = replace(request, stop=(stop,) if isinstance(stop, str) else tuple(stop))
+    return replace(
+        request,
+        max_tokens=options.get("max_tokens") or request.max_tokens,
+        output=options.get("output") or request.output,
+        session=options.get("session_id") or request.session,
+        user=options.get("user") or request.user,
+        sampling=_sampling(request.sampling, options),
+    )
+
+
+def _sampling(sampling: Sampling, options: Options) -> Sampling:
+    if (temperature := options.get("temperature")) is not None:
+        sampling = replace(sampling, temperature=temperature)
+    if (top_p := options.get("top_p")) is not None:
+        sampling = replace(sampling, top_p=top_p)
+    if (seed := options.get("seed")) is not None:
+        sampling = replace(sampling, seed=seed)
+    return sampling
+
+
+def think_of(think: Thinks) -> Think:
+    """Return a wish to think: yes or no, how hard, or how many tokens."""
+    match think:
+        case Think():
+            return think
+        case bool():
+            return Think(mode="on" if think else "off")
+        case int():
+            return Think(mode="on", budget=think)
+        case "none":
+            return Think(mode="off")
+        case "minimal" | "low" | "medium" | "high" | "xhigh" | "max":
+            return Think(mode="on", effort=think)
+    raise ValueError(f"think is true, false, a number or one of {', '.join(sorted(_EFFORTS))}")
+
+
+def _choice(choice: str | ToolChoice) -> ToolChoice:
+    match choice:
+        case ToolChoice():
+            return choice
+        case "auto" | "none" | "required":
+            return ToolChoice(choice)
+    return ToolChoice("named", (choice,))

@@ -1,0 +1,97 @@
+"""Answers as Python values: the schema that a type asks for, and the value in what came back."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from toolbridge.core.errors import SchemaMismatch, error_of
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Message, OutputFormat
+from toolbridge.healing import heal
+from toolbridge.healing.reading import read_text
+from toolbridge.wire.json_schema import inline
+
+T = TypeVar("T")
+_SHOWN = 2000
+_BOX = "value"
+
+
+class Shape(Generic[T]):
+    """A type that an answer should have.
+
+    Most APIs take only an object for a schema, so anything else travels in an object with one
+    member.
+    """
+
+    def __init__(self, into: type[T]) -> None:
+        self._into = into
+        schema = msgspec.json.schema(into)
+        inlined, whole = inline(schema)
+        schema = inlined if whole else schema
+        self._boxed = schema.get("type") != "object"
+        self.schema: JsonObject = _box(schema) if self._boxed else schema
+
+    @property
+    def output(self) -> OutputFormat:
+        return OutputFormat(schema=self.schema, name="answer")
+
+    def read(self, message: Message) -> T:
+        """Return the value of an answer; raise what went wrong with it."""
+        if message.problem is not None:
+            raise error_of(message.problem)
+        text = message.text
+        try:
+            return self._strict(text)
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+        try:
+            value = msgspec.convert(self._healed(text), self._into, strict=False)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise SchemaMismatch(_complaint(message, error)) from None
+        return value
+
+    def _strict(self, text: str) -> T:
+        if not self._boxed:
+            return msgspec.json.decode(text, type=self._into)
+        boxed: Json = msgspec.json.decode(text)
+        return msgspec.convert(self._unboxed(boxed), self._into)
+
+    def _unboxed(self, value: Json) -> Json:
+        if self._boxed and isinstance(value, dict) and value.keys() == {_BOX}:
+            return value[_BOX]
+        return value
+
+    def _healed(self, text: str) -> Json:
+        """Return what the model meant: fences, prose and broken JSON around it are no matter."""
+        reading = read_text(text)
+        if reading.cut:
+            raise ValueError("the answer breaks off")
+        if not reading.found:
+            return text.strip()
+        value = self._unboxed(reading.value)
+        whole: Json = {_BOX: value} if self._boxed else value
+        if not isinstance(whole, dict):
+            return whole
+        return self._unboxed(heal(whole, self.schema).value)
+
+
+def text_of(message: Message) -> str:
+    """Return the words of an answer; raise what went wrong with it."""
+    if message.problem is not None:
+        raise error_of(message.problem)
+    return message.text
+
+
+def _box(schema: JsonObject) -> JsonObject:
+    inner: JsonObject = {key: value for key, value in schema.items() if key != "$defs"}
+    box: JsonObject = {"type": "object", "properties": {_BOX: inner}, "required": [_BOX]}
+    if "$defs" in schema:
+        box["$defs"] = schema["$defs"]
+    return box
+
+
+def _complaint(message: Message, error: Exception) -> str:
+    text = message.text
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    cut = " (it was cut at max_tokens)" if message.stop == "length" else ""
+    return f"the answer has not the wanted shape{cut}: {error}; it is: {shown}"

