@@ -75,9 +75,13 @@ class Conversation(ABC):
         self.think = think
         self.choice = choice
         """`required`, or the name of the tool that must be called."""
+        self.open()
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was said; the connection stays."""
         self.turns: list = []
         self.last = Said()
-        self.open()
 
     async def ask(self, text: str, *, stream: bool = True, image: bytes | None = None) -> Said:
         self.say(text, image)
@@ -191,6 +195,9 @@ class OpenAIChat(Conversation):
 
     def open(self) -> None:
         self.sdk = openai.AsyncOpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
+
+    def begin(self) -> None:
+        super().begin()
         if self.system:
             self.turns.append({"role": "system", "content": self.system})
 
@@ -463,6 +470,9 @@ class Ollama(Conversation):
 
     def open(self) -> None:
         self.sdk = ollama.AsyncClient(host=self.url)
+
+    def begin(self) -> None:
+        super().begin()
         if self.system:
             self.turns.append({"role": "system", "content": self.system})
 

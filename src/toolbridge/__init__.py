@@ -1,7 +1,11 @@
 """Any LLM client, any model, tool calls that work.
 
-What is named here is public and stable; everything else may change.
+What is named here is public and stable; everything else may change. What needs sockets is loaded
+when it is first named: the rest is pure, and quick to import.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from toolbridge.core.errors import (
     ClientError,
@@ -29,33 +33,73 @@ from toolbridge.core.events import (
     UsageReported,
 )
 from toolbridge.core.fold import collect
-from toolbridge.core.messages import Call, Message, Request, Result, Text, Thinking, Tool, Turn
+from toolbridge.core.messages import (
+    Call,
+    Image,
+    Loss,
+    Message,
+    Problem,
+    Request,
+    Result,
+    Text,
+    Thinking,
+    Tool,
+    Turn,
+)
 from toolbridge.core.stage import Pipe, Stage
 from toolbridge.core.usage import Cost, Usage
 from toolbridge.healing import Healing, heal
 from toolbridge.translate import translate
 
+if TYPE_CHECKING:
+    from toolbridge.sdk import (
+        AsyncClient,
+        AsyncRun,
+        AsyncStream,
+        Client,
+        Function,
+        PiStream,
+        Run,
+        Signal,
+        Stream,
+        complete,
+        stream,
+        tool,
+    )
+
 __all__ = [
+    "AsyncClient",
+    "AsyncRun",
+    "AsyncStream",
     "Call",
     "CallDelta",
     "CallEnd",
     "CallStart",
+    "Client",
     "ClientError",
     "ConfigError",
     "Cost",
     "Event",
     "Failed",
     "Finished",
+    "Function",
     "Healed",
     "Healing",
+    "Image",
+    "Loss",
     "Message",
     "ModelError",
     "PartAdded",
+    "PiStream",
     "Pipe",
+    "Problem",
     "Request",
     "Result",
+    "Run",
+    "Signal",
     "Stage",
     "Started",
+    "Stream",
     "Text",
     "TextDelta",
     "TextEnd",
@@ -71,6 +115,27 @@ __all__ = [
     "Usage",
     "UsageReported",
     "collect",
+    "complete",
     "heal",
+    "stream",
+    "tool",
     "translate",
 ]
+
+_LATER = frozenset(
+    {
+        "AsyncClient", "AsyncRun", "AsyncStream", "Client", "Function", "PiStream", "Run", "Signal",
+        "Stream", "complete", "stream", "tool",
+    }
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module("toolbridge.sdk"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -226,12 +226,13 @@ def _responses_message(message: Message) -> Message:
 
 
 def _responses_request(request: Request, asked: Request) -> Request:
-    """A model thinks when it likes; only what the user or the system says can end a prefix."""
+    """A model thinks when it likes, only what is said to it ends a prefix, nothing is stored."""
     think = request.think
     if think.mode == "on" or think == Think("auto"):
         think = replace(think, mode="auto" if think.effort else "unset")
     return replace(
         request,
+        extra={name: value for name, value in request.extra.items() if name != "store"},
         think=think,
         tools=tuple(replace(tool, cache="") for tool in request.tools),
         turns=tuple(

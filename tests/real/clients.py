@@ -4,6 +4,7 @@ Each run has an empty home, a clean environment, a dummy key, telemetry off, and
 loopback. A client that cannot be installed is skipped with the reason; one that runs must work.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -51,27 +52,137 @@ CLAUDE_CODE = Client(
 )
 
 
+CODEX = Client(
+    name="codex",
+    package="@openai/codex@0.166.0",
+    command="codex",
+    arguments=(
+        "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{prompt}",
+    ),
+    env={"CODEX_HOME": "{home}/.codex", "LOCAL_KEY": "dummy-local-token"},
+    files={
+        ".codex/config.toml": """
+model = "{model}"
+model_provider = "local"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+[features]
+plugins = false
+apps = false
+remote_plugin = false
+[model_providers.local]
+name = "local"
+base_url = "{url}/v1"
+env_key = "LOCAL_KEY"
+wire_api = "responses"
+"""
+    },
+    model="test-model",
+)  # fmt: skip
+
+GEMINI_CLI = Client(
+    name="gemini",
+    package="@google/gemini-cli@0.61.0",
+    command="gemini",
+    arguments=("-m", "{model}", "--approval-mode", "yolo", "--skip-trust", "-p", "{prompt}"),
+    env={
+        "GEMINI_API_KEY": "dummy-local-token",
+        "GOOGLE_GEMINI_BASE_URL": "{url}",
+        "GEMINI_CLI_NO_RELAUNCH": "1",
+        "GEMINI_TELEMETRY_ENABLED": "false",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    },
+    files={
+        ".gemini/settings.json": json.dumps({
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        })
+    },
+    model="gemini-2.5-pro",
+)  # fmt: skip
+
+
+def _opencode(module: str, path: str) -> Client:
+    model = {
+        "name": "test-model", "tool_call": True, "reasoning": False, "attachment": True,
+        "limit": {"context": 200000, "output": 32000},
+    }  # fmt: skip
+    provider = {
+        "npm": f"@ai-sdk/{module}",
+        "name": "local",
+        "options": {"baseURL": "{url}" + path, "apiKey": "dummy-local-token"},
+        "models": {"test-model": model},
+    }
+    config = {
+        "autoupdate": False,
+        "share": "disabled",
+        "permission": {"*": "allow"},
+        "enabled_providers": ["local"],
+        "model": "local/test-model",
+        "small_model": "local/test-model",
+        "provider": {"local": provider},
+    }
+    return Client(
+        name="opencode",
+        package="opencode-ai@1.18.33",
+        command="opencode",
+        arguments=("run", "--pure", "--auto", "{prompt}"),
+        env={
+            "OPENCODE_CONFIG_CONTENT": json.dumps(config),
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_SHARE": "1",
+        },
+        model="test-model",
+    )
+
+
+CLIENTS = {
+    "claude": CLAUDE_CODE,
+    "codex": CODEX,
+    "gemini": GEMINI_CLI,
+    "opencode-anthropic": _opencode("anthropic", "/v1"),
+    "opencode-chat": _opencode("openai-compatible", "/v1"),
+    "opencode-responses": _opencode("openai", "/v1"),
+    "opencode-gemini": _opencode("google", "/v1beta"),
+}
+
+
 def install(client: Client) -> Path:
     """Return the client's command, installed into the project; skip the test if that fails."""
-    command = HOME / client.name / "node_modules" / ".bin" / client.command
-    node = HOME / "node" / "node_modules" / ".bin" / "node"
-    for place, package, made in (
-        (HOME / "node", NODE, node),
-        (HOME / client.name, client.package, command),
-    ):
-        if made.exists():
-            continue
-        if shutil.which("npm") is None:
-            pytest.skip(f"{client.name}: npm is not on this machine")
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "package.json").write_text("{}")
-        run = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--no-save", package],
-            cwd=place, capture_output=True, text=True, timeout=600, check=False,
+    npm_install("node", NODE)
+    place = npm_install(client.name, client.package)
+    return place / "node_modules" / ".bin" / client.command
+
+
+def npm_install(name: str, *packages: str) -> Path:
+    """Install npm packages into a place of their own; skip the test if that fails."""
+    place = HOME / name
+    ready = place / ".ready"
+    if ready.exists() and ready.read_text() == " ".join(packages):
+        return place
+    if shutil.which("npm") is None:
+        pytest.skip(f"{name}: npm is not on this machine")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "package.json").write_text("{}")
+    try:
+        done = subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--no-save", *packages],
+            cwd=place, capture_output=True, text=True, timeout=400, check=False,
         )  # fmt: skip
-        if run.returncode or not made.exists():
-            pytest.skip(f"{client.name}: cannot be installed: {run.stderr.strip()[-300:]}")
-    return command
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{name}: cannot be installed: npm took more than 400 s")
+    if done.returncode:
+        pytest.skip(f"{name}: cannot be installed: {done.stderr.strip()[-300:]}")
+    ready.write_text(" ".join(packages))
+    return place
 
 
 @dataclass(frozen=True)
@@ -87,7 +198,7 @@ def run(client: Client, url: str, work: Path, *, prompt: str = "", model: str = 
     command = install(client)
     work.mkdir(parents=True, exist_ok=True)
     asked = prompt or f"Create the file {work}/hello.txt with exactly this content: {WANT}"
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         words = {"url": url, "home": home, "model": model or client.model, "prompt": asked}
         for name, text in client.files.items():
             place = Path(home) / name

@@ -132,3 +132,16 @@ def test_a_rejection_keeps_its_status_and_its_wait():
     problem = read_rejection(429, {"Retry-After": "7"}, b"", KINDS)
     assert (problem.kind, problem.status, problem.retry_after) == ("rate_limited", 429, 7.0)
     assert problem.text == "HTTP 429 without a word"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image input is not supported - hint: you may need to provide the mmproj",
+        "audio input is not supported",
+        "Failed to parse tools: Missing tool type",
+    ],
+)
+def test_what_a_server_can_never_do_is_the_callers_to_mend(text):
+    assert read_problem(500, "server_error", text, KINDS).kind == "unsupported"
+    assert read_problem(503, "server_error", text, KINDS).kind == "overloaded"

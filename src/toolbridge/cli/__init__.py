@@ -13,6 +13,7 @@ COMMANDS = {
     "ask": "ask a model something, here in the terminal",
     "translate": "turn one API's stream or request into another's, from stdin to stdout",
     "read": "find the calls and thoughts in what a model wrote, from stdin to stdout",
+    "conform": "score a gateway: play upstreams that misbehave, check what comes out",
     "heal": "mend broken tool arguments, from stdin to stdout",
     "models": "list the models on offer",
     "init": "write a toolbridge.toml",

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Iterator
 
 from toolbridge.conformance import report, script
 from toolbridge.conformance.cases import APIS, Book, load
@@ -10,6 +11,8 @@ from toolbridge.conformance.runner import Gateway, Outcome, Runner
 from toolbridge.core.errors import ConfigError
 
 PORT = 21100
+AT_ONCE = 48
+"""Cases at once against a gateway of our own; another may count how many come from one place."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,14 +82,24 @@ async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
     backs = _chosen(args.upstream, house.spoken(), "cannot be spoken to upstreams yet")
     outcomes: list[Outcome] = []
     async with script.serve() as played, house.gateway(house.configured(played.url)) as url:
-        runner = Runner(book, played)
-        for front in fronts:
-            for back in backs:
-                for relay in (False, True) if front == back else (False,):
-                    cases = book.select(api=back, client=front, only=args.only, relay=relay)
-                    gateway = Gateway(url, house.model(back, relay=relay))
-                    outcomes += await runner.run(cases, front, gateway)
+        runner = Runner(book, played, at_once=AT_ONCE)
+        runs = []
+        for front, back, relay in _pairs(fronts, backs):
+            cases = book.select(api=back, client=front, only=args.only, relay=relay)
+            gateway = Gateway(url, house.model(back, relay=relay))
+            runs.append(runner.run(cases, front, gateway))
+        for found in await asyncio.gather(*runs):
+            outcomes += found
     return outcomes
+
+
+def _pairs(fronts: list[str], backs: list[str]) -> Iterator[tuple[str, str, bool]]:
+    """Yield client API, upstream API and whether bytes are passed on untouched."""
+    for front in fronts:
+        for back in backs:
+            yield front, back, False
+            if front == back:
+                yield front, back, True
 
 
 def _chosen(wanted: str | None, available: list[str], why_not: str) -> list[str]:

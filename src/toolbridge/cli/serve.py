@@ -98,6 +98,7 @@ async def _serve(config: Config, listener: socket.socket, *, announce: bool) -> 
         log_level="critical",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         lifespan="on",
         timeout_graceful_shutdown=max(1, round(config.stop_grace)),
     )

@@ -25,12 +25,15 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must come out, in words that hold for every client API. What is not said is not checked,
-    except this: the stream is legal, an answer that ends well has the calls given and no others."""
+    """What must come out, in words that hold for every client API.
 
-    terminal: Literal["finished", "error"] = "finished"
+    What is not said is not checked, except this: the stream is legal, and an answer that ends well
+    has the calls that are given and no others.
+    """
+
+    terminal: Literal["finished", "error", "any"] = "finished"
     """`error`: a status of 400 or more, or an error as the last event, or a stream that breaks off;
-    never an end that looks like success."""
+    never an end that looks like success. `any`: a legal end or an error."""
     status: tuple[int, ...] = ()
     """Any of these; an error must then come before the first byte."""
     error_has: tuple[str, ...] = ()

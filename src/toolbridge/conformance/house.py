@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import uvicorn
 
 from toolbridge import codecs
+from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.conformance import clients, upstreams
 from toolbridge.conformance.asks import Ask
 from toolbridge.conformance.cases import APIS
-from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import surfaces
 from toolbridge.server.app import App, plain_path
@@ -52,7 +52,7 @@ def _provider(api: str, *, relay: bool = False) -> str:
     return f"conform-{api}-{RELAY}" if relay else f"conform-{api}"
 
 
-def configured(url: str, **settings: object) -> Config:
+def configured(url: str) -> Config:
     """Return the configuration of a gateway whose upstreams are all at `url`."""
     places: dict[str, ProviderConfig] = {}
     for api in spoken():
@@ -80,7 +80,7 @@ async def gateway(config: Config) -> AsyncIterator[str]:
     )
     server = uvicorn.Server(settings)
     serving = asyncio.create_task(server._serve())  # noqa: SLF001  `serve` takes the signals over
-    while not server.started and not serving.done():
+    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn tells nobody
         await asyncio.sleep(0.01)
     if serving.done():
         serving.result()

@@ -12,8 +12,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     pairs = list(dict.fromkeys(f"{o.client} → {o.upstream}" for o in outcomes))
     families = list(dict.fromkeys(o.family for o in outcomes))
     rows = [["family", *pairs]]
-    for family in families:
-        rows.append([family, *(_score(outcomes, pair, family) for pair in pairs)])
+    rows += [[family, *(_score(outcomes, pair, family) for pair in pairs)] for family in families]
     rows.append(["all", *(_score(outcomes, pair, "") for pair in pairs)])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = ["  ".join(_cell(row[at], widths[at], at) for at in range(len(row))) for row in rows]

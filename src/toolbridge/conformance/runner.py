@@ -92,8 +92,7 @@ class Runner:
 
 async def _leave(case: Case, playing: Playing, leave: asyncio.Event) -> None:
     """Leave when the case says so: as soon as the upstream was asked, or when it speaks."""
-    while not playing.heard:
-        await asyncio.sleep(0.05)
+    await playing.asked.wait()
     if case.abort == "speaking":
         await playing.speaking.wait()
     await asyncio.sleep(0.3)

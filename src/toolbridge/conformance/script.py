@@ -9,7 +9,7 @@ import gzip
 import re
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -49,6 +49,7 @@ class Playing:
     heard: list[Heard] = field(default_factory=list)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     speaking: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Script:
@@ -80,7 +81,8 @@ async def serve(port: int = 0) -> AsyncIterator[Script]:
     script = Script()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        # A cancelled task here means that the script is over; nobody needs to hear of it.
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while (heard := await _hear(reader)) and await _answer(script, heard, reader, writer):
                 pass
         writer.close()
@@ -124,6 +126,7 @@ async def _answer(
         await writer.drain()
         return True
     playing.heard.append(heard)
+    playing.asked.set()
     case = playing.case
     watching = asyncio.create_task(_watch(reader, playing))
     try:
@@ -166,7 +169,8 @@ async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
     lines += [f"{name}: {value}" for name, value in (headers | case.headers).items()]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     await writer.drain()
-    for pause, piece in pieces(case):
+    names = upstreams.load(case.api).tools(playing.heard[-1].json)
+    for pause, piece in pieces(case, names):
         await asyncio.sleep(pause)
         if piece:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
@@ -196,12 +200,18 @@ def _type(case: Case) -> str:
     return "application/json" if whole else upstreams.load(case.api).content_type
 
 
-def pieces(case: Case) -> Iterator[tuple[float, bytes]]:
-    """Yield what `case` sends: how long to wait, and the bytes that then go out at once."""
+def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[tuple[float, bytes]]:
+    """Yield what `case` sends: how long to wait, and the bytes that then go out at once.
+
+    `@tool0@` in an answer stands for the first of `tools`, under the name that the upstream was
+    given for it.
+    """
     pause, held = 0.0, b"\xef\xbb\xbf" if case.framing.bom else b""
     for wait, frame in _frames(case):
         pause += wait
         held += frame
+        for at, name in enumerate(tools):
+            held = held.replace(b"@tool%d@" % at, name.encode())
         if not held or case.gzip:
             continue
         size = case.split or len(held)

@@ -1,8 +1,12 @@
 """Kimi K2: an id that holds the name, then JSON."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
+from toolbridge.core.messages import Call
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
@@ -27,6 +31,20 @@ class KimiCalls(NamedJson):
         raise NotACall(written)
 
 
+class KimiWriting(Writing):
+    """A call that came from elsewhere gets an id as Kimi writes it."""
+
+    def calls(self, calls: Sequence[Call]) -> str:
+        return super().calls(
+            [
+                call
+                if call.id.startswith("functions.")
+                else replace(call, id=f"functions.{call.name}:{index}")
+                for index, call in enumerate(calls)
+            ]
+        )
+
+
 _SECTION = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
 _SECTION_END = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
 _CALLS = KimiCalls(
@@ -44,7 +62,7 @@ DIALECT = Dialect(
         drop=("<|im_end|>",),
         leftovers=("<|tool_call_argument_begin|>", *_SECTION_END),
     ),
-    render=Writing(
+    render=KimiWriting(
         open="<|tool_calls_section_begin|>",
         call="<|tool_call_begin|>$id<|tool_call_argument_begin|>$arguments<|tool_call_end|>",
         close="<|tool_calls_section_end|>",

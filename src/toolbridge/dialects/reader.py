@@ -56,6 +56,7 @@ class TextReader:
 
     def close(self, reason: StopReason = "end") -> list[Event]:
         """Return what the end makes certain; `reason` is what the upstream says of it."""
+        self._scribe.cut_short = reason in _CUT
         return self._start() + self.flush() + self._draft.finish(reason)
 
     @property
@@ -79,6 +80,7 @@ class TextReader:
 
 
 _DONE = object()
+_CUT = frozenset({"length", "context_overflow", "refusal", "error", "aborted"})
 
 
 def reader_of(dialect: str, model: str = "") -> ReadStream:

@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Text, Thinking, Tool
+from toolbridge.core.messages import StopReason, Text, Thinking, Tool
 from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.reader import TextReader, reader_of
 from toolbridge.wire.tags import Marks
@@ -46,6 +46,8 @@ class DialectStage:
         self._numbers = _Numbers()
         self._reader: TextReader | None = None
         self._readers = 0
+        self._text = Text("")
+        """The text that has ended, with what is attached to it."""
         reader = reader_of(dialect, model)
         marks = reader.drafts if tools and isinstance(reader, Prose) else ()
         self._thought = _Thought(Marks(marks))
@@ -54,7 +56,7 @@ class DialectStage:
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.Finished):
-            return self._end(event, self._finished())
+            return self._end(event, self._finished(event.reason))
         if isinstance(event, ev.Failed):
             return self._end(event, self._failed())
         said = self._read(event)
@@ -73,11 +75,12 @@ class DialectStage:
     def _read(self, event: ev.Event) -> list[ev.Event]:
         match event:
             case ev.TextStart():
-                return self._release()
+                return self._release() + self._end_reader()
             case ev.TextDelta(_, piece):
                 return self._said(self._open_reader().feed(piece))
             case ev.TextEnd(_, text):
-                return _attached(self._end_reader(), text)
+                self._text = text  # whether its last call is whole depends on what follows
+                return []
             case ev.ThinkingStart():
                 before = self._end_reader() + self._release()
                 return before + self._numbers.give("", self._thought.feed(event))
@@ -105,11 +108,11 @@ class DialectStage:
             )
         return self._reader
 
-    def _end_reader(self) -> list[ev.Event]:
+    def _end_reader(self, reason: StopReason = "end") -> list[ev.Event]:
         if self._reader is None:
             return []
-        said = self._said(self._reader.close())
-        self._reader = None
+        said = _attached(self._said(self._reader.close(reason)), self._text)
+        self._reader, self._text = None, Text("")
         return said
 
     def _said(self, events: list[ev.Event]) -> list[ev.Event]:
@@ -135,12 +138,12 @@ class DialectStage:
         """Say what was held of a thought: something follows it, so that it was one."""
         return self._numbers.give("", self._thought.release())
 
-    def _finished(self) -> list[ev.Event]:
-        said = self._end_reader()
+    def _finished(self, reason: StopReason) -> list[ev.Event]:
+        said = self._end_reader(reason)
         ended, rest = self._thought.give_up()
         said += self._numbers.give("", ended)
         if rest:
-            said += self._said(self._open_reader().feed(rest)) + self._end_reader()
+            said += self._said(self._open_reader().feed(rest)) + self._end_reader(reason)
         return said
 
     def _failed(self) -> list[ev.Event]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.messages import Step
 from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
 from toolbridge.healing.lexis import QUOTED_KEY
@@ -25,7 +25,7 @@ from toolbridge.healing.reading import (
     take_reader,
 )
 from toolbridge.healing.schema import Schema, required_of
-from toolbridge.healing.strings import INNER_QUOTES
+from toolbridge.healing.strings import INNER_QUOTES, LOST_QUOTE
 from toolbridge.healing.syntax import TolerantReader
 
 WRAPPERS = (
@@ -65,7 +65,7 @@ def heal(arguments: object, schema: JsonObject | None = None, *, level: int = 2)
     if isinstance(arguments, dict):
         return Ladder("", rules, level).heal_object(arguments)
     text = arguments if isinstance(arguments, str) else dumps(arguments)
-    return Ladder(text, rules, level).heal_text()
+    return Ladder(replace_lone_surrogates(text), rules, level).heal_text()
 
 
 class Ladder:
@@ -77,6 +77,7 @@ class Ladder:
         self._level = level
         self._rules = rules
         self._base: Path = ()
+        self._known: frozenset[str] | None = None
         self._steps: list[Step] = []
         self._cut = False
         self._open = False
@@ -126,7 +127,7 @@ class Ladder:
         """Whether a key that nobody knows says that a string with quotes inside ended too early."""
         if not isinstance(reading.value, dict) or not self._schema:
             return False
-        if all(what != INNER_QUOTES for what, _, _ in reading.notes):
+        if all(what not in {INNER_QUOTES, LOST_QUOTE} for what, _, _ in reading.notes):
             return False
         names = {plain(name) for name in self._names()}
         return bool(names) and any(plain(key) not in names for key in reading.value)
@@ -136,9 +137,12 @@ class Ladder:
 
     def _names(self) -> frozenset[str]:
         """Return the names that may be keys, those of a wrapper only where there seems to be one."""
-        found = self._rules.all_names()
-        first = QUOTED_KEY.search(self._text[:128])
-        return found if not found or not first or first.group(1) in found else found | _WRAPPER_KEYS
+        if self._known is None:
+            found = self._rules.all_names()
+            first = QUOTED_KEY.search(self._text[:128])
+            wrapped = bool(found) and first is not None and first.group(1) not in found
+            self._known = found | _WRAPPER_KEYS if wrapped else found
+        return self._known
 
     def _hopeless(self) -> Healing:
         step = Step(HOPELESS, 0, clip(self._text), "")
@@ -218,10 +222,11 @@ class Ladder:
     # What does not fit yet.
 
     def _align(self, value: JsonObject) -> JsonObject:
-        members = self._rules.members(self._schema)
-        declared = any(key in members and key not in ENVELOPE for key in value)
         try:
-            if not declared and members and value:
+            if value.keys().isdisjoint(_AROUND) and self._rules.fits(value, self._schema):
+                return value
+            members = self._rules.members(self._schema)
+            if members and value and not any(k in members and k not in ENVELOPE for k in value):
                 value = self._unwrap(value, members)
             if self._rules.fits(value, self._schema):
                 return value
@@ -299,4 +304,5 @@ class Ladder:
         self._steps = [*self._steps, Step(what, level, clip(dumps(before)), clip(dumps(after)))]
 
 
+_AROUND = frozenset(WRAPPERS) | _WHOLE_CALLS
 _WRAPPER_KEYS = frozenset(WRAPPERS) | ENVELOPE

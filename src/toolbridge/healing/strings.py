@@ -18,6 +18,7 @@ LONG = 2000
 
 _MAY_FOLLOW = ("//", "/*", "</", "<|", "<\uff5c", "```")
 INNER_QUOTES = "quotes inside a string"
+LOST_QUOTE = "missing closing quote"
 _SUSPECT = frozenset(
     {
         "wrong bracket", "extra bracket", "missing comma", "missing colon", "missing value", "set",
@@ -48,6 +49,15 @@ class StringReader:
     `names` gives the names that a schema declares, when a quote cannot be judged without them.
     """
 
+    cut = False
+    """Whether the text ends inside a value: what is missing is not known."""
+    open = False
+    """Whether the text ends before its brackets do."""
+    doubtful = False
+    """Whether a reading was chosen that another one could compete with."""
+    hopeless = False
+    """Whether nothing can be made of the text."""
+
     def __init__(self, text: str, names: Callable[[], frozenset[str]]) -> None:
         self.text = text
         self.size = len(text)
@@ -56,14 +66,6 @@ class StringReader:
         self.stack: list[Frame] = []
         self.notes: dict[str, int] = {}
         """What was put right, and where first."""
-        self.cut = False
-        """Whether the text ends inside a value: what is missing is not known."""
-        self.open = False
-        """Whether the text ends before its brackets do."""
-        self.doubtful = False
-        """Whether a reading was chosen that another one could compete with."""
-        self.hopeless = False
-        """Whether nothing can be made of the text."""
 
     @property
     def keys(self) -> frozenset[str]:
@@ -346,7 +348,7 @@ class StringReader:
         end -= comma
         if end < floor or end - start > LONG:
             return None
-        self.note("missing quote", end)
+        self.note(LOST_QUOTE, end)
         self.at = end
         return self._content(start, end)
 

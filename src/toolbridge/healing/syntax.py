@@ -15,7 +15,6 @@ from toolbridge.healing.strings import INNER_QUOTES, Frame
 
 MAX_DEPTH = 200
 _FIRST_MARKS = frozenset("\"'{[")
-_TOO_DEEP = "nested too deeply"
 
 
 class TolerantReader(ScalarReader):
@@ -108,6 +107,8 @@ class TolerantReader(ScalarReader):
             if text[self.at] not in "{[" or not lx.START.match(text, self.at):
                 self._leave_behind(self.at)
                 return
+            # A wrong bracket ended the value before: what follows belongs to it.
+            self.hopeless |= "wrong bracket" in self.notes
             if not self._open_bracket():
                 return
             self._run()
@@ -138,7 +139,7 @@ class TolerantReader(ScalarReader):
     def _open_bracket(self) -> bool:
         bracket = self.text[self.at]
         if len(self.stack) >= MAX_DEPTH:
-            self.note(_TOO_DEEP)
+            self.note("nested too deeply")
             self.hopeless = True
             return False
         if bracket == "(":
@@ -206,11 +207,7 @@ class TolerantReader(ScalarReader):
     def _close_bracket(self, frame: Frame) -> None:
         """Take a closing bracket: the one that is due, or a wrong or an early one."""
         mark, at = self.text[self.at], self.at
-        if mark == frame.closer:
-            self.at += 1
-            self._pop()
-            return
-        if not frame.closer:
+        if frame.closer in (mark, ""):
             self.at += 1
             self._pop()
             return

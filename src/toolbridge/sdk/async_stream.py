@@ -113,11 +113,12 @@ class AsyncStream:
             batch = [] if self._aborted else await self._pull()
             if self._aborted:
                 await self._close()
-                raise Aborted(self._aborted)
         except ToolbridgeError as error:
             return self.fail(error.problem)
         except Exception as error:  # noqa: BLE001  a fault of ours is a value like any other
             return self.fail(Problem("internal", f"{type(error).__name__}: {error}"))
+        if self._aborted:
+            return self.fail(Aborted(self._aborted).problem)
         if batch:
             return batch
         return self.fail(Truncated("the answer ended without an end").problem)

@@ -11,9 +11,9 @@ from toolbridge.config import Config
 from toolbridge.core.messages import Message
 from toolbridge.sdk.async_client import AsyncClient
 from toolbridge.sdk.backstage import Backstage
+from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.errand import Errand, Run
 from toolbridge.sdk.options import Options, Order, Prompt, order_of
-from toolbridge.sdk.stream import Stream
 from toolbridge.sdk.structured import Shape, text_of
 
 T = TypeVar("T")

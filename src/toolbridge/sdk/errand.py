@@ -1,20 +1,27 @@
-"""A prompt with tools that are run here, asked again until the model has what it needs."""
+"""A prompt with tools that are run here, asked again until the model has what it needs.
+
+The generators that do the work do not know the object that hands out their events: one that is
+dropped half-way must end at once, not when the collector comes by.
+"""
 
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from dataclasses import dataclass
 from dataclasses import replace as replaced
-from typing import Self
+from typing import Self, TypeAlias
 
 from msgspec.structs import replace
 
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Call, Message, Result, ToolChoice, Turn
 from toolbridge.sdk.async_stream import AsyncStream
+from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.functions import Function, failure_of, result_of
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.signal import ASKED
-from toolbridge.sdk.stream import Stream
+
+Wait: TypeAlias = Callable[[Awaitable[object]], object]
 
 
 class Errand:
@@ -22,6 +29,8 @@ class Errand:
 
     def __init__(self, order: Order, max_turns: int) -> None:
         self.order = order
+        self.aborted = ""
+        """Why the run was ended from outside, if it was."""
         self._left = max_turns
         self._owners = {tool.name for tool in order.request.tools} - order.functions.keys()
 
@@ -59,21 +68,25 @@ class Errand:
         return self.order.functions[call.name]
 
 
+# ── blocking ─────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _Place:
+    """Where a run is."""
+
+    stream: Stream | None = None
+
+
 class Run:
     """Iterate it for the events of every answer; `result` is the last one."""
 
-    def __init__(
-        self,
-        errand: Errand,
-        ask: Callable[[Order], Stream],
-        wait: Callable[[Awaitable[object]], object],
-    ) -> None:
+    def __init__(self, errand: Errand, ask: Callable[[Order], Stream], wait: Wait) -> None:
         self._errand = errand
-        self._ask = ask
-        self._wait = wait
-        self._current: Stream | None = None
-        self._aborted = ""
-        self._events = self._work()
+        self._place = _Place()
+        self._events = _work(errand, self._place, ask, wait)
+        if errand.order.signal is not None:
+            errand.order.signal.attach(self)
 
     def __iter__(self) -> Self:
         return self
@@ -81,29 +94,10 @@ class Run:
     def __next__(self) -> ev.Event:
         return next(self._events)
 
-    def _work(self) -> Generator[ev.Event, None, None]:
-        while True:
-            self._current = stream = self._ask(self._errand.order)
-            if self._aborted:
-                stream.abort(self._aborted)
-            yield from stream
-            calls = self._errand.take(stream.message)
-            if not calls:
-                return
-            self._errand.give([self._perform(call) for call in calls])
-
-    def _perform(self, call: Call) -> Result:
-        """Call a function, here in the caller's own thread."""
-        try:
-            value = self._errand.function(call).call(call.arguments)
-            return result_of(call, self._wait(value) if inspect.isawaitable(value) else value)
-        except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
-            return failure_of(call, error)
-
     @property
     def message(self) -> Message:
         """The answer that is being given, as far as it was handed out."""
-        return self._current.message if self._current else Message()
+        return Message() if self._place.stream is None else self._place.stream.message
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -118,9 +112,42 @@ class Run:
 
     def abort(self, why: str = ASKED) -> None:
         """End it: the answer that is being given, or the next one, ends as `Failed`."""
-        self._aborted = self._aborted or why
-        if self._current is not None:
-            self._current.abort(why)
+        self._errand.aborted = self._errand.aborted or why
+        if self._place.stream is not None:
+            self._place.stream.abort(why)
+
+
+def _work(
+    errand: Errand, place: _Place, ask: Callable[[Order], Stream], wait: Wait
+) -> Generator[ev.Event, None, None]:
+    while True:
+        place.stream = stream = ask(errand.order)
+        if errand.aborted:
+            stream.abort(errand.aborted)
+        yield from stream
+        calls = errand.take(stream.message)
+        if not calls:
+            return
+        errand.give([_perform(errand, call, wait) for call in calls])
+
+
+def _perform(errand: Errand, call: Call, wait: Wait) -> Result:
+    """Call a function, here in the caller's own thread."""
+    try:
+        value = errand.function(call).call(call.arguments)
+        return result_of(call, wait(value) if inspect.isawaitable(value) else value)
+    except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
+        return failure_of(call, error)
+
+
+# ── awaiting ─────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _AsyncPlace:
+    stream: AsyncStream | None = None
+    tools: "asyncio.Future[list[Result]] | None" = None
+    loop: asyncio.AbstractEventLoop | None = None
 
 
 class AsyncRun:
@@ -128,11 +155,10 @@ class AsyncRun:
 
     def __init__(self, errand: Errand, ask: Callable[[Order], AsyncStream]) -> None:
         self._errand = errand
-        self._ask = ask
-        self._current: AsyncStream | None = None
-        self._working: asyncio.Future[list[Result]] | None = None
-        self._aborted = ""
-        self._events = self._work()
+        self._place = _AsyncPlace()
+        self._events = _work_async(errand, self._place, ask)
+        if errand.order.signal is not None:
+            errand.order.signal.attach(self)
 
     def __aiter__(self) -> Self:
         return self
@@ -140,48 +166,10 @@ class AsyncRun:
     async def __anext__(self) -> ev.Event:
         return await anext(self._events)
 
-    async def _work(self) -> AsyncGenerator[ev.Event, None]:
-        while True:
-            self._current = stream = self._ask(self._errand.order)
-            if self._aborted:
-                stream.abort(self._aborted)
-            async with stream:
-                async for event in stream:
-                    yield event
-            calls = self._errand.take(stream.message)
-            if not calls:
-                return
-            self._errand.give(await self._perform_all(calls))
-
-    async def _perform_all(self, calls: tuple[Call, ...]) -> list[Result]:
-        self._working = asyncio.gather(*(self._perform(call) for call in calls))
-        try:
-            return await self._working
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._aborted or task is None or task.cancelling():
-                raise
-            stopped = InterruptedError(self._aborted)
-            return [failure_of(call, stopped) for call in calls]
-        finally:
-            self._working = None
-
-    async def _perform(self, call: Call) -> Result:
-        """Call a function: a coroutine here, any other in a thread, so that the loop goes on."""
-        try:
-            function = self._errand.function(call)
-            if function.waits:
-                value = function.call(call.arguments)
-            else:
-                value = await asyncio.to_thread(function.call, call.arguments)
-            return result_of(call, await value if inspect.isawaitable(value) else value)
-        except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
-            return failure_of(call, error)
-
     @property
     def message(self) -> Message:
         """The answer that is being given, as far as it was handed out."""
-        return self._current.message if self._current else Message()
+        return Message() if self._place.stream is None else self._place.stream.message
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -195,9 +183,53 @@ class AsyncRun:
         return self.message
 
     def abort(self, why: str = ASKED) -> None:
-        """End it: the answer that is being given, or the next one, ends as `Failed`."""
-        self._aborted = self._aborted or why
-        if self._current is not None:
-            self._current.abort(why)
-        if self._working is not None:
-            self._working.cancel()
+        """End it, from any thread: this answer or the next ends as `Failed`, tools are cancelled."""
+        self._errand.aborted = self._errand.aborted or why
+        place = self._place
+        if place.stream is not None:
+            place.stream.abort(why)
+        if place.tools is not None and place.loop is not None:
+            place.loop.call_soon_threadsafe(place.tools.cancel)
+
+
+async def _work_async(
+    errand: Errand, place: _AsyncPlace, ask: Callable[[Order], AsyncStream]
+) -> AsyncGenerator[ev.Event, None]:
+    while True:
+        place.stream = stream = ask(errand.order)
+        if errand.aborted:
+            stream.abort(errand.aborted)
+        async with stream:
+            async for event in stream:
+                yield event
+        calls = errand.take(stream.message)
+        if not calls:
+            return
+        errand.give(await _perform_all(errand, place, calls))
+
+
+async def _perform_all(errand: Errand, place: _AsyncPlace, calls: tuple[Call, ...]) -> list[Result]:
+    place.loop = asyncio.get_running_loop()
+    place.tools = asyncio.gather(*(_perform_async(errand, call) for call in calls))
+    try:
+        return await place.tools
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not errand.aborted or task is None or task.cancelling():
+            raise
+        return [failure_of(call, InterruptedError(errand.aborted)) for call in calls]
+    finally:
+        place.tools = None
+
+
+async def _perform_async(errand: Errand, call: Call) -> Result:
+    """Call a function: a coroutine here, any other in a thread, so that the loop goes on."""
+    try:
+        function = errand.function(call)
+        if function.waits:
+            value = function.call(call.arguments)
+        else:
+            value = await asyncio.to_thread(function.call, call.arguments)
+        return result_of(call, await value if inspect.isawaitable(value) else value)
+    except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
+        return failure_of(call, error)

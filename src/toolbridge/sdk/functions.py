@@ -119,7 +119,7 @@ def _struct(
 ) -> type[msgspec.Struct]:
     shape: type[msgspec.Struct] = msgspec.defstruct(
         name if name.isidentifier() else "arguments",
-        fields,  # type: ignore[arg-type]  # an annotation is not always a type
+        fields,
         kw_only=True,
     )
     return shape

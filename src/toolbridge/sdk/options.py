@@ -61,7 +61,7 @@ class Order:
     signal: Signal | None = None
 
 
-_EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _RETENTIONS = frozenset({"none", "short", "long"})
 
 
@@ -91,7 +91,8 @@ def _asked(model: str, prompt: Prompt) -> Request:
             return replace(prompt, model=model or prompt.model)
         case Turn():
             return Request(model, (prompt,))
-    turns = tuple(prompt)
+        case _:
+            turns = tuple(prompt)
     if not all(isinstance(turn, Turn) for turn in turns):
         raise TypeError("a prompt is a text, a Request, or a sequence of turns")
     return Request(model, turns)
@@ -149,7 +150,8 @@ def think_of(think: Thinks) -> Think:
             return Think(mode="off")
         case "minimal" | "low" | "medium" | "high" | "xhigh" | "max":
             return Think(mode="on", effort=think)
-    raise ValueError(f"think is true, false, a number or one of {', '.join(sorted(_EFFORTS))}")
+        case _:
+            raise ValueError(f"think is true, false, a number or one of {', '.join(_EFFORTS)}")
 
 
 def _choice(choice: str | ToolChoice) -> ToolChoice:
@@ -158,4 +160,5 @@ def _choice(choice: str | ToolChoice) -> ToolChoice:
             return choice
         case "auto" | "none" | "required":
             return ToolChoice(choice)
-    return ToolChoice("named", (choice,))
+        case _:
+            return ToolChoice("named", (choice,))

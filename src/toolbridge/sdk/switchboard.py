@@ -77,7 +77,7 @@ class Switchboard:
         ready = self._plan(order, route, tokens)
         notes.address, notes.losses = route.address, ready.losses
         heal = self._config.heal if route.settings.heal is None else route.settings.heal
-        answering = Answering(self._upstream, route, ready, heal=heal)
+        answering = Answering(self._upstream, route, order.request, ready, heal=heal)
         counted = 0
         async with aclosing(_priced(answering, route)) as batches:
             async for batch in batches:

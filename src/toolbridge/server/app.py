@@ -154,6 +154,8 @@ def plain_path(path: str) -> str:
     Base URLs are given with and without `/v1`, behind a prefix that names the API, and with slashes
     too many.
     """
+    if surfaces.find(path) is not None:
+        return path
     path = re.sub(r"/{2,}", "/", path)
     path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
     path = re.sub(r"^(/v1)+(?=/v1)", "", path)

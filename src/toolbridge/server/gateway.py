@@ -7,7 +7,7 @@ its codec, and where the model stands if not in the body.
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -22,11 +22,13 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.limits import check_window, was_truncated
+from toolbridge.policy.mending import Lack, lacking, without_thoughts
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.answering import Answering
 from toolbridge.server.conversations import Conversations
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
+from toolbridge.server.keepsakes import Keepsakes
 from toolbridge.server.pricing import priced
 from toolbridge.server.relay import Relay
 from toolbridge.server.roster import Roster, Route
@@ -68,6 +70,30 @@ class Counted(msgspec.Struct, frozen=True):
     accuracy: str
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """One way of asking: what is asked of whom, and what of the client's wishes was left out."""
+
+    exchange: Exchange
+    entry: Entry
+    codec: Codec
+    asked: Asked
+    route: Route
+    request: Request
+    losses: tuple[Loss, ...] = ()
+
+    def without(self, lack: Lack) -> "_Attempt":
+        """Return an attempt that leaves out what the provider refused."""
+        if lack == "history":
+            request, losses = without_thoughts(self.request)
+            return replace(self, request=request, losses=(*self.losses, *losses))
+        target = self.route.target
+        can = target.capabilities
+        known = frozenset({"tools", "thinking", "vision"}) if can is None else can
+        lesser = msgspec.structs.replace(target, capabilities=known - {lack})
+        return replace(self, route=msgspec.structs.replace(self.route, target=lesser))
+
+
 class Gateway:
     def __init__(
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
@@ -76,6 +102,7 @@ class Gateway:
         self.upstream = upstream
         self.roster = Roster(config, upstream, env)
         self._calibration = Calibration()
+        self._keepsakes = Keepsakes()
         self._store = SqliteStore(_store_path(env))
         self.conversations = Conversations(self._store)
 
@@ -86,8 +113,8 @@ class Gateway:
         """Answer one request for words."""
         body = await exchange.body(self.config.max_body)
         request = ask.read(body)
-        resumed = await self.conversations.resume(request, exchange.caller)
-        request = msgspec.structs.replace(resumed, session=_session(exchange, request))
+        request = await self.conversations.resume(request, exchange.caller)
+        request = msgspec.structs.replace(request, session=_session(exchange, request))
         route = await self.roster.route(request.model)
         counted = self.count(request, route)
         _note(entry, ask.codec, request, route)
@@ -99,7 +126,6 @@ class Gateway:
             message = await Relay(self.upstream, self.config, route).carry(exchange, body, asked)
         else:
             message = await self._translated(exchange, entry, ask.codec, asked, route)
-            await self._keep(exchange, ask.codec, asked, message)
         self._learn(message, counted, route, entry)
         entry.finish(await priced(message, route, entry.at))
 
@@ -114,12 +140,12 @@ class Gateway:
         return counted.tokens
 
     async def _keep(self, exchange: Exchange, codec: Codec, asked: Asked, message: Message) -> None:
-        """Keep an answer of the Responses API, for a request that goes on from it."""
-        if codec.name != "openai_responses" or message.problem is not None:
-            return
-        body = codec.encode_message(message, asked)
-        id = msgspec.json.decode(body, type=_Identified).id
-        await self.conversations.keep(id, asked.request, message, body, exchange.caller)
+        """Keep what the next request may need and its client cannot carry."""
+        self._keepsakes.keep(message, exchange.caller)
+        if codec.name == "openai_responses":
+            body = codec.encode_message(message, asked)
+            id = msgspec.json.decode(body, type=_Identified).id
+            await self.conversations.keep(id, asked.request, message, body, exchange.caller)
 
     def count(self, request: Request, route: Route) -> Counted:
         """Return how many tokens `request` is, as well as anybody here can tell."""
@@ -130,40 +156,55 @@ class Gateway:
     async def _translated(
         self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, route: Route
     ) -> Message:
-        ready = self._plan(exchange, asked, route)
-        entry.losses += ready.losses
-        if ready.losses:
-            exchange.extra_headers["x-toolbridge-warning"] = _warning(ready.losses)
-        heal = self.config.heal if route.settings.heal is None else route.settings.heal
-        answering = Answering(self.upstream, route, asked.request, ready, heal=heal)
-        if asked.request.stream:
-            return await self._stream(exchange, entry, codec, asked, answering)
-        return await self._whole(exchange, entry, codec, asked, answering)
+        restored = self._keepsakes.restore(asked.request, exchange.caller)
+        attempt = _Attempt(exchange, entry, codec, asked, route, restored)
+        mended: set[Lack] = set()
+        while True:
+            try:
+                return await self._attempt(attempt)
+            except ToolbridgeError as error:
+                lack = lacking(error.problem)
+                if lack is None or lack in mended or exchange.status:
+                    raise
+                mended.add(lack)
+                attempt = attempt.without(lack)
 
-    def _plan(self, exchange: Exchange, asked: Asked, route: Route) -> Plan:
+    async def _attempt(self, attempt: "_Attempt") -> Message:
+        ready = self._plan(attempt)
+        losses = (*attempt.losses, *ready.losses)
+        attempt.entry.losses = list(losses)
+        if losses:
+            attempt.exchange.extra_headers["x-toolbridge-warning"] = _warning(losses)
+        settings = attempt.route.settings
+        heal = self.config.heal if settings.heal is None else settings.heal
+        answering = Answering(self.upstream, attempt.route, attempt.request, ready, heal=heal)
+        answer = self._stream if attempt.request.stream else self._whole
+        return await answer(attempt, answering)
+
+    def _plan(self, attempt: "_Attempt") -> Plan:
+        exchange, route = attempt.exchange, attempt.route
         wishes = Wishes(
             thinking=self.config.thinking,
             attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
             sequential=route.settings.sequential_tools,
-            prompt_tokens=asked.estimate,
+            prompt_tokens=attempt.asked.estimate,
             dialect=route.settings.dialect,
         )
         codec = None if route.is_demo else route.codec
-        return plan(asked.request, codec, route.target, wishes)
+        return plan(attempt.request, codec, route.target, wishes)
 
-    async def _whole(
-        self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, answering: Answering
-    ) -> Message:
+    async def _whole(self, attempt: "_Attempt", answering: Answering) -> Message:
         message = await answering.message()
-        entry.speak()
+        attempt.entry.speak()
+        exchange, codec, asked = attempt.exchange, attempt.codec, attempt.asked
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
+        await self._keep(exchange, codec, asked, message)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(
-        self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, answering: Answering
-    ) -> Message:
+    async def _stream(self, attempt: "_Attempt", answering: Answering) -> Message:
+        exchange, codec, asked = attempt.exchange, attempt.codec, attempt.asked
         encoder = codec.stream_encoder(asked)
         waits = (self.config.first_byte, self.config.keep_alive)
         reply = StreamReply(exchange, codec, encoder, waits)
@@ -171,8 +212,10 @@ class Gateway:
         try:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
-                    entry.speak()
+                    attempt.entry.speak()
                     last = batch[-1]
+                    if isinstance(last, ev.Finished):  # kept before a client can ask for it
+                        await self._keep(exchange, codec, asked, last.message)
                     if isinstance(last, ev.Failed) and answering.aborts:
                         return last.message
                     await reply.write(b"".join([b for e in batch for b in encoder.feed(e)]))

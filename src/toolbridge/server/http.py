@@ -24,7 +24,7 @@ class Exchange:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self._query: bytes = scope.get("query_string", b"")
-        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.id = ""
         self.caller = ""
         """The key that the caller showed, where one is required: whose things are whose."""
@@ -34,17 +34,13 @@ class Exchange:
         self.extra_headers: dict[str, str] = {}
 
     def header(self, name: str) -> str:
-        wanted = name.encode("latin-1")
-        for key, value in self._headers:
-            if key == wanted:
-                return value.decode("latin-1")
-        return ""
+        return self._headers.get(name.encode("latin-1"), b"").decode("latin-1")
 
     def headers_like(self, prefix: str) -> dict[str, str]:
         start = prefix.encode("latin-1")
         return {
             key.decode("latin-1"): value.decode("latin-1")
-            for key, value in self._headers
+            for key, value in self._headers.items()
             if key.startswith(start)
         }
 

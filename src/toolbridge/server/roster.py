@@ -18,6 +18,8 @@ from toolbridge.upstream.ollama import OllamaCatalog, Shown
 
 DEMO = "demo"
 OLLAMA = "ollama"
+ROUTES_KEPT = 30.0
+"""Seconds for which a name means the same model, without asking again what that can do."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -62,6 +64,7 @@ class Roster:
         self._env = env
         self._places = _places(config, env)
         self._catalogs: dict[str, OllamaCatalog] = {}
+        self._routes: dict[str, tuple[float, Route]] = {}
         self._default = ""
         self.found = ""
         """How the model that serves was found, in words for the banner."""
@@ -120,6 +123,17 @@ class Roster:
 
     async def route(self, name: str) -> Route:
         """Return where a request for model `name` goes; raise `UnknownModel` when nowhere."""
+        now = asyncio.get_running_loop().time()
+        kept = self._routes.get(name)
+        if kept is not None and now - kept[0] < ROUTES_KEPT:
+            return kept[1]
+        route = await self._find(name)
+        if len(self._routes) > 256:  # a client may ask for any name
+            self._routes.clear()
+        self._routes[name] = (now, route)
+        return route
+
+    async def _find(self, name: str) -> Route:
         address, notes = self._resolve(name)
         provider, model = split_address(address, self._places)
         if not provider:

@@ -163,9 +163,9 @@ def split_null(node: JsonObject) -> tuple[JsonObject, bool]:
     null = rest.pop("nullable", False) is True
     kinds = rest.get("type")
     if isinstance(kinds, list) and "null" in kinds:
-        null = True
         left = [kind for kind in kinds if kind != "null"]
-        rest["type"] = left[0] if len(left) == 1 else left
+        null = null or bool(left)
+        rest["type"] = "null" if not left else left[0] if len(left) == 1 else left
     values = rest.get("enum")
     if isinstance(values, list) and None in values and len(values) > 1:
         null = True
@@ -260,7 +260,7 @@ class _Strict:
         kept: JsonObject = {}
         moved: JsonObject = {}
         for key, value in node.items():
-            fits = key in _STRICT and not (key == "format" and value not in _STRICT_FORMATS)
+            fits = key in _STRICT and (key != "format" or str(value) in _STRICT_FORMATS)
             (kept if fits else moved)[key] = value
         kept.pop("$defs", None)
         kept |= self._inner(kept)

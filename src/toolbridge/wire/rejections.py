@@ -21,6 +21,8 @@ _OVERFLOWS = (
     "prompt is too long", "maximum context length", "available context size", "context limit",
     "context window", "exceeds the maximum number of tokens", "exceeds the context length",
 )  # fmt: skip
+# llama.cpp gives status 500 to what it can never do, and would give it again.
+_IMPOSSIBLE = ("input is not supported", "failed to parse tools", "failed to parse messages")
 _LIMIT = re.compile(
     r"(?:context length is|context size \(|tokens allowed \(|context window of) ?(\d+)"
 )
@@ -45,6 +47,8 @@ def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) ->
     overflow = read_overflow(text) if status in {0, 400, 413, 422, 500} else ""
     if overflow:
         return Problem(kind="context_overflow", text=overflow, status=status)
+    if status == 500 and any(sign in text.lower() for sign in _IMPOSSIBLE):
+        return Problem(kind="unsupported", text=text, status=status)
     kind = kinds.get(type) or _BY_STATUS.get(status, "rejected")
     if status in {401, 403}:
         text = f"the provider refused the key that it was sent: {text}"

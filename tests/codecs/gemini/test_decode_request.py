@@ -9,9 +9,9 @@ from toolbridge.core.messages import OutputFormat, Text, Think, Tool, ToolChoice
 HELLO = [{"role": "user", "parts": [{"text": "Hi"}]}]
 
 
-def read(model="m", stream=None, counting=False, **fields):
+def read(model="m", stream=None, **fields):
     body = json.dumps({"contents": HELLO} | fields).encode()
-    return decode_request(body, model=model, stream=stream, counting=counting)
+    return decode_request(body, model=model, stream=stream)
 
 
 def config(**fields):
@@ -96,13 +96,10 @@ def test_what_is_no_object_is_refused(body):
 
 
 def test_a_schema_that_is_nested_too_deeply_is_refused():
-    deep = b'{"properties":{"a":' * 300 + b"{}" + b"}}" * 300
+    deep = b'{"properties":{"a":' * 450 + b"{}" + b"}}" * 450
     tools = b'[{"functionDeclarations":[{"name":"f","parameters":' + deep + b"}]}]"
-    body = b'{"contents":"Hi","tools":' + tools + b"}"
-    try:
-        decode_request(body, model="m")
-    except MalformedRequest as error:
-        assert "deep" in str(error)
+    with pytest.raises(MalformedRequest, match="too deeply"):
+        decode_request(b'{"contents":"Hi","tools":' + tools + b"}", model="m")
 
 
 # ── tools ────────────────────────────────────────────────────────────────────
@@ -125,6 +122,11 @@ def test_every_kind_of_tool_has_its_own_entry():
         Tool("googleSearch", origin="gemini", hosted={"googleSearch": {"timeRangeFilter": {}}}),
         Tool("urlContext", origin="gemini", hosted={"urlContext": {}}),
     )
+
+
+def test_fields_of_a_declaration_that_only_gemini_has_are_kept_by_its_name():
+    tools = [{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING"}, {"name": "g"}]}]
+    assert read(tools=tools).extra == {"tools": {"f": {"behavior": "BLOCKING"}}}
 
 
 @pytest.mark.parametrize(

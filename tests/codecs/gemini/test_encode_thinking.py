@@ -56,6 +56,6 @@ def budget(tokens):
 )
 def test_thinking_is_asked_for_as_the_model_takes_it(quirks, think, config, lost):
     losses = []
-    found = encode_thinking(think, quirks, lambda what, why: losses.append(what))
+    found = encode_thinking(think, quirks, lambda what, _: losses.append(what))
     assert found == config
     assert losses == lost

@@ -192,12 +192,17 @@ def test_the_user_is_known_by_either_name():
     assert (both.user, both.extra) == ("b", {"user": "a"})
 
 
-def test_what_every_request_of_ours_says_is_not_kept():
-    asked = decode(
-        store=False,
-        include=["reasoning.encrypted_content", "web_search_call.results"],
-        prompt_cache_key="session",
-        client_metadata={"a": "b"},
-    )
-    assert asked.session == "session"
-    assert asked.extra == {"include": ["web_search_call.results"], "client_metadata": {"a": "b"}}
+def test_what_only_this_api_knows_is_kept():
+    asked = decode(store=False, metadata={"a": "b"}, client_metadata={"c": "d"})
+    assert asked.extra == {"store": False, "metadata": {"a": "b"}, "client_metadata": {"c": "d"}}
+
+
+def test_that_thoughts_come_sealed_need_not_be_said():
+    sealed = "reasoning.encrypted_content"
+    assert decode(include=[sealed]).extra == {}
+    assert decode(include=[sealed, "x"]).extra == {"include": ["x"]}
+
+
+def test_the_key_of_the_cache_is_the_session():
+    asked = decode(prompt_cache_key="s1")
+    assert (asked.session, asked.extra) == ("s1", {})

@@ -584,3 +584,53 @@ def test_a_recorded_rejection_has_its_words():
 
 def test_a_rejection_that_is_a_page_is_read():
     assert decode_rejection(502, {}, b"<html><title>Bad</title>").text.startswith("a page")
+
+
+# ── what servers do beyond the grammar ──
+
+
+def test_an_item_announced_twice_is_one():
+    said = message_of(added(call()), added(call()), done(call('{"a":1}')))
+    assert said.content == (LOOK,)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        event("function_call_arguments.delta", item_id="fc_1", delta="x"),
+        event("function_call_arguments.done", item_id="fc_1", arguments='{"a":1}x'),
+        done(call('{"a":2}')),
+    ],
+)
+def test_what_comes_after_the_end_of_an_item_is_not_read(late):
+    assert message_of(done(call('{"a":1}')), late).content == (LOOK,)
+
+
+def test_an_announcement_of_another_type_ends_what_was_there():
+    said = message_of(event("output_text.delta", delta="Hello"), done(call('{"a":1}')))
+    assert [type(part) for part in said.content] == [Text, Call]
+
+
+def test_line_ends_before_the_first_event_are_passed_over():
+    decoder = StreamDecoder(Ids("seed"))
+    assert decoder.feed(b"\n") == []
+    assert decoder.feed(body(CREATED, done(message("Hello")), COMPLETED))[-1].reason == "end"
+
+
+def test_a_frame_that_is_no_json_fails():
+    events = decode(body(CREATED) + b"data: {oops}\n\n")
+    assert events[-1].problem.kind == "broken_wire"
+
+
+def test_a_frame_of_a_known_type_with_a_wrong_shape_fails():
+    events = read({"type": "response.output_text.delta", "output_index": "zero", "delta": "x"})
+    assert events[-1].problem.kind == "broken_wire"
+
+
+def test_nothing_is_read_after_the_end():
+    said = message_of(done(message("Hello")), end=COMPLETED)
+    decoder = StreamDecoder(Ids("seed"))
+    data = body(CREATED, done(message("Hello")), COMPLETED)
+    first = decoder.feed(data)
+    assert collect(first).content == said.content
+    assert decoder.feed(data) + decoder.close() == []

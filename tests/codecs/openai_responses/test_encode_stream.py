@@ -419,13 +419,14 @@ def test_silence_is_filled_with_a_real_event():
 
 def test_a_keep_alive_may_begin_the_answer():
     encoder = StreamEncoder(ASKED)
+    assert encoder.id == ""
     data = encoder.keep_alive()
     draft = Draft(Ids("late"))
     for event in draft.start(id="msg_9", model="m") + draft.text("Hi") + draft.finish("end"):
         data += b"".join(encoder.feed(event))
     found = frames(data)
     assert [frame["type"] for frame in found].count("response.created") == 1
-    assert found[-1]["response"]["id"] == found[0]["response"]["id"]
+    assert found[-1]["response"]["id"] == found[0]["response"]["id"] == encoder.id
     assert encoder.keep_alive() == b""
 
 
@@ -484,3 +485,32 @@ def test_what_a_client_gets_it_may_send_back():
     assert (close.name, close.id) == ("agents__close", "call_1")
     assert (patch.name, patch.arguments) == ("patch", {"input": "x"})
     assert isinstance(close, Call)
+
+
+@given(st.lists(st.sampled_from(["hm", "so", " "]), max_size=3), st.booleans())
+def test_sealed_thoughts_come_back_with_their_seals(pieces, seal):
+    def think(draft):
+        events = [event for piece in pieces for event in draft.think(piece)]
+        tokens = [Opaque(ORIGIN, "encrypted", "s")] if seal else []
+        return events + sealed(draft, *tokens) + (draft.end() if events or seal else [])
+
+    told = story(think, lambda draft: draft.text("Hi"))
+    thoughts = [part for part in told.back.content if isinstance(part, Thinking)]
+    wanted = Thinking("".join(pieces), (Opaque(ORIGIN, "encrypted", "s"),) if seal else ())
+    assert thoughts == ([wanted] if wanted != Thinking("") else [])
+
+
+def test_the_parts_of_a_whole_answer_that_only_another_api_understands_are_left_out():
+    told = story(
+        lambda draft: draft.add(Foreign("anthropic", "server_tool_use", {"type": "x"})),
+        lambda draft: draft.seal(Opaque("anthropic", "redacted", "x")),
+        lambda draft: sealed(draft, Opaque(ORIGIN, "encrypted", "s")),
+        lambda draft: draft.add(Foreign(ORIGIN, "web_search_call", {"type": "web_search_call"})),
+    )
+    assert json.loads(encode_message(collect(told.events), ASKED))["output"] == told.last["output"]
+
+
+def test_a_failure_says_what_was_used():
+    told = Story()
+    told.tell(told.draft.usage(Usage(3, 4))).tell(told.draft.fail(Problem("truncated", "cut")))
+    assert told.last["usage"]["total_tokens"] == 7

@@ -113,9 +113,7 @@ class _Answer:
             return self._draft.finish(self._claimed)
         if self._claimed != "length":
             return self._cut("the upstream ended its answer before a call that it had begun")
-        # The last brace is left out: a call that never ended must not look like a whole one.
-        said = self._draft.arguments(_CALL, _dumped(self._pieces.whole())[:-1])
-        return said + self._draft.finish(self._claimed)
+        return self._end_pieces(cut=True) + self._draft.finish(self._claimed)
 
     def _cut(self, text: str) -> list[Event]:
         return self._draft.fail(Truncated(text).problem)
@@ -210,7 +208,7 @@ class _Answer:
     def _read_call(self, part: shapes.Part, call: shapes.FunctionCall) -> list[Event]:
         said: list[Event] = []
         if self._pieces is None or call.name:
-            said += self._end_pieces() + self._start_call(part, call)
+            said += self._end_pieces(cut=True) + self._start_call(part, call)
         if call.partial_args or call.will_continue:
             self._pieces = self._pieces or PartialArgs()
         if self._pieces is None:
@@ -230,12 +228,15 @@ class _Answer:
             self._draft.tag_call(_CALL, token)
         return said
 
-    def _end_pieces(self) -> list[Event]:
+    def _end_pieces(self, *, cut: bool = False) -> list[Event]:
+        """End the call that is being written, if one is."""
         if self._pieces is None:
             return []
-        whole = self._pieces.whole()
+        written = _dumped(self._pieces.whole())
         self._pieces = None
-        return self._draft.arguments(_CALL, _dumped(whole)) + self._draft.end(_CALL)
+        # Without its last brace, a call that never ended does not look like a whole one.
+        written = written[:-1] if cut else written
+        return self._draft.arguments(_CALL, written) + self._draft.end(_CALL)
 
 
 def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:

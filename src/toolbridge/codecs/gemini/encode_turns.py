@@ -13,10 +13,10 @@ from toolbridge.core.messages import (
     Document,
     Foreign,
     Image,
-    Part,
     Reference,
     Request,
     Result,
+    ResultPart,
     Text,
     Thinking,
     Turn,
@@ -68,7 +68,7 @@ class TurnEncoder:
         # Of parallel calls only the first is signed, and only there a signature is missed.
         return {**part, "thoughtSignature": part.get("thoughtSignature", SKIP)} if first else part
 
-    def _part(self, part: Part, where: str) -> JsonObject | None:
+    def _part(self, part: ResultPart | Thinking, where: str) -> JsonObject | None:
         match part:
             case Text(text):
                 if part.citations:
@@ -84,9 +84,6 @@ class TurnEncoder:
                 if origin == ORIGIN:
                     return raw
                 self._lose(where, f"only {origin} understands {kind!r}")
-                return None
-            case _:
-                self._lose(where, "this part has no place here")
                 return None
 
     def _thought(self, thought: Thinking, where: str) -> JsonObject | None:

@@ -49,8 +49,8 @@ def _projected(text: str) -> JsonObject:
 def _node(schema: Json) -> JsonObject:
     if not isinstance(schema, dict):
         return {}  # `true`: anything
-    node, null = split_null(_as_enum(unite(schema)))
-    node = _one_type(_inclusive(node))
+    node, null = split_null(unite(schema))
+    node = _one_type(_inclusive(_as_enum(node)))
     kept: JsonObject = {}
     moved: JsonObject = {}
     for key, value in node.items():
@@ -140,7 +140,7 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
     match key:
         case "type" if isinstance(value, str) and value.lower() in _TYPES:
             return value.upper()
-        case "format" if value in _FORMATS:
+        case "format" if isinstance(value, str) and value in _FORMATS:
             return value
         case "enum" if isinstance(value, list) and all(isinstance(v, str) for v in value):
             return value  # any other value has no place in an enum; the words name it
@@ -151,7 +151,7 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
         case "required" if isinstance(value, list):
             properties = node.get("properties")
             named = properties if isinstance(properties, dict) else {}
-            return [name for name in value if name in named]
+            return [name for name in value if isinstance(name, str) and name in named]
         case "anyOf" if isinstance(value, list) and node.keys() <= _BESIDE_ANY_OF:
             return [_node(member) for member in value]
         case _:

@@ -46,7 +46,8 @@ def decode_request(
     think = _decode_think(asked.reasoning, extra)
     output = _decode_text(asked.text, extra)
     choice = _decode_choice(asked, extra)
-    _settle(asked, extra)
+    if included := _included(asked):
+        extra["include"] = included
     user = asked.safety_identifier or _take_text(extra, "user")
     return Request(
         model=model or asked.model or "",
@@ -88,13 +89,9 @@ def _decode_input(asked: shapes.Body) -> Conversation:
     return said
 
 
-def _settle(asked: shapes.Body, extra: JsonObject) -> None:
-    """Leave out what every request of ours says: not to store, and to give sealed thoughts."""
-    if extra.get("store") is False:
-        del extra["store"]
-    included: list[Json] = [name for name in asked.include or () if name != SEALED]
-    if included:
-        extra["include"] = included
+def _included(asked: shapes.Body) -> list[Json]:
+    """Return what else the answer should hold; sealed thoughts are what we always ask for."""
+    return [name for name in asked.include or () if name != SEALED]
 
 
 def _take_text(extra: JsonObject, name: str) -> str:

@@ -44,6 +44,11 @@ class StreamEncoder:
         self._held: dict[int, list[BlockEvent]] = {}
         self._ended = False
 
+    @property
+    def id(self) -> str:
+        """The id that the client has seen; nothing before the answer began."""
+        return self._envelope.id if self._envelope else ""
+
     def keep_alive(self) -> bytes:
         """Return an event that changes nothing: Codex does not count comments as life."""
         if self._ended:

@@ -211,7 +211,7 @@ def read_stream(body: bytes) -> Seen:
     reader = _Reader()
     for frame in split_sse(body).frames:
         reader.read(frame)
-    reader.seen.check_calls()
+    reader.seen.check_calls(cut=reader.seen.stop in _STOPS["length"])
     return reader.seen
 
 
@@ -231,7 +231,7 @@ def read_whole(body: JsonObject) -> Seen:
     seen.output = number(body, "usage.output_tokens")
     seen.terminal = "finished"
     _check_stop(seen)
-    seen.check_calls()
+    seen.check_calls(cut=seen.stop in _STOPS["length"])
     return seen
 
 

@@ -184,7 +184,7 @@ def read_stream(body: bytes) -> Seen:
     reader = _Reader()
     for frame in split_sse(body).frames:
         reader.read(frame)
-    reader.seen.check_calls()
+    reader.seen.check_calls(cut=reader.seen.stop in _STOPS["length"])
     return reader.seen
 
 
@@ -201,7 +201,7 @@ def read_whole(body: JsonObject) -> Seen:
     seen.input = number(body, "usage.prompt_tokens")
     seen.output = number(body, "usage.completion_tokens")
     _check_stop(seen)
-    seen.check_calls()
+    seen.check_calls(cut=seen.stop in _STOPS["length"])
     return seen
 
 

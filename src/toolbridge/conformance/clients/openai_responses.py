@@ -246,7 +246,7 @@ def read_stream(body: bytes) -> Seen:
     reader = _Reader()
     for frame in split_sse(body).frames:
         reader.read(frame)
-    reader.seen.check_calls()
+    reader.seen.check_calls(cut=reader.seen.stop in _STOPS["length"])
     return reader.seen
 
 
@@ -266,7 +266,7 @@ def read_whole(body: JsonObject) -> Seen:
         else:
             seen.thinking += said
     _finish(seen, body)
-    seen.check_calls()
+    seen.check_calls(cut=seen.stop in _STOPS["length"])
     return seen
 
 

@@ -19,6 +19,8 @@ class UpstreamApi:
     content_type: str
     frame: Callable[[str, Framing], bytes]
     """Return one line of a case as the API sends it."""
+    tools: Callable[[JsonObject], list[str]]
+    """Return the names of the tools on offer in a request."""
     refuses: Callable[[JsonObject], list[str]]
     """Return why a strict server of this API would refuse a request."""
 

@@ -15,6 +15,10 @@ def frame(line: str, framing: Framing) -> bytes:
     return sse.write(line, framing, event=text(maybe_object(line), "type"))
 
 
+def tools(body: JsonObject) -> list[str]:
+    return [text(tool, "name") for tool in items(body, "tools")]
+
+
 def refuses(body: JsonObject) -> list[str]:
     """Return why Anthropic would refuse: the rules that its errors tell of."""
     found = [
@@ -45,9 +49,11 @@ def _content(message: Json) -> list[str]:
             found.append("a text block is empty")
         if text(block, "type") == "thinking" and not text(block, "signature"):
             found.append("a thinking block has no signature")
-        for name in ("id", "tool_use_id"):
-            if name in members(block) and not _ID.fullmatch(text(block, name)):
-                found.append(f"the {name} {text(block, name)!r} is not allowed")
+        found += [
+            f"the {name} {text(block, name)!r} is not allowed"
+            for name in ("id", "tool_use_id")
+            if name in members(block) and not _ID.fullmatch(text(block, name))
+        ]
     return found
 
 
@@ -72,5 +78,6 @@ UPSTREAM = UpstreamApi(
     base="",
     content_type="text/event-stream",
     frame=frame,
+    tools=tools,
     refuses=refuses,
 )

@@ -17,6 +17,10 @@ def frame(line: str, framing: Framing) -> bytes:
     return sse.write(line, framing, eol="\r\n")
 
 
+def tools(body: JsonObject) -> list[str]:
+    return [text(one, "name") for one in items(body, "tools.0.functionDeclarations")]
+
+
 def refuses(body: JsonObject) -> list[str]:
     """Return why Gemini would refuse: a turn of calls is answered by one turn of as many results."""
     contents = items(body, "contents")
@@ -72,5 +76,6 @@ UPSTREAM = UpstreamApi(
     base="/v1beta",
     content_type="text/event-stream",
     frame=frame,
+    tools=tools,
     refuses=refuses,
 )

@@ -12,6 +12,10 @@ def frame(line: str, framing: Framing) -> bytes:
     return (line + (framing.eol or "\n")).encode()
 
 
+def tools(body: JsonObject) -> list[str]:
+    return [text(tool, "function.name") for tool in items(body, "tools")]
+
+
 def refuses(body: JsonObject) -> list[str]:
     """Return why Ollama would refuse or go astray: contents are texts, arguments are objects."""
     found = [f"there is no {name}" for name in ("model", "messages") if name not in body]
@@ -50,5 +54,6 @@ UPSTREAM = UpstreamApi(
     base="",
     content_type="application/x-ndjson",
     frame=frame,
+    tools=tools,
     refuses=refuses,
 )

@@ -15,6 +15,10 @@ def frame(line: str, framing: Framing) -> bytes:
     return sse.write(line, framing)
 
 
+def tools(body: JsonObject) -> list[str]:
+    return [text(tool, "function.name") for tool in items(body, "tools")]
+
+
 def refuses(body: JsonObject) -> list[str]:
     """Return why OpenAI would refuse: every call is answered before anybody else speaks."""
     found = [f"there is no {name}" for name in ("model", "messages") if name not in body]
@@ -69,5 +73,6 @@ UPSTREAM = UpstreamApi(
     base="/v1",
     content_type="text/event-stream",
     frame=frame,
+    tools=tools,
     refuses=refuses,
 )

@@ -14,6 +14,10 @@ def frame(line: str, framing: Framing) -> bytes:
     return sse.write(line, framing, event=text(maybe_object(line), "type"))
 
 
+def tools(body: JsonObject) -> list[str]:
+    return [text(tool, "name") for tool in items(body, "tools")]
+
+
 def refuses(body: JsonObject) -> list[str]:
     """Return why OpenAI would refuse: calls and outputs are paired by their call ids."""
     found = [f"there is no {name}" for name in ("model", "input") if name not in body]
@@ -43,5 +47,6 @@ UPSTREAM = UpstreamApi(
     base="/v1",
     content_type="text/event-stream",
     frame=frame,
+    tools=tools,
     refuses=refuses,
 )

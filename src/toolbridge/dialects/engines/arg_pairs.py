@@ -126,7 +126,7 @@ class PairCalls:
                 arguments.end()
                 return
             if not (yield from self._accept(scribe, self.key)):
-                arguments.end()
+                self._end_without_mark(scribe, arguments)
                 return
             key: list[str] = []
             if not (yield from cursor.until(Marks([self.key_close]), key.append)):
@@ -136,6 +136,18 @@ class PairCalls:
             yield from self._space(scribe)
             if not (yield from self._pair(scribe, arguments, "".join(key).strip())):
                 return
+
+    def _end_without_mark(self, scribe: Scribe, arguments: Arguments) -> None:
+        """End a call whose end mark is missing: at the end of the stream it may be cut."""
+        rest = scribe.cursor.text[scribe.cursor.at :]
+        marks = (self.key, *self.call_close)
+        if not rest:
+            arguments.end_or_cut()
+        elif any(mark.startswith(rest) or rest.startswith(mark) for mark in marks):
+            scribe.cursor.take(len(rest))  # half a mark
+            arguments.cut()
+        else:
+            arguments.end()
 
     def _end_of_mark(self, scribe: Scribe) -> Wait[bool]:
         """Take the rest of a mark: its bracket, or a suffix and its bracket."""
@@ -167,7 +179,10 @@ class PairCalls:
                 return False
             place = cursor.remember()
             cursor.take(len(self.value_close))
-            yield from self._end_of_mark(scribe)
+            if not (yield from self._end_of_mark(scribe)) and not (yield from cursor.peek()):
+                value.cut()
+                arguments.cut()
+                return False
             if (yield from cursor.follows(*after)):
                 cursor.forget()
                 value.end()

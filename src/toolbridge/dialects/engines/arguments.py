@@ -44,6 +44,13 @@ class Arguments:
     def cut(self) -> None:
         self._scribe.cut_call()
 
+    def end_or_cut(self) -> None:
+        """End a call that lacks nothing but its end mark."""
+        if self._scribe.cut_short:
+            self.cut()
+        else:
+            self.end()
+
     def write(self, piece: str) -> None:
         self._scribe.arguments(piece)
 

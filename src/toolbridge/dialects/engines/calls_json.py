@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from toolbridge.core.json import loads, maybe_object
+from toolbridge.core.json import loads
 from toolbridge.dialects.engines.literals import unescape
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.wire.tags import Ending, JsonWalk, Marks, Wait
@@ -117,8 +117,7 @@ class CallObject:
         self._scribe.call(self._name, self._id)
         self._done = True
         if self._held is not None:
-            self._write_held("".join(self._held))
-            ending = self._held_ending if self._held_ending is not Ending.WHOLE else ending
+            ending = self._write_held("".join(self._held), ending)
         if ending is Ending.CUT:
             self._scribe.cut_call()
         else:
@@ -160,6 +159,8 @@ class CallObject:
             return (yield from self._arguments())
         if key in _INSIDE and here in {"{", "["}:
             return (yield from self._inside(here))
+        if self._shape.strict and not self._name and key in _NAMES and here not in {'"', ""}:
+            raise NotACall("a name that is no text")
         if key in _NAMES | {"function"} and here == '"' and not self._name:
             name = yield from read_string(self._scribe)
             if name is None:
@@ -168,6 +169,8 @@ class CallObject:
             return Ending.WHOLE
         if key in _ARGUMENTS and not self._done:
             return (yield from self._arguments())
+        if self._shape.strict and not self._name and here in {"{", "["}:
+            raise NotACall("data")  # it may be long, and nobody should have to wait for it
         value: list[str] = []
         ending = yield from JsonWalk(self._cursor, value.append, self._shape.marks).value()
         if key in _IDS:
@@ -195,15 +198,18 @@ class CallObject:
         self._held_ending = yield from walk.value()
         return self._held_ending
 
-    def _write_held(self, written: str) -> None:
+    def _write_held(self, written: str, ending: Ending) -> Ending:
         """Write arguments that waited; a JSON text of an object is that object."""
+        if self._held_ending is not Ending.WHOLE:
+            self._scribe.arguments(written)
+            return self._held_ending
         if written.startswith('"'):
             try:
-                inner = str(loads(written))
+                written = str(loads(written)) or written
             except ValueError:
-                inner = written
-            written = inner if maybe_object(inner) is not None or inner else written
-        self._scribe.arguments("{}" if written.strip() in {"null", ""} else written)
+                pass  # healing sees what the model wrote
+        self._scribe.arguments("{}" if written.strip() == "null" else written)
+        return ending
 
 
 def stream_object(scribe: Scribe, ends: Marks) -> Wait[Ending]:

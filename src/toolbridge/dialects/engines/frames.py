@@ -109,8 +109,11 @@ class Harmony:
             return False
         yield from cursor.skip()
         scribe.call(name)
-        if (yield from cursor.peek()) == "{":
+        here = yield from cursor.peek()
+        if here == "{":
             yield from stream_object(scribe, self.body_ends)
+        elif not here:
+            scribe.cut_call()
         else:  # the input of a tool that takes one text, such as code
             yield from cursor.until(self.body_ends, scribe.arguments, keep=True)
             scribe.end_call()

@@ -6,9 +6,11 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
-from toolbridge.wire.tags import Marks, Wait
+from toolbridge.wire.tags import JsonWalk, Marks, Wait
 
 FENCE = "```"
+_DATA = {"{": '"', "[": "{"}
+"""What JSON begins with, and what follows that."""
 
 
 class CallReader(Protocol):
@@ -125,8 +127,20 @@ class _Session:
             yield from self.think(prose.opens[mark])
         elif self._is_stray(mark):
             scribe.end_thought()
+        elif mark in _DATA and mark in prose.loose:
+            yield from self._data(mark)
         else:
             scribe.text(mark)
+
+    def _data(self, mark: str) -> Wait[None]:
+        """Say JSON that is no call, all of it: calls inside of data are data."""
+        cursor, scribe = self._scribe.cursor, self._scribe
+        if not (yield from cursor.follows(_DATA[mark], at_end=False)):
+            scribe.text(mark)
+            return
+        cursor.push_back(mark)
+        ends = Marks([*self._prose.drafts, *self._prose.opens])
+        yield from JsonWalk(cursor, scribe.text, ends).value()
 
     def _is_stray(self, mark: str) -> bool:
         """A closer without a thought: the prompt may have opened one that the model left empty."""

@@ -35,6 +35,8 @@ class Scribe:
         self.line_start = True
         self.said_anything = False
         self.in_call = False
+        self.cut_short = False
+        """Whether the stream ended before the model did, so that nothing open is whole."""
 
     @property
     def calls(self) -> int:
@@ -124,6 +126,13 @@ class Scribe:
             self.arguments("{")
         self.events += self._draft.end(self._calls)
         self.in_call = False
+
+    def end_or_cut(self) -> None:
+        """End a call that lacks nothing but its end mark."""
+        if self.cut_short:
+            self.cut_call()
+        else:
+            self.end_call()
 
     def whole_call(self, name: str, arguments: str, id: str = "") -> None:
         self.call(name, id)

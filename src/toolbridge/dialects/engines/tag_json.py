@@ -46,10 +46,10 @@ class JsonBody:
     def _after(self, scribe: Scribe, *, fenced: bool) -> Wait[None]:
         """Take what closes the body, with the brackets that a model writes too many."""
         cursor = scribe.cursor
-        closers = (*self.close, *(("```",) if fenced else ()))
+        closers = ("```",) if fenced else self.close
         while (yield from cursor.follows("}", "]", *closers, at_end=False)):
             yield from cursor.skip()
-            if not (yield from cursor.accept("}", "]", *closers)):
+            if (yield from cursor.accept("}", "]", *closers)) in closers:
                 return
 
 
@@ -123,19 +123,31 @@ class NamedJson:
             yield from cursor.accept("```json", "```")
             yield from cursor.skip()
         if (yield from cursor.peek()) != "{":
-            if not self.empty and not cursor.ended:
-                raise NotACall("no JSON")
-            if not self.empty and not (yield from cursor.peek()):
-                scribe.call(name, id)
-                scribe.cut_call()
-                return
-            if not self.empty:
-                raise NotACall("no JSON")
-            scribe.whole_call(name, "{}", id)
+            yield from self._without_json(scribe, name, id)
             return
         scribe.call(name, id)
         yield from stream_object(scribe, self.ends)
         yield from self._after(scribe)
+
+    def _without_json(self, scribe: Scribe, name: str, id: str) -> Wait[None]:
+        """End a call that has a name and no arguments."""
+        cursor = scribe.cursor
+        rest = yield from cursor.peek()
+        if rest and not self.empty:
+            raise NotACall("no JSON")
+        scribe.call(name, id)
+        half = cursor.text[cursor.at :]
+        if (
+            cursor.ended
+            and half
+            and any(m.startswith(half) for m in (*self.separators, *self.id_marks))
+        ):
+            cursor.take(len(half))
+            scribe.cut_call()
+        elif self.empty and id == "":
+            scribe.end_or_cut() if not rest else scribe.end_call()
+        else:
+            scribe.cut_call()
 
     def _header(self, scribe: Scribe) -> Wait[tuple[str, str]]:
         cursor = scribe.cursor

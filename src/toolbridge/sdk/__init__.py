@@ -1,0 +1,27 @@
+"""The library with sockets: ask any model from Python, blocking or awaiting."""
+
+from toolbridge.sdk.async_client import AsyncClient
+from toolbridge.sdk.async_stream import AsyncStream
+from toolbridge.sdk.blocking_stream import Stream
+from toolbridge.sdk.client import Client
+from toolbridge.sdk.errand import AsyncRun, Run
+from toolbridge.sdk.functions import Function, tool
+from toolbridge.sdk.options import Options
+from toolbridge.sdk.pi import PiStream, complete, stream
+from toolbridge.sdk.signal import Signal
+
+__all__ = [
+    "AsyncClient",
+    "AsyncRun",
+    "AsyncStream",
+    "Client",
+    "Function",
+    "Options",
+    "PiStream",
+    "Run",
+    "Signal",
+    "Stream",
+    "complete",
+    "stream",
+    "tool",
+]

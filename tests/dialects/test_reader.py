@@ -1,0 +1,356 @@
+"""Text to events: what counts as a call, what stays text, and when it is said."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.dialects.cases import OWN, load, tools_of
+
+from toolbridge.core import events as ev
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.fold import collect
+from toolbridge.core.messages import Tool
+from toolbridge.dialects import load as load_dialect
+from toolbridge.dialects import names
+from toolbridge.dialects.reader import Reading, TextReader, read_text
+
+FILE = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "lines": {"type": "array"}},
+}
+TOOLS = [
+    Tool("get_weather", schema={"type": "object", "properties": {"city": {"type": "string"}}}),
+    Tool("read_file", schema=FILE),
+]
+
+
+KIMI_K3 = (
+    '<|open|>tools<|sep|><|open|>call tool="get_weather"<|sep|>'
+    '<|open|>argument key="city" type="string"<|sep|>'
+)
+JSON_CALL = '{"name": "get_weather", "arguments": {"city": "Rome"}}'
+
+
+def spoken(*pieces, dialect="hermes_json", tools=TOOLS):
+    """Feed the pieces one by one; return what each of them brought, and the end."""
+    reader = TextReader(tools, dialect=dialect)
+    return [*(reader.feed(piece) for piece in pieces), reader.close()]
+
+
+def texts(events):
+    return "".join(event.text for event in events if isinstance(event, ev.TextDelta))
+
+
+def calls(events):
+    return [event.call for event in events if isinstance(event, ev.CallEnd)]
+
+
+def flat(said):
+    return [event for events in said for event in events]
+
+
+@pytest.mark.req("CB-30")
+class TestTheParserOfToolCallTags:
+    """The twelve cases of the first requirement document; reset is a new reader, flush is close."""
+
+    def test_plain_text_passes_token_by_token(self):
+        said = spoken("Hello", " world")
+        assert [texts(events) for events in said] == ["Hello", " world", ""]
+
+    def test_a_whole_call_in_one_token_is_a_call(self):
+        text = '<tool_call>\n{"name":"get_weather","arguments":{"city":"London"}}\n</tool_call>'
+        assert calls(flat(spoken(text)))[0].arguments == {"city": "London"}
+
+    def test_a_call_split_across_tokens_is_one_call(self):
+        pieces = (
+            "<tool",
+            "_call>",
+            '\n{"name":"read_file"',
+            ',\n"arguments":{"path":"/tmp"}}',
+            "\n</tool_call>",
+        )
+        found = calls(flat(spoken(*pieces)))
+        assert [(call.name, call.arguments) for call in found] == [("read_file", {"path": "/tmp"})]
+
+    def test_text_before_a_call_comes_first(self):
+        events = flat(spoken("Let me read that. ", '<tool_call>{"name":"read_file"}</tool_call>'))
+        kinds = [type(e) for e in events if isinstance(e, ev.TextEnd | ev.CallEnd)]
+        assert kinds == [ev.TextEnd, ev.CallEnd]
+
+    def test_text_after_a_call_follows_it(self):
+        events = flat(spoken('<tool_call>{"name":"read_file"}</tool_call>', " Done."))
+        assert texts(events) == " Done."
+        assert isinstance(events[-2], ev.TextEnd)
+
+    def test_calls_in_sequence_are_several_calls(self):
+        one = '<tool_call>{"name":"read_file","arguments":{"path":"/a"}}</tool_call>'
+        two = '<tool_call>{"name":"get_weather","arguments":{"city":"Rome"}}</tool_call>'
+        found = calls(flat(spoken(one, two)))
+        assert [call.name for call in found] == ["read_file", "get_weather"]
+        assert found[0].id != found[1].id
+
+    def test_a_lone_less_than_sign_is_text(self):
+        assert texts(flat(spoken("x ", "<", " y"))) == "x < y"
+
+    def test_a_false_start_of_the_tag_is_text(self):
+        said = spoken("<tool", "s are useful")
+        assert texts(said[0]) == ""
+        assert texts(said[1]) == "<tools are useful"
+
+    def test_malformed_json_between_the_tags_stays_text(self):
+        text = "<tool_call>\nnot valid json\n</tool_call>"
+        events = flat(spoken(text))
+        assert texts(events) == text
+        assert calls(events) == []
+
+    @pytest.mark.parametrize("key", ["arguments", "parameters"])
+    def test_arguments_may_be_called_parameters(self, key):
+        text = f'<tool_call>{{"name":"get_weather","{key}":{{"city":"Rome"}}}}</tool_call>'
+        assert calls(flat(spoken(text)))[0].arguments == {"city": "Rome"}
+
+    def test_a_new_reader_knows_nothing_of_the_last_one(self):
+        TextReader(TOOLS, dialect="hermes_json").feed("<tool_call>")
+        assert texts(flat(spoken("normal text"))) == "normal text"
+
+    def test_the_end_releases_what_was_held(self):
+        said = spoken("<tool")
+        assert texts(said[0]) == ""
+        assert texts(said[-1]) == "<tool"
+
+
+@pytest.mark.req("CB-31")
+@pytest.mark.parametrize("dialect", ["hermes_json", "auto"])
+def test_an_end_tag_inside_a_string_does_not_end_the_call(dialect):
+    body = json.dumps({"name": "get_weather", "arguments": {"city": "a </tool_call> b"}})
+    reading = read_text(f"<tool_call>{body}</tool_call> Done.", TOOLS, dialect=dialect)
+    assert reading.calls[0].arguments == {"city": "a </tool_call> b"}
+    assert reading.content == " Done."
+
+
+@pytest.mark.req("CB-34")
+@pytest.mark.parametrize("dialect", ["auto", "hermes_json", "kimi_k2", "qwen3_xml"])
+def test_without_tools_a_call_is_text(dialect):
+    text = 'So: <tool_call>{"name":"read_file","arguments":{}}</tool_call>'
+    assert read_text(text, [], dialect=dialect) == Reading(content=text)
+
+
+def test_arguments_go_out_as_they_come():
+    head = '<tool_call>{"name": "get_weather", "arguments": {"city": "'
+    said = spoken(head, "Par", "is", '"}}</tool_call>')
+    pieces = ["".join(e.json for e in events if isinstance(e, ev.CallDelta)) for events in said]
+    assert pieces == ['{"city": "', "Par", "is", '"}', ""]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "before"),
+    [
+        ("qwen3_xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\n"),
+        ("glm45", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>"),
+        ("minimax_m2", '<minimax:tool_call><invoke name="get_weather"><parameter name="city">'),
+        ("gemma4", '<|tool_call>call:get_weather{city:<|"|>'),
+        ("pythonic", '[get_weather(city="'),
+        ("kimi_k3", KIMI_K3),
+    ],
+)
+def test_a_text_argument_goes_out_before_its_end_is_seen(dialect, before):
+    said = spoken(before, "Paris and", " more", dialect=dialect)
+    deltas = [e.json for e in said[1] if isinstance(e, ev.CallDelta)]
+    assert "".join(deltas).endswith("Paris and")
+
+
+def test_a_number_waits_until_it_is_whole():
+    tools = [Tool("f", schema={"properties": {"n": {"type": "integer"}}})]
+    said = spoken(
+        "<tool_call><function=f><parameter=n>", "1", "2", "</parameter></function>",
+        dialect="qwen3_xml", tools=tools,
+    )  # fmt: skip
+    assert not any(isinstance(e, ev.CallDelta) for e in said[1] + said[2])
+    assert calls(flat(said))[0].arguments == {"n": 12}
+
+
+@pytest.mark.parametrize("case", load(OWN), ids=lambda case: case["id"])
+def test_joined_deltas_are_the_arguments(case):
+    reader = TextReader(tools_of(case), dialect=case["dialect"])
+    events = reader.feed(case["input"]) + reader.close()
+    for end in (event for event in events if isinstance(event, ev.CallEnd)):
+        deltas = [e.json for e in events if isinstance(e, ev.CallDelta) and e.index == end.index]
+        if end.call.raw:
+            assert "".join(deltas) == end.call.raw
+        else:
+            assert json.loads("".join(deltas)) == end.call.arguments
+
+
+@pytest.mark.parametrize(
+    "name", ["GET_WEATHER", "get-weather", "functions.get_weather", "ns:get_weather"]
+)
+def test_a_name_matches_without_case_or_namespace(name):
+    text = f'<tool_call>{{"name":"{name}","arguments":{{}}}}</tool_call>'
+    assert read_text(text, TOOLS).calls[0].name == "get_weather"
+
+
+def test_a_name_that_nobody_offers_is_text():
+    text = '<tool_call>{"name":"rm_rf","arguments":{}}</tool_call>'
+    assert read_text(text, TOOLS) == Reading(content=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Agents wrap calls in <tool_call> tags. That is all.",
+        "Write `<tool_call>` and then JSON.",
+        f"Example:\n```xml\n<tool_call>\n{JSON_CALL}\n</tool_call>\n```\nThat was it.",
+        f"Example:\n```json\n{JSON_CALL}\n```\n",
+        'A user: {"name": "read_file"}',
+        'Data: {"result": {"name": "read_file", "arguments": {}}}',
+        "The marker is <function=read_file> here.",
+        "See [the docs](https://example.org) and [1].",
+        "a <invoke b",
+        "Use <parameter=path> for the path.",
+    ],
+)
+def test_code_and_mentions_stay_text(text):
+    assert read_text(text, TOOLS) == Reading(content=text)
+
+
+def test_a_call_after_a_fenced_example_is_still_a_call():
+    call = '<tool_call>{"name":"read_file","arguments":{}}</tool_call>'
+    reading = read_text(f"```\n{call}\n```\n{call}", TOOLS)
+    assert reading.content == f"```\n{call}\n```\n"
+    assert len(reading.calls) == 1
+
+
+def test_one_bad_call_does_not_spoil_the_next():
+    text = '<tool_call>{"name": oops}</tool_call><tool_call>{"name":"read_file"}</tool_call>'
+    reading = read_text(text, TOOLS)
+    assert [call.name for call in reading.calls] == ["read_file"]
+    assert reading.content == '<tool_call>{"name": oops}</tool_call>'
+
+
+def test_a_call_that_was_cut_off_is_never_whole():
+    for dialect in names():
+        written = load_dialect(dialect).render.calls([Whole])
+        for size in range(1, len(written)):
+            reader = TextReader(TOOLS, dialect=dialect)
+            for call in collect(reader.feed(written[:size]) + reader.close("length")).calls:
+                assert call.raw or call.arguments == Whole.arguments, (dialect, written[:size])
+
+
+Whole = read_text(
+    '{"name": "read_file", "arguments": {"path": "a.md", "lines": [1, 2]}}',
+    TOOLS,
+    dialect="bare_json",
+).calls[0]
+
+
+def test_broken_json_is_delivered_as_it_came():
+    text = '<tool_call>{"name":"read_file","arguments":{"path": "a"b"}}</tool_call> Done.'
+    reading = read_text(text, TOOLS)
+    assert reading.calls[0].raw == '{"path": "a"b"}}'
+    assert reading.content == " Done."
+
+
+class TestThoughts:
+    def test_a_draft_in_a_closed_thought_is_thought(self):
+        call = '<tool_call>{"name":"read_file"}</tool_call>'
+        reading = read_text(f"<think>Maybe {call}?</think>No.", TOOLS)
+        assert reading == Reading("No.", f"Maybe {call}?")
+
+    def test_a_call_in_a_thought_that_never_closes_is_a_call(self):
+        reading = read_text('<think>I read. <tool_call>{"name":"read_file"}</tool_call>', TOOLS)
+        assert reading.reasoning == "I read."
+        assert [call.name for call in reading.calls] == ["read_file"]
+
+    def test_a_call_before_a_closer_that_nothing_follows_is_a_call(self):
+        text = '<think>I read. <tool_call>{"name":"read_file"}</tool_call>\n</think>\n'
+        assert [call.name for call in read_text(text, TOOLS).calls] == ["read_file"]
+
+    def test_a_thought_opened_by_the_prompt_is_a_thought(self):
+        assert read_text("Hm.</think>Yes.", TOOLS, reasoning_open=True) == Reading("Yes.", "Hm.")
+
+    def test_an_opener_that_the_model_repeats_means_nothing(self):
+        text = "<think>Hm.</think>Yes."
+        assert read_text(text, TOOLS, reasoning_open=True) == Reading("Yes.", "Hm.")
+
+    def test_thoughts_may_stay_in_the_text(self):
+        text = "<think>Hm.</think>Yes."
+        assert read_text(text, TOOLS, thoughts=False) == Reading(text)
+
+
+def test_the_model_decides_before_anything_is_seen():
+    text = 'Action: ```json\n[{"tool_name": "read_file", "parameters": {}}]\n```'
+    assert read_text(text, TOOLS, model="command-r-plus").calls[0].name == "read_file"
+
+
+def test_an_unknown_dialect_is_a_fault_of_the_configuration():
+    with pytest.raises(ConfigError, match="no dialect is called 'klingon'"):
+        TextReader(TOOLS, dialect="klingon")
+
+
+def test_ids_that_repeat_are_replaced():
+    call = "[TOOL_CALLS]read_file[CALL_ID]abc[ARGS]{}"
+    first, second = read_text(call * 2, TOOLS, dialect="mistral_callid").calls
+    assert first.id == "abc"
+    assert second.id.startswith("toolu_")
+
+
+def test_a_native_id_is_kept():
+    text = "<|tool_call_begin|>functions.read_file:7<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    assert read_text(text, TOOLS, dialect="kimi_k2").calls[0].id == "functions.read_file:7"
+
+
+@given(st.lists(st.sampled_from([
+    "<tool_call>", "</tool_call>", "<think>", "</think>", '{"name": "read_file", "arguments": {',
+    '"path": "a"', "}}", "\n", "text ", "<function=read_file>", "<parameter=path>", "</parameter>",
+    "</function>", "```", "[TOOL_CALLS]", "[", "read_file(", "path='x'", ")", "]", "<|channel|>final",
+    "<|message|>", '<invoke name="read_file">', "<", "\\", '"', "🙂",
+]), max_size=14).map("".join), st.integers(1, 5), st.booleans())  # fmt: skip
+def test_any_cut_of_any_text_reads_the_same(text, size, open_thought):
+    def read(pieces):
+        reader = TextReader(TOOLS, reasoning_open=open_thought)
+        events = flat(reader.feed(piece) for piece in pieces) + reader.close()
+        message = collect(events)
+        return [(type(part), getattr(part, "text", None), getattr(part, "name", None),
+                 getattr(part, "arguments", None), getattr(part, "raw", None))
+                for part in message.content]  # fmt: skip
+
+    cut = [text[at : at + size] for at in range(0, len(text), size)]
+    assert read(cut) == read([text])
+
+
+@given(st.text())
+def test_text_without_marks_is_not_touched(text):
+    if any(c in text for c in "<[{`✿⟦]\ud800") or "Action" in text or "functools" in text:
+        return
+    reading = read_text(text, TOOLS)
+    assert reading.content == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "lorem ipsum ",
+        "<tool_call>",
+        "<think> <tool_call> ",
+        '{"name": ',
+        '{"x":',
+        "<",
+        "[read_file(",
+    ],
+)
+def test_twice_the_text_takes_about_twice_the_time(unit):
+    def seconds(count):
+        best = 9.0
+        for _ in range(3):
+            reader = TextReader(TOOLS)
+            text = unit * count
+            start = time.perf_counter()
+            for at in range(0, len(text), 16):
+                reader.feed(text[at : at + 16])
+            reader.close()
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    seconds(100)
+    assert seconds(4000) < 6 * seconds(2000)

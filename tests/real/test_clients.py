@@ -1,0 +1,53 @@
+"""Real coding agents, each with its own API in front and another one behind."""
+
+import pytest
+from tests.real.clients import CLIENTS, WANT, run
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+# Claude Code has more of its own in test_claude_code.py.
+OTHERS = [name for name in CLIENTS if name != "claude"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_client_creates_a_file_with_the_demo_model(serve, tmp_path, name):
+    done = run(CLIENTS[name], serve(), tmp_path / "work")
+    assert done.file is not None, done.output
+    assert done.file.strip() == WANT
+    assert done.status == 0, done.output
+
+
+PROVIDERS = {
+    "openai_chat": (
+        'api = "openai_chat"\nurl = "{url}/v1"\n'
+        'quirks = { tool_choice_named = false, thinking_format = "llamacpp",'
+        ' thinking_field = "reasoning_content", system_in_place = false }'
+    ),
+    "anthropic": 'api = "anthropic"\nurl = "{url}"\npassthrough = false',
+    "openai_responses": 'api = "openai_responses"\nurl = "{url}/v1"\npassthrough = false',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "behind"),
+    [
+        ("claude", "openai_chat"),
+        ("claude", "openai_responses"),
+        ("claude", "anthropic"),
+        ("codex", "openai_chat"),
+        ("gemini", "openai_chat"),
+        ("opencode-anthropic", "openai_chat"),
+        ("opencode-chat", "anthropic"),
+        ("opencode-responses", "openai_chat"),
+        ("opencode-gemini", "openai_responses"),
+    ],
+)
+def test_a_client_runs_its_shell_with_a_foreign_api_behind(serve, tiny, tmp_path, name, behind):
+    place = PROVIDERS[behind].replace("{url}", tiny.url)
+    url = serve(f'[map]\ndefault = "there/tiny"\n[providers.there]\n{place}\n')
+    done = run(CLIENTS[name], url, tmp_path / "work", prompt="[[tool]] go")
+    assert "The result came back!" in done.output
+    assert done.status == 0, done.output
+    seen = tiny.prompt_with("[[tool]] go")
+    assert "<tool_response>" in seen
+    assert "tiny-ok" in seen.rpartition("<tool_response>")[2], "the shell's own output went back"

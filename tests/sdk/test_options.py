@@ -1,0 +1,103 @@
+"""What a caller may say, as one request."""
+
+import pytest
+
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.messages import (
+    OutputFormat,
+    Request,
+    Sampling,
+    Text,
+    Think,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from toolbridge.sdk.options import order_of, think_of
+
+HI = Turn("user", (Text("hi"),))
+
+
+@pytest.mark.parametrize("prompt", ["hi", HI, [HI], (HI,), Request("", (HI,)), Request("x", (HI,))])
+def test_a_prompt_has_many_forms(prompt):
+    assert order_of("m", prompt, {}).request == Request("m", (HI,), stream=True)
+
+
+def test_a_request_keeps_what_no_option_changes():
+    given = Request(
+        "m", (HI,), system=(Text("a"),), tools=(Tool("t"),), max_tokens=5, session="s", user="u",
+        stop=("x",), sampling=Sampling(top_k=3), output=OutputFormat(),
+    )  # fmt: skip
+    kept = order_of("", given, {"temperature": 0.0, "system": "b"}).request
+    assert kept.sampling == Sampling(top_k=3, temperature=0.0)
+    assert kept.system == (Text("a"), Text("b"))
+    assert (kept.max_tokens, kept.session, kept.user, kept.stop) == (5, "s", "u", ("x",))
+    assert (kept.tools, kept.output, kept.model) == ((Tool("t"),), OutputFormat(), "m")
+
+
+def look(city: str) -> str:
+    return city
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "expected"),
+    [
+        ({"system": "be"}, "system", (Text("be"),)),
+        ({"max_tokens": 7}, "max_tokens", 7),
+        ({"temperature": 0.5, "top_p": 0.1, "seed": 3}, "sampling",
+         Sampling(temperature=0.5, top_p=0.1, seed=3)),
+        ({"stop": ["a", "b"]}, "stop", ("a", "b")),
+        ({"stop": "ab"}, "stop", ("ab",)),
+        ({"session_id": "s"}, "session", "s"),
+        ({"user": "u"}, "user", "u"),
+        ({"tool_choice": "required"}, "tool_choice", ToolChoice("required")),
+        ({"tool_choice": "look"}, "tool_choice", ToolChoice("named", ("look",))),
+        ({"tool_choice": ToolChoice("none")}, "tool_choice", ToolChoice("none")),
+        ({"output": OutputFormat()}, "output", OutputFormat()),
+        ({"think": True}, "think", Think(mode="on")),
+    ],
+)  # fmt: skip
+def test_an_option_reaches_the_request(options, field, expected):
+    assert getattr(order_of("m", "hi", options).request, field) == expected
+
+
+def test_functions_and_tools_are_offered_together():
+    order = order_of("m", "hi", {"tools": [look, Tool("theirs")]})
+    assert [tool.name for tool in order.request.tools] == ["look", "theirs"]
+    assert list(order.functions) == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("think", "expected"),
+    [
+        (False, Think(mode="off")),
+        ("none", Think(mode="off")),
+        ("high", Think(mode="on", effort="high")),
+        (2048, Think(mode="on", budget=2048)),
+        (Think(mode="auto"), Think(mode="auto")),
+    ],
+)
+def test_thinking_is_a_word_a_number_or_a_yes(think, expected):
+    assert think_of(think) == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "error"),
+    [
+        ("", {}, MalformedRequest),
+        ("   ", {}, MalformedRequest),
+        ([], {}, MalformedRequest),
+        ([{"role": "user"}], {}, TypeError),
+        ("hi", {"temprature": 1}, TypeError),
+        ("hi", {"think": "hard"}, ValueError),
+        ("hi", {"cache_retention": "ever"}, ValueError),
+    ],
+)
+def test_what_nobody_can_mean_is_refused(prompt, options, error):
+    with pytest.raises(error):
+        order_of("m", prompt, options)
+
+
+def test_a_wrong_option_is_named_beside_the_right_ones():
+    with pytest.raises(TypeError, match=r"no option 'temprature'; there are system, .*temperature"):
+        order_of("m", "hi", {"temprature": 1})
