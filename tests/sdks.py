@@ -268,9 +268,7 @@ class OpenAIChat(Conversation):
         )
         _count_chat(said, reply.usage)
         found = choice.message.tool_calls or []
-        return self._finish(
-            said, [(c.id, c.function.name, c.function.arguments) for c in found]
-        )
+        return self._finish(said, [(c.id, c.function.name, c.function.arguments) for c in found])
 
     def _finish(self, said: Said, calls: list[tuple[str, str, str]]) -> Said:
         turn: dict = {"role": "assistant", "content": said.text or None}

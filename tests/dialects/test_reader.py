@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.dialects.cases import OWN, load, tools_of
+from tests.properties.grammar import check
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ConfigError
@@ -174,6 +175,7 @@ def test_a_number_waits_until_it_is_whole():
 def test_joined_deltas_are_the_arguments(case):
     reader = TextReader(tools_of(case), dialect=case["dialect"])
     events = reader.feed(case["input"]) + reader.close()
+    check(events)
     for end in (event for event in events if isinstance(event, ev.CallEnd)):
         deltas = [e.json for e in events if isinstance(e, ev.CallDelta) and e.index == end.index]
         if end.call.raw:
@@ -310,6 +312,7 @@ def test_any_cut_of_any_text_reads_the_same(text, size, open_thought):
     def read(pieces):
         reader = TextReader(TOOLS, reasoning_open=open_thought)
         events = flat(reader.feed(piece) for piece in pieces) + reader.close()
+        check(events)
         message = collect(events)
         return [(type(part), getattr(part, "text", None), getattr(part, "name", None),
                  getattr(part, "arguments", None), getattr(part, "raw", None))

@@ -3,31 +3,13 @@
 Work is counted in function calls, which no other load on the machine changes.
 """
 
-import sys
-
 import pytest
 from tests.properties.subjects import decoded, encoded, every_codec, single_bytes
 from tests.strategies import MODEL
+from tests.work import calls_made
 
 from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids
-
-
-def calls_made(work):
-    """How many functions `work` calls, in Python and in C."""
-    count = 0
-
-    def tally(frame, event, arg):
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(tally)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def long_answer(size):

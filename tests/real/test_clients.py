@@ -45,9 +45,9 @@ PROVIDERS = {
 def test_a_client_runs_its_shell_with_a_foreign_api_behind(serve, tiny, tmp_path, name, behind):
     place = PROVIDERS[behind].replace("{url}", tiny.url)
     url = serve(f'[map]\ndefault = "there/tiny"\n[providers.there]\n{place}\n')
-    done = run(CLIENTS[name], url, tmp_path / "work", prompt="[[tool]] go")
+    prompt = f"[[tool]] go, {name} over {behind}"
+    done = run(CLIENTS[name], url, tmp_path / "work", prompt=prompt)
     assert "The result came back!" in done.output
     assert done.status == 0, done.output
-    seen = tiny.prompt_with("[[tool]] go")
-    assert "<tool_response>" in seen
-    assert "tiny-ok" in seen.rpartition("<tool_response>")[2], "the shell's own output went back"
+    results = [seen.rpartition("<tool_response>")[2] for seen in tiny.prompts() if prompt in seen]
+    assert any("tiny-ok" in result for result in results), "the shell's own output went back"

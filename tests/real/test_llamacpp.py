@@ -209,9 +209,7 @@ def toolless(tmp_path_factory):
 
 @every_api
 @every_sdk
-async def test_a_prompt_that_is_too_long_is_refused_in_the_words_clients_know(
-    narrow, sdk, behind
-):
+async def test_a_prompt_that_is_too_long_is_refused_in_the_words_clients_know(narrow, sdk, behind):
     async with bridged(narrow, behind) as url:
         for stream in (True, False):
             async with sdk(url) as talk:

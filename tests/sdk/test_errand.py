@@ -66,6 +66,16 @@ async def test_two_calls_are_made_and_the_model_goes_on():
     assert [message["content"] for message in sent] == ["Paris: 20 c", "Rome: 20 c"]
 
 
+async def test_a_run_adds_up_what_its_answers_took():
+    script = Scripted(TWO, END)
+    async with place("ollama", script) as (_, config), AsyncClient(config) as client:
+        run = client.run("there/m", "The weather?", tools=[weather])
+        last = await run.result()
+    assert (run.usage.input, run.usage.output) == (2 * last.usage.input, 2 * last.usage.output)
+    assert run.usage.cost.total == pytest.approx(2 * last.usage.cost.total)
+    assert last.usage.cost.total > 0
+
+
 async def test_a_blocking_run_calls_in_the_thread_of_its_caller():
     where = []
 
@@ -258,6 +268,7 @@ def test_a_run_begins_with_nothing():
     with Client(Config(), env=QUIET) as client:
         run = client.run("x", "hi")
         assert run.message == Message()
+        assert run.usage.cost is None
         assert run.turns == Request("", (Turn("user", (Text("hi"),)),)).turns
         run.abort()
         assert run.result().stop == "aborted"

@@ -125,7 +125,7 @@ def test_a_delta_does_not_cost_the_message():
     """Nothing is folded before somebody looks."""
     draft = Draft(Ids("pi"))
     teller = Teller()
-    for said in draft.start() + draft.text("a") * 1:
+    for said in draft.start() + draft.text("a"):
         teller.feed(said)
     for _ in range(1000):
         for said in draft.text("word "):
@@ -332,6 +332,19 @@ def test_an_abort_is_an_event():
     assert (event.type, event.reason) == ("error", "aborted")
     assert event.error.text
     assert answer.message == event.error
+
+
+def test_an_abort_ends_its_own_answer_only():
+    signal = toolbridge.Signal()
+    with Client(Config(), env=QUIET) as client:
+        one, other = (
+            toolbridge.stream("x", "[[long]]", signal=signal, client=client) for _ in range(2)
+        )
+        one.abort()
+        assert one.result().stop == "aborted"
+        next(other)
+        signal.abort("all of you")
+        assert other.result().problem.text == "all of you"
 
 
 async def test_a_failure_is_an_event():

@@ -113,6 +113,24 @@ async def test_an_abort_in_the_middle_hangs_up_and_is_a_value():
     assert await stream.result() == event.message
 
 
+async def test_an_abort_hangs_up_also_when_nobody_reads_on():
+    held = Held()
+    async with place("ollama", held) as (_, config), AsyncClient(config) as client:
+        stream = client.stream("there/m", "hi")
+        await anext(stream)
+        stream.abort()
+        await soon(held.gone)
+
+
+async def test_the_connection_is_closed_when_the_abort_is_told():
+    async with place("ollama", Held()) as (_, config), AsyncClient(config) as client:
+        stream = client.stream("there/m", "hi")
+        await anext(stream)
+        stream.abort()
+        await stream.result()
+        assert stream._source.ag_frame is None
+
+
 async def test_an_abort_reaches_one_who_waits():
     held = Held()
     async with place("ollama", held) as (_, config), AsyncClient(config) as client:
@@ -180,6 +198,30 @@ async def test_a_cancelled_reader_is_cancelled_and_hangs_up():
         await soon(held.gone)
         assert (await stream.result()).stop == "aborted"
         assert stream.message.text == "first "
+
+
+async def test_one_who_is_cancelled_is_cancelled_even_if_the_answer_is_aborted_too():
+    async with place("ollama", Held()) as (_, config), AsyncClient(config) as client:
+        stream = client.stream("there/m", "hi")
+        reading = asyncio.create_task(stream.result())
+        await until(lambda: stream.message.text)
+        stream.abort()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+
+async def test_what_was_not_handed_out_before_an_abort_is_not_part_of_it():
+    async with AsyncClient(Config(), env=QUIET) as client:
+        stream = client.stream("x", "[[long]]")
+        events = []
+        async for event in stream:
+            events.append(event)
+            if isinstance(event, toolbridge.TextDelta):
+                stream.abort()
+    names = [type(event).__name__ for event in events]
+    assert names == ["Started", "TextStart", "TextDelta", "Failed"]
+    assert events[-1].message.text == events[2].text
 
 
 async def test_a_loop_that_is_left_hangs_up():
@@ -462,7 +504,7 @@ def test_a_process_that_forgets_to_close_ends_without_a_word():
         "next(stream)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", code],
+        [sys.executable, "-W", "error", "-c", code],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,7 +2,14 @@ import msgspec
 import pytest
 
 from toolbridge.core.errors import BrokenWire, MalformedRequest
-from toolbridge.wire.shapes import OpenUnion, Unknown, decode_frame, decode_request, leftovers
+from toolbridge.wire.shapes import (
+    OpenUnion,
+    Unknown,
+    convert_request,
+    decode_frame,
+    decode_request,
+    leftovers,
+)
 
 
 class Part(msgspec.Struct):
@@ -161,3 +168,10 @@ def test_a_frame_that_cannot_be_read_breaks_the_wire(data):
     with pytest.raises(BrokenWire) as caught:
         decode_frame(data, PIECES)
     assert len(caught.value.problem.text) < 1000
+
+
+def test_what_was_parsed_before_is_read_by_the_same_rules():
+    assert convert_request({"value": "5", "new": 1}, Number) == Number(5)
+    with pytest.raises(MalformedRequest) as caught:
+        convert_request({"value": []}, Number, "parts.0")
+    assert caught.value.problem.where == "parts.0.value"

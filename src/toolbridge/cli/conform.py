@@ -69,7 +69,7 @@ async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
     try:
         async with script.serve(args.listen) as played:
             _say(report.how_to_configure(upstream, played.url, args.model))
-            gateway = Gateway(args.url, args.model, args.key)
+            gateway = Gateway(args.url, args.model, args.key, relay=args.relay)
             return await Runner(book, played).run(cases, args.api, gateway)
     except OSError as error:
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
@@ -86,7 +86,7 @@ async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
         runs = []
         for front, back, relay in _pairs(fronts, backs):
             cases = book.select(api=back, client=front, only=args.only, relay=relay)
-            gateway = Gateway(url, house.model(back, relay=relay))
+            gateway = Gateway(url, house.model(back, relay=relay), relay=relay)
             runs.append(runner.run(cases, front, gateway))
         for found in await asyncio.gather(*runs):
             outcomes += found

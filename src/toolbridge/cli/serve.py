@@ -17,6 +17,13 @@ from toolbridge.policy.thinking import THINKING_PREFIXES
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_server(parser)
     parser.add_argument("--background", action="store_true", help="go on after this command ends")
+    parser.add_argument(
+        "--local",
+        nargs="?",
+        const="",
+        metavar="GGUF",
+        help="serve this model file too, or a small one that is fetched once (toolbridge[local])",
+    )
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
 
 
@@ -26,9 +33,19 @@ def run(args: argparse.Namespace) -> int:
     if args.background:
         return _background(args)
     listener = listen(config, explicit=explicit)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, listener, announce=args.announce))
+    if args.local is None:
+        _run(config, listener, announce=args.announce)
+        return 0
+    from toolbridge.cli import local
+
+    with local.served(config, args.local, default=not args.model) as extended:
+        _run(extended, listener, announce=args.announce)
     return 0
+
+
+def _run(config: Config, listener: socket.socket, *, announce: bool) -> None:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config, listener, announce=announce))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -47,9 +64,12 @@ def _background(args: argparse.Namespace) -> int:
         return 0
     names = ("config", "host", "port", "model", "thinking", "log")
     flags = [f"--{n}={v}" for n in names if (v := getattr(args, n)) is not None]
+    if args.local is not None:
+        flags.append(f"--local={args.local}" if args.local else "--local")
     if args.key:
         os.environ["TOOLBRIDGE_KEY"] = args.key  # not on the command line, where others can read it
-    running = state.start_background(flags)
+    # A model may take minutes to fetch and to load.
+    running = state.start_background(flags, wait=10.0 if args.local is None else 600.0)
     print(f"toolbridge runs at {running.url} (pid {running.pid}), log in {state.log_file()}")
     print(f"export ANTHROPIC_BASE_URL={running.url}")
     return 0

@@ -61,6 +61,8 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     within: float = 0.0
     keep_alive: bool = False
     """The client is sent an empty event of its own API while the upstream is silent."""
+    longest_silence: float = 0.0
+    """Between two deliveries to the client, from the status on."""
     hangs_up_within: float = 0.0
     """After the client left, the upstream's connection is closed within this time."""
     heard: int = 0
@@ -107,10 +109,9 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[str, str] = {}
     type: str = ""
     answer: str = ""
-    """One frame per line. `~wait SECONDS` pauses; `~raw "JSON string"` sends bytes as they are."""
+    """One frame per line. `~wait SECONDS` pauses; `~raw "JSON string"` sends bytes as they are;
+    `~split N` cuts what follows into pieces of N bytes, `~split 0` no more."""
     framing: Framing = Framing()
-    split: int = 0
-    """Cut the bytes into pieces of this size; 0 sends one frame at a time."""
     gzip: bool = False
     end: Literal["clean", "cut", "rst", "hang"] = "clean"
     abort: Literal["", "early", "speaking"] = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from toolbridge.conformance import upstreams
 from toolbridge.conformance.asks import Ask
@@ -73,8 +74,12 @@ def _rejection(found: Evidence) -> Iterable[str]:
         yield f"expected status {_any(expect.status)}, came {reply.status} ({said[:_SHOWN]})"
     if not expect.status and reply.status < 500:
         yield f"the upstream is at fault, but status {reply.status} blames the client"
-    if expect.retry_after and "retry-after" not in reply.headers:
-        yield "there is no retry-after header"
+    if (
+        expect.retry_after
+        and "retry-after" not in reply.headers
+        and b"retryDelay" not in reply.body
+    ):
+        yield "nothing says how long to wait: no retry-after, nor Google's retryDelay"
     yield from _words(found, said)
 
 
@@ -174,8 +179,15 @@ def _timing(found: Evidence, seen: Seen) -> Iterable[str]:
         yield f"the status took {reply.status_after:.1f} s, not {expect.status_within:g} s"
     if expect.within and reply.after > expect.within:
         yield f"it took {reply.after:.1f} s, not {expect.within:g} s"
+    if expect.longest_silence and (silence := _silence(reply)) > expect.longest_silence:
+        yield f"the client heard nothing for {silence:.1f} s, not {expect.longest_silence:g} s"
     if expect.keep_alive and not seen.keep_alives:
         yield "the client was sent no sign of life while the upstream was silent"
+
+
+def _silence(reply: Reply) -> float:
+    times = [reply.status_after, *(at for at, _ in reply.pieces), reply.after]
+    return max(later - earlier for earlier, later in pairwise(times))
 
 
 _CHECKS: tuple[Callable[[Evidence, Seen], Iterable[str]], ...] = (

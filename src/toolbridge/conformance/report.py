@@ -8,28 +8,27 @@ from toolbridge.core.json import Json, JsonObject, dumps
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Return passed / all by family, one column per pair of APIs."""
-    pairs = list(dict.fromkeys(f"{o.client} → {o.upstream}" for o in outcomes))
+    """Return passed / all by family; one pair of APIs reads best downwards, many across."""
+    pairs = list(dict.fromkeys(o.pair for o in outcomes))
     families = list(dict.fromkeys(o.family for o in outcomes))
-    rows = [["family", *pairs]]
-    rows += [[family, *(_score(outcomes, pair, family) for pair in pairs)] for family in families]
-    rows.append(["all", *(_score(outcomes, pair, "") for pair in pairs)])
+    rows = [["", *families, "all"]]
+    for pair in pairs:
+        chosen = [o for o in outcomes if o.pair == pair]
+        scores = [_score([o for o in chosen if o.family == family]) for family in families]
+        rows.append([pair, *scores, _score(chosen)])
+    if len(pairs) == 1:
+        rows = [list(row) for row in zip(*rows, strict=True)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = ["  ".join(_cell(row[at], widths[at], at) for at in range(len(row))) for row in rows]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(_line(row, widths) for row in rows)
 
 
-def _cell(text: str, width: int, at: int) -> str:
-    return text.rjust(width) if at else text.ljust(width)
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    first, *rest = zip(row, widths, strict=True)
+    return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
 
 
-def _score(outcomes: Sequence[Outcome], pair: str, family: str) -> str:
-    chosen = [
-        o
-        for o in outcomes
-        if f"{o.client} → {o.upstream}" == pair and (not family or o.family == family)
-    ]
-    return f"{sum(o.passed for o in chosen)}/{len(chosen)}" if chosen else "-"
+def _score(outcomes: Sequence[Outcome]) -> str:
+    return f"{sum(o.passed for o in outcomes)}/{len(outcomes)}" if outcomes else "-"
 
 
 def failures(outcomes: Sequence[Outcome]) -> str:
@@ -37,7 +36,7 @@ def failures(outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     for outcome in outcomes:
         if not outcome.passed:
-            lines.append(f"{outcome.client} → {outcome.case}")
+            lines.append(f"{outcome.pair}: {outcome.case.partition('/')[2]}")
             lines += [f"    {fault}" for fault in outcome.faults]
     return "\n".join(lines)
 
@@ -59,6 +58,7 @@ def _result(outcome: Outcome) -> JsonObject:
         "family": outcome.family,
         "client": outcome.client,
         "upstream": outcome.upstream,
+        "relay": outcome.relay,
         "passed": outcome.passed,
         "faults": [*outcome.faults],
         "seconds": outcome.took,

@@ -24,6 +24,8 @@ class Gateway(msgspec.Struct, frozen=True):
     url: str
     model: str = "conform"
     key: str = ""
+    relay: bool = False
+    """Whether it passes bytes on untouched where client and upstream speak the same API."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -31,8 +33,13 @@ class Outcome(msgspec.Struct, frozen=True):
     family: str
     client: str
     upstream: str
+    relay: bool = False
     faults: tuple[str, ...] = ()
     took: float = 0.0
+
+    @property
+    def pair(self) -> str:
+        return f"{self.client} → {self.upstream}{' (relay)' if self.relay else ''}"
 
     @property
     def passed(self) -> bool:
@@ -70,8 +77,15 @@ class Runner:
             found = await self._exchange(case, api, gateway, mark, playing)
         finally:
             self._script.end(mark)
-        faults = tuple(judge(found))
-        return Outcome(case.id, case.family, api, case.api, faults, round(found.reply.after, 2))
+        return Outcome(
+            case=case.id,
+            family=case.family,
+            client=api,
+            upstream=case.api,
+            relay=gateway.relay,
+            faults=tuple(judge(found)),
+            took=round(found.reply.after, 2),
+        )
 
     async def _exchange(
         self, case: Case, api: str, gateway: Gateway, mark: str, playing: Playing

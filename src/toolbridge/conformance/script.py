@@ -12,6 +12,7 @@ import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from toolbridge.conformance import upstreams
 from toolbridge.conformance.asks import MARK
@@ -83,8 +84,8 @@ async def serve(port: int = 0) -> AsyncIterator[Script]:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A cancelled task here means that the script is over; nobody needs to hear of it.
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            while (heard := await _hear(reader)) and await _answer(script, heard, reader, writer):
-                pass
+            if heard := await _hear(reader):
+                await _answer(script, heard, reader, writer)
         writer.close()
 
     server = await asyncio.start_server(connected, "127.0.0.1", port, limit=1 << 20)
@@ -118,24 +119,24 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 
 async def _answer(
     script: Script, heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> bool:
-    """Answer one request; return whether the connection can take another."""
+) -> None:
+    """Answer a connection's only request: watching for a departure takes the byte of the next."""
     playing = script.find(heard.body)
     if playing is None:
         _write_whole(writer, *_stock(heard))
         await writer.drain()
-        return True
+        return
     playing.heard.append(heard)
     playing.asked.set()
     case = playing.case
     watching = asyncio.create_task(_watch(reader, playing))
     try:
         if len(playing.heard) == 1 and case.fail_first:
-            return await _fail(writer, case.fail_first)
+            await _fail(writer, case.fail_first)
+            return
         await asyncio.sleep(case.before)
         await _speak(writer, playing)
         await _end(writer, playing)
-        return False
     finally:
         watching.cancel()
 
@@ -147,13 +148,12 @@ async def _watch(reader: asyncio.StreamReader, playing: Playing) -> None:
     playing.hung_up.set()
 
 
-async def _fail(writer: asyncio.StreamWriter, status: int) -> bool:
+async def _fail(writer: asyncio.StreamWriter, status: int) -> None:
     if status < 0:
         writer.transport.abort()
-        return False
+        return
     _write_whole(writer, status, {"error": {"type": "server_error", "message": "try again"}})
     await writer.drain()
-    return False
 
 
 async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
@@ -161,7 +161,6 @@ async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
     headers = {
         "content-type": case.type or _type(case),
         "transfer-encoding": "chunked",
-        # The watch for a departure takes the first byte of any later request.
         "connection": "close",
     }
     headers |= {"content-encoding": "gzip"} if case.gzip else {}
@@ -170,10 +169,10 @@ async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     await writer.drain()
     names = upstreams.load(case.api).tools(playing.heard[-1].json)
-    for pause, piece in pieces(case, names):
-        await asyncio.sleep(pause)
-        if piece:
-            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+    for piece in pieces(case, names):
+        await asyncio.sleep(piece.pause)
+        if piece.data:
+            writer.write(b"%x\r\n%b\r\n" % (len(piece.data), piece.data))
             await writer.drain()
             playing.speaking.set()
 
@@ -200,45 +199,60 @@ def _type(case: Case) -> str:
     return "application/json" if whole else upstreams.load(case.api).content_type
 
 
-def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[tuple[float, bytes]]:
-    """Yield what `case` sends: how long to wait, and the bytes that then go out at once.
+class Piece(NamedTuple):
+    """Bytes that go out at once, after a pause; `size` asks for them to be cut further."""
+
+    data: bytes
+    pause: float = 0.0
+    size: int = 0
+
+
+def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[Piece]:
+    """Yield what `case` sends, as it goes out.
 
     `@tool0@` in an answer stands for the first of `tools`, under the name that the upstream was
     given for it.
     """
-    pause, held = 0.0, b"\xef\xbb\xbf" if case.framing.bom else b""
-    for wait, frame in _frames(case):
-        pause += wait
-        held += frame
-        for at, name in enumerate(tools):
-            held = held.replace(b"@tool%d@" % at, name.encode())
-        if not held or case.gzip:
-            continue
-        size = case.split or len(held)
-        for start in range(0, len(held), size):
-            yield pause, held[start : start + size]
-            pause = 0.0
-        held = b""
-    yield pause, gzip.compress(held) if case.gzip else held
+    frames = [_named(frame, tools) for frame in _frames(case)]
+    if case.framing.bom and frames:
+        frames[0] = frames[0]._replace(data=b"\xef\xbb\xbf" + frames[0].data)
+    if case.gzip:
+        yield Piece(gzip.compress(b"".join(frame.data for frame in frames)))
+        return
+    for frame in frames:
+        size = frame.size or len(frame.data) or 1
+        for start in range(0, len(frame.data) or 1, size):
+            yield Piece(frame.data[start : start + size], 0.0 if start else frame.pause)
 
 
-def _frames(case: Case) -> Iterator[tuple[float, bytes]]:
+def _named(frame: Piece, tools: Sequence[str]) -> Piece:
+    data = frame.data
+    for at, name in enumerate(tools):
+        data = data.replace(b"@tool%d@" % at, name.encode())
+    return frame._replace(data=data)
+
+
+def _frames(case: Case) -> Iterator[Piece]:
     if case.whole or case.status >= 400:
-        yield 0.0, case.answer.strip().encode()
+        yield Piece(case.answer.strip().encode())
         return
     api = upstreams.load(case.api)
+    size = 0
     for line in case.answer.strip("\n").split("\n"):
-        if line.startswith("~wait "):
-            yield float(line.removeprefix("~wait ")), b""
-        elif line.startswith("~raw "):
-            yield 0.0, text(loads(line.removeprefix("~raw "))).encode("utf-8", "surrogateescape")
+        word, _, rest = line.partition(" ")
+        if word == "~split":
+            size = int(rest)
+        elif word == "~wait":
+            yield Piece(b"", float(rest))
+        elif word == "~raw":
+            yield Piece(text(loads(rest)).encode("utf-8", "surrogatepass"), size=size)
         elif line:
-            yield 0.0, api.frame(line, case.framing)
+            yield Piece(api.frame(line, case.framing), size=size)
 
 
 def _write_whole(writer: asyncio.StreamWriter, status: int, body: JsonObject) -> None:
     data = dump_bytes(body)
-    head = f"HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\n"
+    head = f"HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\nconnection: close\r\n"
     writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
 
 

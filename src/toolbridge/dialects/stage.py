@@ -174,6 +174,8 @@ class _Thought:
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
+        self._start: ev.ThinkingStart | None = None
+        """The start, as long as nothing was said."""
         self._index = 0
         self._text = ""
         self._said: list[str] = []
@@ -183,9 +185,8 @@ class _Thought:
     def feed(self, event: _Thoughts) -> list[_Numbered]:
         match event:
             case ev.ThinkingStart(index):
-                self._index = index
-                self._said = []
-                return [event]
+                self._start, self._index, self._said = event, index, []
+                return []
             case ev.ThinkingDelta(_, piece):
                 return self._write(piece)
             case ev.ThinkingEnd(_, thinking):
@@ -201,27 +202,38 @@ class _Thought:
         self._text += piece
         begin, end = self._marks.find(self._text, 0, ended=False)
         said, rest = self._text[:begin], self._text[begin:]
-        self._said.append(said)
         self._held = [rest] if end > begin else None
         self._text = "" if end > begin else rest
-        return [ev.ThinkingDelta(self._index, said)] if said else []
+        return self._say(said)
+
+    def _say(self, text: str) -> list[_Numbered]:
+        if not text:
+            return []
+        self._said.append(text)
+        return [*self._opened(), ev.ThinkingDelta(self._index, text)]
+
+    def _opened(self) -> list[_Numbered]:
+        start, self._start = self._start, None
+        return [] if start is None else [start]
 
     def release(self) -> list[_Numbered]:
         """Return what is left of a thought that has ended."""
-        if self._end is None:
+        end, self._end = self._end, None
+        if end is None:
             return []
-        rest = self._text + "".join(self._held or ())
-        said: list[_Numbered] = [ev.ThinkingDelta(self._index, rest)] if rest else []
-        said.append(self._end)
-        self._text, self._held, self._end = "", None, None
-        return said
+        said = self._say(self._text + "".join(self._held or ()))
+        self._text, self._held = "", None
+        if end.thinking.opaque:
+            said += self._opened()
+        return said if self._start is not None else [*said, end]
 
     def give_up(self) -> tuple[list[_Numbered], str]:
         """Return the end of the thought before a mark, and the text from the mark on."""
         if self._held is None:
             return self.release(), ""
-        rest = "".join(self._held)
-        self._held, self._end = None, None
+        rest, self._held, self._end = "".join(self._held), None, None
+        if self._start is not None:
+            return [], rest
         return [ev.ThinkingEnd(self._index, Thinking("".join(self._said)))], rest
 
 

@@ -1,5 +1,4 @@
-"""
-From the value that was written to the value that the schema asks for.
+"""From the value that was written to the value that the schema asks for.
 
 Only what does not fit is touched. A value is changed in form, never in meaning, and nothing is made
 up: a null that is not allowed is left out, not turned into a zero.

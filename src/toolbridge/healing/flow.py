@@ -1,5 +1,4 @@
-"""
-The arguments of one call, healed while they are written.
+"""The arguments of one call, healed while they are written.
 
 What is certain goes out at once: the content of a plain string parameter flows as it comes, every
 other member goes out when its value is whole and fits, and the end of a string when the next key

@@ -1,5 +1,4 @@
-"""
-The ladder: strict, then syntax, then schema, then guesses; each rung says what it changed.
+"""The ladder: strict, then syntax, then schema, then guesses; each rung says what it changed.
 
 Text that is cut off is read as far as it goes, and marked: its value may be looked at, but whoever
 runs calls refuses it.
@@ -55,8 +54,7 @@ HOPELESS = "hopeless"
 
 
 def heal(arguments: object, schema: JsonObject | None = None, *, level: int = 2) -> Healing:
-    """
-    Return the arguments that a model meant, as an object.
+    """Return the arguments that a model meant, as an object.
 
     `level` is the boldest step allowed: 0 strict JSON only, 1 syntax, 2 by `schema`, 3 guesses.
     What cannot be read becomes `{"raw": …}`.

@@ -1,5 +1,4 @@
-"""
-The words of broken JSON: what may stand for a quote, a colon, a number or a literal.
+"""The words of broken JSON: what may stand for a quote, a colon, a number or a literal.
 
 Every pattern is possessive or bounded, so that none of them looks at a character more than a fixed
 number of times.
@@ -148,8 +147,7 @@ _SIMPLE = {
 
 
 def unescape(raw: str) -> tuple[str, bool]:
-    r"""
-    Return what a string's raw content means, and whether all its escapes were JSON's.
+    r"""Return what a string's raw content means, and whether all its escapes were JSON's.
 
     A backslash that begins no escape is itself: models write `\d` and `C:\Users` and mean it.
     Halves of surrogate pairs become U+FFFD, for UTF-8 cannot carry them.

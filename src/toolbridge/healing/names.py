@@ -1,5 +1,4 @@
-"""
-Names that mean another name: keys of arguments, choices of enums, names of tools.
+"""Names that mean another name: keys of arguments, choices of enums, names of tools.
 
 A name is replaced only when exactly one candidate fits, and never by likeness of spelling: a tool
 with a similar name is another tool.

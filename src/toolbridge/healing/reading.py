@@ -106,8 +106,7 @@ def _peel(text: str, reading: Reading) -> str | None:
 
 
 def _last_emission(text: str) -> int:
-    """
-    Return where the last copy begins when each copy of a growing text follows the one before.
+    """Return where the last copy begins when each copy of a growing text follows the one before.
 
     Servers that confuse "the text so far" with "the next piece" send `P1 P2 P3`, where each begins
     with the whole of its predecessor. Each comparison is as long as the step it allows.

@@ -1,5 +1,4 @@
-"""
-What a JSON Schema says about a value, as far as healing needs it.
+"""What a JSON Schema says about a value, as far as healing needs it.
 
 Types, enums, members, items, unions and local references are understood. Limits, patterns and
 formats are not: a value that breaks one of these cannot be healed, only refused.

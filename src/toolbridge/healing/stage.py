@@ -1,5 +1,4 @@
-"""
-Healing as a stage: events in, events out, every call of an answer made whole or said to be broken.
+"""Healing as a stage: events in, events out, every call of an answer made whole or said to be broken.
 
 A call is held back until something of it is certain. If its JSON turns out to be cut off, it waits
 for the end of the answer: a call that the token limit cut is dropped, or left visibly broken where

@@ -1,5 +1,4 @@
-"""
-Where a string ends when its quotes cannot be trusted.
+"""Where a string ends when its quotes cannot be trusted.
 
 A quote ends a string when what follows it can follow a string: a comma and a key, a closing
 bracket, the end. Any other quote belongs to the text. The look ahead is bounded, so a text full of
@@ -43,8 +42,7 @@ class Frame:
 
 
 class StringReader:
-    """
-    The part of the reader that knows strings.
+    """The part of the reader that knows strings.
 
     `names` gives the names that a schema declares, when a quote cannot be judged without them.
     """
@@ -101,8 +99,7 @@ class StringReader:
         return self.finish_string(start + 1, start + 1, lx.CLOSERS[quote], key=key)
 
     def finish_string(self, start: int, floor: int, closers: str, *, key: bool = False) -> str:
-        """
-        Read on in a string that began at `start`; return its content.
+        """Read on in a string that began at `start`; return its content.
 
         What stands before `floor` is settled: the string does not end there.
         """

@@ -1,5 +1,4 @@
-"""
-A tolerant reader: broken JSON in, the value that was meant and a note of each repair out.
+"""A tolerant reader: broken JSON in, the value that was meant and a note of each repair out.
 
 It reads from left to right, once, with a stack of its own, so that neither length nor depth hurts.
 It knows no schema but the names of the parameters, which tell a key from a piece of text.

@@ -1,4 +1,7 @@
-"""An answer as it comes, for callers that block."""
+"""An answer as it comes, for callers that block.
+
+One that is dropped half-way ends by itself: the loop closes a generator that nobody holds.
+"""
 
 from types import TracebackType
 from typing import Self
@@ -73,7 +76,3 @@ class Stream:
         trace: TracebackType | None,
     ) -> None:
         self.abort()
-
-    def __del__(self) -> None:
-        # A loop that was left half-way must not keep a model writing for nobody.
-        self._inner.abort("nobody reads it any more")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Call, Message, Result, ToolChoice, Turn
+from toolbridge.core.usage import Cost, Usage
 from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.functions import Function, failure_of, result_of
@@ -31,12 +32,15 @@ class Errand:
         self.order = order
         self.aborted = ""
         """Why the run was ended from outside, if it was."""
+        self.usage = Usage()
+        """What all the answers took."""
         self._left = max_turns
         self._owners = {tool.name for tool in order.request.tools} - order.functions.keys()
 
     def take(self, message: Message) -> tuple[Call, ...]:
         """Note an answer; return the calls to make, none when nothing is left to do here."""
         self._left -= 1
+        self.usage = _sum(self.usage, message.usage)
         if message.content:
             self._add(Turn("assistant", message.content))
         # An answer that was cut may hold half a call; only one that ended with its calls is obeyed.
@@ -66,6 +70,17 @@ class Errand:
         if call.name not in self.order.functions:
             raise LookupError(f"there is no tool {call.name!r}")
         return self.order.functions[call.name]
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    counts = {
+        name: getattr(one, name) + getattr(other, name)
+        for name in Usage.__struct_fields__
+        if name != "cost"
+    }
+    costs = [usage.cost for usage in (one, other) if usage.cost is not None]
+    total = {name: sum(getattr(cost, name) for cost in costs) for name in Cost.__struct_fields__}
+    return Usage(**counts, cost=Cost(**total) if costs else None)
 
 
 # ── blocking ─────────────────────────────────────────────────────────────────
@@ -103,6 +118,11 @@ class Run:
     def turns(self) -> tuple[Turn, ...]:
         """The conversation so far: answers, calls and results."""
         return self._errand.order.request.turns
+
+    @property
+    def usage(self) -> Usage:
+        """What the answers took together, up to the last that has ended."""
+        return self._errand.usage
 
     def result(self) -> Message:
         """Do the rest; return the last answer. If it stopped for `tool_use`, turns ran out."""
@@ -175,6 +195,11 @@ class AsyncRun:
     def turns(self) -> tuple[Turn, ...]:
         """The conversation so far: answers, calls and results."""
         return self._errand.order.request.turns
+
+    @property
+    def usage(self) -> Usage:
+        """What the answers took together, up to the last that has ended."""
+        return self._errand.usage
 
     async def result(self) -> Message:
         """Do the rest; return the last answer. If it stopped for `tool_use`, turns ran out."""

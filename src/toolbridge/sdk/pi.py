@@ -36,7 +36,10 @@ def stream(model: str, context: Context, **options: Unpack[PiOptions]) -> "PiStr
     request, tools = request_of(context)
     if tools:
         options["tools"] = (*options.get("tools", ()), *tools)
-    signal = options.setdefault("signal", Signal())
+    signal = Signal()
+    if (given := options.get("signal")) is not None:
+        given.attach(signal)
+    options["signal"] = signal
     order = order_of(model, request, options)
     return PiStream(order, signal, configuration.load() if client is None else client)
 

@@ -1,5 +1,6 @@
 """One word that ends many answers."""
 
+import threading
 from typing import Protocol
 from weakref import WeakSet
 
@@ -14,6 +15,7 @@ class Signal:
     """Ends every answer that was given it, from any thread, also those that are yet to begin."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._why = ""
         # An answer that nobody holds any more needs no ending.
         self._listeners: WeakSet[Stoppable] = WeakSet()
@@ -23,11 +25,14 @@ class Signal:
         return bool(self._why)
 
     def abort(self, why: str = ASKED) -> None:
-        self._why = self._why or why
-        for listener in list(self._listeners):
+        with self._lock:
+            self._why = self._why or why
+            listeners = list(self._listeners)
+        for listener in listeners:
             listener.abort(self._why)
 
     def attach(self, listener: Stoppable) -> None:
-        self._listeners.add(listener)
+        with self._lock:
+            self._listeners.add(listener)
         if self._why:
             listener.abort(self._why)

@@ -8,7 +8,7 @@ import hashlib
 
 import msgspec
 
-from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.messages import Call, Message, Part, Request, Text, Thinking, Turn
 from toolbridge.store.sqlite import SqliteStore
 
@@ -30,6 +30,8 @@ class Conversations:
 
     async def resume(self, request: Request, caller: str) -> Request:
         """Return `request` with the turns of the answer that it goes on from."""
+        if request.extra.get("background") is True:
+            raise Unsupported("answers in the background are not kept here", where="background")
         before = request.extra.get("previous_response_id")
         if not isinstance(before, str):
             return request
@@ -59,6 +61,15 @@ class Conversations:
 
     async def drop(self, id: str, caller: str) -> bool:
         return await self._store.drop(_scope(caller), id)
+
+
+def stateless(request: Request) -> Request:
+    """Return `request` without what only its own server could know: the history is whole here."""
+    state = {"previous_response_id", "conversation"}
+    if not state & request.extra.keys():
+        return request
+    extra = {name: value for name, value in request.extra.items() if name not in state}
+    return msgspec.structs.replace(request, extra=extra)
 
 
 def _scope(caller: str) -> str:

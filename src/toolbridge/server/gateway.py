@@ -17,7 +17,7 @@ from toolbridge.accounting.calibrate import Calibration
 from toolbridge.accounting.count import estimate_request
 from toolbridge.config import Config
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Codec
+from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
@@ -25,7 +25,7 @@ from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.mending import Lack, lacking, without_thoughts
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.answering import Answering
-from toolbridge.server.conversations import Conversations
+from toolbridge.server.conversations import Conversations, stateless
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
 from toolbridge.server.keepsakes import Keepsakes
@@ -156,7 +156,7 @@ class Gateway:
     async def _translated(
         self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, route: Route
     ) -> Message:
-        restored = self._keepsakes.restore(asked.request, exchange.caller)
+        restored = self._keepsakes.restore(stateless(asked.request), exchange.caller)
         attempt = _Attempt(exchange, entry, codec, asked, route, restored)
         mended: set[Lack] = set()
         while True:
@@ -215,7 +215,8 @@ class Gateway:
                     attempt.entry.speak()
                     last = batch[-1]
                     if isinstance(last, ev.Finished):  # kept before a client can ask for it
-                        await self._keep(exchange, codec, asked, last.message)
+                        shown = _as_shown(last.message, encoder)
+                        await self._keep(exchange, codec, asked, shown)
                     if isinstance(last, ev.Failed) and answering.aborts:
                         return last.message
                     await reply.write(b"".join([b for e in batch for b in encoder.feed(e)]))
@@ -241,6 +242,12 @@ class Gateway:
             entry.losses.append(Loss("prompt", why))
             return
         self._calibration.learn(route.address, counted.raw, actual)
+
+
+def _as_shown(message: Message, encoder: Encoder) -> Message:
+    """Return `message` under the id that the client saw: a keep-alive may have come first."""
+    id = getattr(encoder, "id", "")
+    return msgspec.structs.replace(message, id=id) if id else message
 
 
 class _Identified(msgspec.Struct):

@@ -10,7 +10,7 @@ import msgspec
 
 from toolbridge.config import Config
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import Asked, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes
@@ -28,6 +28,9 @@ _PATHS = {
     "openai_chat": "/chat/completions",
     "openai_responses": "/responses",
 }
+_NUMBERED = frozenset({"openai_responses"})
+"""APIs whose events are numbered: one that we add makes the upstream's own numbers wrong."""
+_COMMENT = b": still here\n\n"
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -36,11 +39,15 @@ class Relay:
         self._upstream = upstream
         self._config = config
         self._route = route
+        self._carried = False
+        """Whether the client has got any of the upstream's own bytes."""
 
     async def carry(self, exchange: Exchange, body: bytes, asked: Asked) -> Message:
         """Carry a request there and its answer back; return what the answer said."""
         codec = self._route.codec
         encoder = codec.stream_encoder(asked)
+        if codec.name in _NUMBERED:
+            encoder = _Unnumbered(encoder)
         waits = (self._config.first_byte, self._config.keep_alive)
         reply = StreamReply(exchange, codec, encoder, waits) if asked.request.stream else None
         try:
@@ -59,6 +66,8 @@ class Relay:
             if reply is None or not reply.opened:
                 raise
             failed = ev.Failed(error.problem, Message(problem=error.problem))
+            if self._carried and codec.name in _NUMBERED:
+                return failed.message  # hanging up is all that can be said without a number
             await reply.write(b"".join(encoder.feed(failed)))
             return failed.message
         finally:
@@ -78,6 +87,7 @@ class Relay:
         reply.headers = headers
         last: list[ev.Event] = []
         while piece := await incoming.read():
+            self._carried = True
             await reply.write(piece)
             last = decoder.feed(piece) or last
         last = decoder.close() or last
@@ -88,6 +98,17 @@ class Relay:
         decoder = self._route.codec.stream_decoder(Ids(os.urandom(16)))
         events = [event for piece in pieces for event in decoder.feed(piece)]
         return _message(events + decoder.close())
+
+
+class _Unnumbered:
+    """An encoder whose signs of life are comments, which have no number."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.feed = encoder.feed
+        self.close = encoder.close
+
+    def keep_alive(self) -> bytes:
+        return _COMMENT
 
 
 def _path(exchange: Exchange, request: Request, route: Route) -> str:

@@ -172,7 +172,7 @@ def test_an_error_ends_the_stream_and_keeps_what_was_said():
 
 # ── framing ──────────────────────────────────────────────────────────────────
 
-FRAMES = [frame({"text": "Hel"}), frame({"text": "lo"}, end="STOP")]
+FRAMES = [frame({"text": "Good"}), frame({"text": "bye"}, end="STOP")]
 
 
 @pytest.mark.parametrize(
@@ -183,26 +183,26 @@ FRAMES = [frame({"text": "Hel"}), frame({"text": "lo"}, end="STOP")]
         b"[" + b"\r\n,\r\n".join(json.dumps(f).encode() for f in FRAMES) + b"]",
         sse(*FRAMES) + b"data: [DONE]\n\n",
         sse(*FRAMES)[:-4],
-        json.dumps(frame({"text": "Hello"}, end="STOP"), indent=1).encode(),
+        json.dumps(frame({"text": "Goodbye"}, end="STOP"), indent=1).encode(),
         b": hello\n\n" + sse(*FRAMES),
     ],
 )
 def test_every_framing_says_the_same(data):
     message = collect(events(data))
-    assert (message.text, message.stop, message.id) == ("Hello", "end", "r")
+    assert (message.text, message.stop, message.id) == ("Goodbye", "end", "r")
 
 
 def test_white_space_in_front_says_nothing_about_the_framing():
     decoder = StreamDecoder(Ids("t"))
     assert decoder.feed(b"\r\n ") == []
-    assert collect(decoder.feed(json.dumps(FRAMES).encode()) + decoder.close()).text == "Hello"
+    assert collect(decoder.feed(json.dumps(FRAMES).encode()) + decoder.close()).text == "Goodbye"
 
 
 @pytest.mark.parametrize("data", [b"[" + json.dumps(FRAMES[0]).encode() + b',{"cand', sse(FRAMES[0]) + b'data: {"cand'])  # fmt: skip
 def test_half_a_frame_at_the_end_is_not_read(data):
     message = collect(events(data))
     assert message.problem.kind == "truncated"
-    assert message.text == "Hel"
+    assert message.text == "Good"
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,11 @@ def test_how_to_think_is_read(reasoning, think, rest):
         ({"format": {"type": "text"}, "verbosity": "low"}, None, {"verbosity": "low"}),
         ({"format": {"type": "json_object"}}, OutputFormat(), {}),
         (
+            {"format": {"type": "json_schema", "name": "response", "schema": {}}},
+            OutputFormat({}),
+            {},
+        ),
+        (
             {"format": {"type": "json_schema", "name": "x", "schema": {"a": 1}, "strict": True, "description": "d"}},
             OutputFormat({"a": 1}, "x", strict=True),
             {"format": {"description": "d"}},

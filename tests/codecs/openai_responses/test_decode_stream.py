@@ -117,13 +117,13 @@ def test_a_recorded_cut_is_a_length():
 def test_text_comes_as_it_is_written():
     events = read(
         added(message()),
-        event("output_text.delta", item_id="msg_1", content_index=0, delta="Hel"),
-        event("output_text.delta", item_id="msg_1", content_index=0, delta="lo"),
+        event("output_text.delta", item_id="msg_1", content_index=0, delta="He"),
+        event("output_text.delta", item_id="msg_1", content_index=0, delta="llo"),
         event("output_text.done", item_id="msg_1", content_index=0, text="Hello"),
         done(message("Hello")),
         completed(message("Hello")),
     )
-    assert [event.text for event in events if isinstance(event, ev.TextDelta)] == ["Hel", "lo"]
+    assert [event.text for event in events if isinstance(event, ev.TextDelta)] == ["He", "llo"]
     assert collect(events).content == (HELLO,)
 
 
@@ -509,7 +509,7 @@ def test_a_failure_keeps_what_came_before(end, kind):
 
 @pytest.mark.req("CL-05")
 def test_a_stream_that_just_ends_is_truncated():
-    events = read(added(message()), event("output_text.delta", delta="Hel"))
+    events = read(added(message()), event("output_text.delta", delta="He"))
     assert events[-1].problem.kind == "truncated"
 
 
@@ -589,9 +589,23 @@ def test_a_rejection_that_is_a_page_is_read():
 # ── what servers do beyond the grammar ──
 
 
-def test_an_item_announced_twice_is_one():
-    said = message_of(added(call()), added(call()), done(call('{"a":1}')))
-    assert said.content == (LOOK,)
+@pytest.mark.parametrize("numbered", [True, False])
+def test_an_item_announced_twice_is_one(numbered):
+    frames = [added(call()), added(message(), 1), added(call()), done(call('{"a":1}'))]
+    bare = [{k: v for k, v in frame.items() if k != "output_index"} for frame in frames]
+    assert message_of(*(frames if numbered else bare)).content == (LOOK,)
+
+
+def test_two_items_of_one_id_are_two_where_their_numbers_differ():
+    said = message_of(
+        added(message()),
+        event("output_text.delta", item_id="msg_1", delta="one"),
+        done(message("one")),
+        added(message(), 1),
+        event("output_text.delta", 1, item_id="msg_1", delta="two"),
+        done(message("two"), 1),
+    )
+    assert [part.text for part in said.content] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -604,6 +618,27 @@ def test_an_item_announced_twice_is_one():
 )
 def test_what_comes_after_the_end_of_an_item_is_not_read(late):
     assert message_of(done(call('{"a":1}')), late).content == (LOOK,)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        event("output_text.delta", item_id="msg_1", delta="x"),
+        event("output_text.done", item_id="msg_1", text="Hello, you"),
+        done(message("Hello, you")),
+    ],
+)
+def test_nothing_is_said_after_the_end_of_a_message(late):
+    assert message_of(done(message("Hello")), late).content == (HELLO,)
+
+
+def test_an_event_without_number_and_id_belongs_to_the_last_item():
+    said = message_of(
+        added(call()),
+        {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": '{"a"'},
+        {"type": "response.function_call_arguments.delta", "delta": ":1}"},
+    )
+    assert said.content == (LOOK,)
 
 
 def test_an_announcement_of_another_type_ends_what_was_there():

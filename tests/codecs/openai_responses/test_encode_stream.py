@@ -130,7 +130,7 @@ def test_items_come_one_after_the_other(events):
 
 @pytest.mark.req("CL-03")
 def test_a_text_is_told_in_full_grammar():
-    told = story(lambda draft: draft.text("Hel"), lambda draft: draft.text("lo"))
+    told = story(lambda draft: draft.text("He"), lambda draft: draft.text("llo"))
     assert told.types == [
         "created", "in_progress", "output_item.added", "content_part.added", "output_text.delta",
         "output_text.delta", "output_text.done", "content_part.done", "output_item.done", "completed",

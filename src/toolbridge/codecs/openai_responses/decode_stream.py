@@ -156,9 +156,8 @@ class _Answer:
         self._outputs: list[Output] = []
         self._open: dict[int | str, Output] = {}
         """By number, or by id at servers that do not number their items."""
-        self._numbers: dict[str, int] = {}
-        """The number of an item, by its id: not every event has both."""
         self._named: dict[str, Output] = {}
+        """By id, where an item has one: not every event has the number as well."""
         self._last: int | str = ""
         self._ways: dict[str, Callable[[Frame], list[Event]]] = {
             "response.created": self._start,
@@ -206,21 +205,20 @@ class _Answer:
     def _key(self, frame: Frame, id: str) -> int | str:
         """Return what an event's item is known by: its number first, for ids may change."""
         if frame.output_index is not None:
-            if id:
-                self._numbers[id] = frame.output_index
             self._last = frame.output_index
-        elif id:
-            self._last = self._numbers.get(id, id)
+        elif id and id not in self._named:
+            self._last = id
         return self._last
 
     def _add(self, frame: Frame) -> list[Event]:
         item = _read_item(frame.item or {})
         key = self._key(frame, item.id or "")
-        known = self._open.get(key)
+        numbered = frame.output_index is not None
+        known = self._open.get(key) if numbered else self._named.get(item.id or "")
         if known is not None and _names(known.item) == _names(item):
             return []  # announced twice
         said = self._settle(key)
-        if frame.output_index is None:
+        if not numbered:
             said += self._settle_flow()
         output = self._open[key] = self._output(item)
         return said + output.begin()

@@ -128,16 +128,20 @@ class _Reader:
                 self.seen.fault("the error chunk has no message")
             return
         require(self.seen, "a chunk", chunk, _CHUNK)
-        envelope: Json = [chunk.get(name) for name in ("id", "object", "created", "model")]
-        self._envelope = self._envelope or envelope
-        if envelope != self._envelope:
-            self.seen.fault(f"the envelope changes from {self._envelope} to {envelope}")
+        if not _is_silent(chunk):
+            self._check_envelope(chunk)
         if text(chunk, "object") != "chat.completion.chunk":
             self.seen.fault(f"a chunk calls itself {chunk.get('object')!r}")
         self.seen.input = number(chunk, "usage.prompt_tokens") or self.seen.input
         self.seen.output = number(chunk, "usage.completion_tokens") or self.seen.output
         for choice in items(chunk, "choices"):
             self._choice(choice)
+
+    def _check_envelope(self, chunk: JsonObject) -> None:
+        envelope: Json = [chunk.get(name) for name in ("id", "object", "created", "model")]
+        self._envelope = self._envelope or envelope
+        if envelope != self._envelope:
+            self.seen.fault(f"the envelope changes from {self._envelope} to {envelope}")
 
     def _choice(self, choice: Json) -> None:
         delta = members(choice, "delta")
@@ -178,6 +182,14 @@ class _Reader:
         for call in self.seen.calls:
             call.closed = True
         _check_stop(self.seen)
+
+
+def _is_silent(chunk: JsonObject) -> bool:
+    """Whether a chunk only keeps the client alive: a gateway may send it before it knows the id."""
+    choices = items(chunk, "choices")
+    if pick(chunk, "usage") or not choices:
+        return False
+    return not any(pick(choice, "finish_reason") or pick(choice, "delta") for choice in choices)
 
 
 def read_stream(body: bytes) -> Seen:

@@ -7,7 +7,7 @@ from toolbridge.conformance.looking import items, members, text
 from toolbridge.conformance.upstreams import UpstreamApi, sse
 from toolbridge.core.json import Json, JsonObject
 
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _REFUSED = frozenset(
     {"$schema", "$id", "oneOf", "allOf", "not", "const", "additionalProperties", "$ref", "$defs"}
 )

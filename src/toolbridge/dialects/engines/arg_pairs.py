@@ -139,12 +139,13 @@ class PairCalls:
 
     def _end_without_mark(self, scribe: Scribe, arguments: Arguments) -> None:
         """End a call whose end mark is missing: at the end of the stream it may be cut."""
-        rest = scribe.cursor.text[scribe.cursor.at :]
+        cursor = scribe.cursor
+        rest = cursor.text[cursor.at :]
         marks = (self.key, *self.call_close)
         if not rest:
             arguments.end_or_cut()
-        elif any(mark.startswith(rest) or rest.startswith(mark) for mark in marks):
-            scribe.cursor.take(len(rest))  # half a mark
+        elif cursor.ended and any(m.startswith(rest) or _half(rest, m) for m in marks):
+            cursor.take(len(rest))
             arguments.cut()
         else:
             arguments.end()
@@ -189,3 +190,10 @@ class PairCalls:
                 return True
             cursor.rewind(place)
             value.feed(cursor.take(len(self.value_close)))
+
+
+def _half(rest: str, mark: str) -> bool:
+    """Tell whether `rest` is a mark that lacks its bracket."""
+    return rest.startswith(mark) and not rest.removeprefix(mark).strip(
+        ":abcdefghijklmnopqrstuvwxyz"
+    )

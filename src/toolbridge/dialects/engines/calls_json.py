@@ -1,5 +1,6 @@
 """Calls written as JSON objects: `{"name": …, "arguments": {…}}` and its many spellings."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolbridge.core.json import loads
@@ -204,10 +205,8 @@ class CallObject:
             self._scribe.arguments(written)
             return self._held_ending
         if written.startswith('"'):
-            try:
+            with suppress(ValueError):  # healing sees what the model wrote
                 written = str(loads(written)) or written
-            except ValueError:
-                pass  # healing sees what the model wrote
         self._scribe.arguments("{}" if written.strip() == "null" else written)
         return ending
 

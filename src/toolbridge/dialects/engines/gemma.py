@@ -26,6 +26,8 @@ _CLOSES = {"{": "}", "(": ")"}
 class GemmaCalls:
     quote: str
     close: tuple[str, ...]
+    inner: str = ""
+    """What the mark of a string stands for inside of one; nothing for itself."""
     lead: str = "call:"
     forward: bool = False
     """A name that nobody offers is passed on: nothing but a call can stand behind the mark."""
@@ -173,8 +175,8 @@ class _Reading:
             if (yield from cursor.follows(*self._after, offset=size)):
                 cursor.take(size)
                 return True
+            sink(self._grammar.inner or self._grammar.quote)
             cursor.take(size)
-            sink('"')
         return False
 
     def _plain_string(self, held: list[str], quote: str) -> Wait[bool]:

@@ -175,4 +175,4 @@ def _number(word: str) -> Json:
 
 
 def _written(key: Json) -> str:
-    return str(key).lower() if isinstance(key, bool) else "null" if key is None else str(key)
+    return str(key).lower() if isinstance(key, bool) else str(key)

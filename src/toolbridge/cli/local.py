@@ -1,0 +1,56 @@
+"""The model of `serve --local`: its file, its engine, and its place in the configuration."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from toolbridge import providers
+from toolbridge.cli import state
+from toolbridge.config import Config, ModelConfig
+from toolbridge.upstream import weights
+from toolbridge.upstream.local import WINDOW, Engine, Loaded
+
+PROVIDER = "local"
+
+
+@contextmanager
+def served(config: Config, given: str, *, default: bool = True) -> Iterator[Config]:
+    """Serve the model file `given`, or the small one; yield the configuration with it."""
+    model = Path(given).expanduser() if given else _small()
+    settings = config.models.get(f"{PROVIDER}/{model.stem}", ModelConfig())
+    print(f"loading {model.name} …", flush=True)
+    engine = Engine(model, window=settings.window or WINDOW)
+    try:
+        yield configured(config, engine.wait_until_ready(), default=default)
+    finally:
+        engine.stop()
+
+
+def _small() -> Path:
+    folder = state.state_dir() / "models"
+    found = weights.kept(folder)
+    if found is None:
+        print(f"fetching {weights.FILE} ({weights.SIZE}, once) into {folder} …", flush=True)
+        found = weights.fetch(folder)
+    return found
+
+
+def configured(config: Config, loaded: Loaded, *, default: bool) -> Config:
+    """Return `config` with the model as `local/NAME`; what the user has set about it stays."""
+    address = f"{PROVIDER}/{loaded.name}"
+    place = msgspec.structs.replace(providers.load("llamacpp"), url=f"{loaded.url}/v1", key="")
+    own = config.models.get(address, ModelConfig())
+    known = msgspec.structs.replace(
+        own,
+        window=loaded.window,
+        tools=loaded.tools if own.tools is None else own.tools,
+        vision=loaded.vision if own.vision is None else own.vision,
+    )
+    return msgspec.structs.replace(
+        config,
+        map={**config.map, **({"default": address} if default else {})},
+        providers={**config.providers, PROVIDER: place},
+        models={**config.models, address: known},
+    )

@@ -1,0 +1,192 @@
+"""A model on this machine: llama.cpp's own server, in a child process.
+
+The engine comes with the extra `local`. It runs apart from the gateway, because a model that is
+loaded or that thinks holds its process for seconds, and because one that dies must not take the
+gateway along. `python -m toolbridge.upstream.local FILE` is the child; it ends with its parent.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import deque
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from toolbridge.core.errors import ConfigError, ToolbridgeError
+
+ENGINE = "xllamacpp"
+WINDOW = 32768
+"""Tokens of context unless the configuration says more: memory is reserved for all of them."""
+_READY = "READY "
+_LINES = 12
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A model that is being served, and what its server says of it."""
+
+    name: str
+    url: str
+    window: int
+    tools: bool
+    vision: bool
+
+
+class Engine:
+    """The child process that serves one model file."""
+
+    def __init__(self, model: Path, *, window: int = WINDOW, wait: float = 300.0) -> None:
+        if not model.is_file():
+            raise ConfigError(f"there is no file {model}", where="--local")
+        if find_spec(ENGINE) is None:
+            raise ConfigError(
+                "a local model needs an engine: pip install 'toolbridge[local]'", where="--local"
+            )
+        self._model = model
+        self._said: deque[str] = deque(maxlen=_LINES)
+        self._process = subprocess.Popen(  # noqa: S603  our own interpreter and module
+            [sys.executable, "-m", __name__, str(model), f"--window={window}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
+        self._overdue = threading.Timer(wait, self._process.kill)
+        self._overdue.daemon = True
+
+    def wait_until_ready(self) -> Loaded:
+        """Return what is served; raise with the engine's last words if it ends before."""
+        stdout = self._process.stdout
+        if stdout is None:
+            raise RuntimeError("the engine was started without a pipe")
+        self._overdue.start()
+        try:
+            for line in stdout:
+                if line.startswith(_READY.encode()):
+                    return self._look(line[len(_READY) :].decode().strip())
+            raise self._died()
+        finally:
+            self._overdue.cancel()
+
+    def stop(self) -> None:
+        """End the child, and wait until it has."""
+        self._process.terminate()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._listening.join(1)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _listen(self) -> None:
+        """Keep the engine's last words. Nobody reading would block it when the pipe is full."""
+        for line in self._process.stderr or ():
+            if text := line.decode("utf-8", "replace").strip():
+                self._said.append(text)
+
+    def _look(self, url: str) -> Loaded:
+        while True:
+            try:
+                props = _get(f"{url}/props")
+                break
+            except (OSError, ValueError):
+                # 503 while the model is being loaded.
+                if self._process.poll() is not None:
+                    raise self._died() from None
+                time.sleep(0.1)
+        shown = msgspec.convert(props, _Props)
+        return Loaded(
+            name=self._model.stem,
+            url=url,
+            window=shown.default_generation_settings.n_ctx,
+            tools=shown.chat_template_caps.supports_tools,
+            vision=shown.modalities.vision,
+        )
+
+    def _died(self) -> ToolbridgeError:
+        status = self._process.wait()
+        self._listening.join(1)
+        words = "\n  ".join(self._said) or "(it said nothing)"
+        return ToolbridgeError(
+            f"the engine ended with {status} while it loaded {self._model}; it said last:\n  {words}"
+        )
+
+
+class _Settings(msgspec.Struct):
+    n_ctx: int = 0
+
+
+class _Modalities(msgspec.Struct):
+    vision: bool = False
+
+
+class _Caps(msgspec.Struct):
+    supports_tools: bool = True
+
+
+class _Props(msgspec.Struct):
+    default_generation_settings: _Settings = msgspec.field(default_factory=_Settings)
+    modalities: _Modalities = msgspec.field(default_factory=_Modalities)
+    chat_template_caps: _Caps = msgspec.field(default_factory=_Caps)
+
+
+def _get(url: str) -> dict[str, object]:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310  loopback
+        found: dict[str, object] = json.load(answer)
+        return found
+
+
+# ── the child ────────────────────────────────────────────────────────────────
+
+
+def main() -> None:
+    """Serve a model until the parent is gone."""
+    parser = argparse.ArgumentParser(__name__)
+    parser.add_argument("model")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--window", type=int, default=WINDOW)
+    args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    engine = import_module(ENGINE)
+    params = engine.CommonParams()
+    params.model.path = args.model
+    params.model_alias = {Path(args.model).stem}
+    params.hostnames = ["127.0.0.1"]
+    params.port = args.port
+    params.n_ctx = args.window
+    # Two conversations at a time, each with the whole context: a client's side request for a
+    # title must neither wait for the main one nor push its prefix out of the cache.
+    params.n_parallel = 2
+    params.kv_unified = True
+    # One core stays for the gateway and its client; workers that wait for a core only spin.
+    params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
+    params.cpuparams_batch.n_threads = params.cpuparams.n_threads
+    params.ui = False
+    server = engine.Server(params)
+    sys.stdout.write(f"{_READY}{server.listening_address}\n")
+    sys.stdout.flush()
+    threading.Event().wait()
+
+
+def _end_with_parent() -> None:
+    """Return never: the pipe ends when the parent does, however it does."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

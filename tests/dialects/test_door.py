@@ -1,0 +1,57 @@
+"""Dialects are found by their names."""
+
+from importlib import metadata
+
+import pytest
+
+from toolbridge import dialects
+from toolbridge.core.errors import ConfigError
+from toolbridge.dialects import for_model, load, names
+from toolbridge.dialects.models import MODELS
+
+
+def test_every_file_is_a_dialect_of_its_own_name():
+    assert [load(name).name for name in names()] == names()
+    assert len(names()) >= 58
+
+
+@pytest.mark.parametrize("name", ["reader", "engines", "os", "..core", ""])
+def test_nothing_else_is_loaded(name):
+    with pytest.raises(ConfigError):
+        load(name)
+
+
+def test_others_may_bring_a_dialect(monkeypatch):
+    entry = metadata.EntryPoint("elvish", "toolbridge.dialects.glm45:DIALECT", dialects.GROUP)
+    found = metadata.EntryPoints([entry])
+    monkeypatch.setattr(dialects, "entry_points", found.select)
+    assert "elvish" in names()
+    load.cache_clear()
+    assert load("elvish") is load("glm45")
+    load.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("model", "dialect"),
+    [
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3_xml"),
+        ("qwen2.5:7b", "hermes_json"),
+        ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek_dsml_v32"),
+        ("zai-org/GLM-4.6", "glm45"),
+        ("gpt-oss:20b", "harmony"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi_k2"),
+        ("llama3.2:3b", "llama3_json"),
+        ("some-model", None),
+    ],
+)
+def test_a_model_is_known_by_its_name(model, dialect):
+    assert for_model(model) == dialect
+
+
+def test_the_table_of_models_names_dialects_only():
+    assert {dialect for _, dialect in MODELS} <= set(names())
+
+
+def test_no_row_of_the_table_hides_a_later_one():
+    for at, (part, dialect) in enumerate(MODELS):
+        assert for_model(part) == dialect, MODELS[at]

@@ -1,0 +1,161 @@
+"""Tools for models without tools of their own."""
+
+import json
+
+import pytest
+
+from toolbridge.core.messages import (
+    Call,
+    Image,
+    Request,
+    Result,
+    Text,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from toolbridge.dialects import load, names
+from toolbridge.dialects.dialect import Answer
+from toolbridge.dialects.prompt import render_history, tool_prompt
+from toolbridge.dialects.reader import read_text
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "deep": {"type": "object"},
+        "ok": {"type": "boolean"},
+    },
+}
+WEATHER = Tool("get_weather", "Tells the weather.", SCHEMA)
+TOOLS = (WEATHER, Tool("get_time"))
+CALLS = [
+    Call(
+        "call00001",
+        "get_weather",
+        {
+            "city": 'São "Paulo"\n<b> & more',
+            "days": 2,
+            "tags": ["a", "b"],
+            "deep": {"x": [1, {"y": None}]},
+            "ok": True,
+        },
+    ),
+    Call("call00002", "get_time"),
+]
+THAT_CALL = [name for name in names() if load(name).marks]
+
+
+@pytest.mark.parametrize("dialect", THAT_CALL)
+def test_what_a_dialect_writes_it_reads_again(dialect):
+    reading = read_text(load(dialect).render.calls(CALLS), TOOLS, dialect=dialect)
+    assert [(c.name, c.arguments) for c in reading.calls] == [(c.name, c.arguments) for c in CALLS]
+    assert reading.content.strip() == ""
+
+
+@pytest.mark.parametrize("dialect", names())
+def test_a_result_holds_what_the_tool_said(dialect):
+    written = load(dialect).render.results([Answer("get_weather", "call00001", "sunny")])
+    assert "sunny" in written
+
+
+@pytest.mark.req("CB-29")
+@pytest.mark.parametrize("dialect", names())
+def test_the_prompt_names_every_tool_with_its_schema(dialect):
+    lines = tool_prompt(TOOLS, dialect).split("\n")
+    described = [json.loads(line) for line in lines if line.startswith('{"name":"')]
+    assert described[0] == {
+        "name": "get_weather",
+        "description": "Tells the weather.",
+        "parameters": SCHEMA,
+    }
+    assert [tool["name"] for tool in described][:2] == ["get_weather", "get_time"]
+
+
+@pytest.mark.req("CB-29")
+@pytest.mark.parametrize("dialect", THAT_CALL)
+def test_the_example_in_the_prompt_is_a_call_of_the_dialect(dialect):
+    prompt = tool_prompt([Tool("get_weather", schema={"properties": {"city": {}}})], dialect)
+    example = prompt.split("filled in:\n\n")[1].split("\n\nYou may use")[0]
+    reading = read_text(example, [WEATHER], dialect=dialect)
+    assert [(c.name, c.arguments) for c in reading.calls] == [("get_weather", {"city": "value"})]
+
+
+@pytest.mark.req("CB-29")
+def test_without_tools_nothing_is_added():
+    request = Request("m", system=(Text("Be brief."),))
+    assert tool_prompt((), "hermes_json") == ""
+    assert render_history(request, "hermes_json") == request
+
+
+@pytest.mark.req("CB-29")
+def test_the_system_text_of_the_caller_stays_first():
+    request = Request("m", system=(Text("Be brief."),), tools=TOOLS)
+    rendered = render_history(request, "hermes_json")
+    assert rendered.system[0] == Text("Be brief.")
+    assert rendered.system[1] == Text(tool_prompt(TOOLS, "hermes_json"))
+    assert rendered.tools == ()
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (ToolChoice("required"), "use at least one tool"),
+        (ToolChoice("named", ("get_time",)), "use the tool get_time"),
+    ],
+)
+def test_a_choice_is_said_in_words(choice, words):
+    assert tool_prompt(TOOLS, "hermes_json", choice).endswith(words + ".")
+
+
+def test_a_choice_against_tools_says_nothing():
+    assert tool_prompt(TOOLS, "hermes_json", ToolChoice("none")) == ""
+
+
+@pytest.mark.req("CB-35")
+def test_the_history_reaches_the_model_as_text():
+    image = Image(data="aGk=", media_type="image/png")
+    request = Request(
+        "m",
+        turns=(
+            Turn("user", (Text("Weather?"),)),
+            Turn("assistant", (Text("Looking."), *CALLS)),
+            Turn(
+                "user",
+                (
+                    Result("call00001", (Text("sunny"), image)),
+                    Result("call00002", (Text("no clock"),), is_error=True),
+                    Text("And?"),
+                ),
+            ),
+        ),
+        tools=TOOLS,
+    )
+    _, assistant, user = render_history(request, "hermes_json").turns
+    assert assistant.content[0] == Text("Looking.")
+    written = "".join(part.text for part in assistant.content[1:])
+    assert [c.name for c in read_text(written, TOOLS).calls] == ["get_weather", "get_time"]
+    results, picture, question = user.content
+    assert results.text == (
+        "<tool_response>\nsunny\n</tool_response>\n<tool_response>\nError: no clock\n</tool_response>"
+    )
+    assert picture == image
+    assert question == Text("And?")
+
+
+def test_a_broken_call_of_the_history_is_written_as_it_came():
+    call = Call("id", "get_time", raw='{"a": ')
+    assert load("hermes_json").render.calls([call]) == (
+        '<tool_call>\n{"name": "get_time", "arguments": {"a": }\n</tool_call>'
+    )
+
+
+def test_kimi_gets_ids_that_it_knows():
+    calls = [Call("functions.get_time:4", "get_time"), Call("toolu_1", "get_time")]
+    ids = [
+        call.id
+        for call in read_text(load("kimi_k2").render.calls(calls), None, dialect="kimi_k2").calls
+    ]
+    assert ids == ["functions.get_time:4", "functions.get_time:1"]

@@ -1,0 +1,76 @@
+"""What only the Responses API has: answers that are kept, and gone on from."""
+
+import openai
+import pytest
+from tests.peers import bridged, gateway, replay
+from tests.server.test_messages import line
+
+from toolbridge.config import Config
+
+
+def client(url: str, key: str = "x") -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=url + "/v1", api_key=key, max_retries=0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_request_goes_on_from_an_answer(stream):
+    chat = replay(line("one", done=True))
+    async with bridged(chat, first_byte=5) as (url, server, _), client(url) as sdk:
+        if stream:
+            async with sdk.responses.stream(model="m", input="first") as events:
+                first = await events.get_final_response()
+        else:
+            first = await sdk.responses.create(model="m", input="first")
+        second = await sdk.responses.create(
+            model="m", input="second", previous_response_id=first.id
+        )
+        assert second.previous_response_id == first.id
+        found = await sdk.responses.retrieve(first.id)
+        assert found.output_text == "one"
+    sent = server.chats()[1].json["messages"]
+    assert [(m["role"], m["content"]) for m in sent] == [
+        ("user", "first"), ("assistant", "one"), ("user", "second"),
+    ]  # fmt: skip
+
+
+async def test_an_answer_that_was_not_stored_cannot_be_gone_on_from():
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="m", input="hello", store=False)
+        with pytest.raises(openai.BadRequestError, match="previous_response_id"):
+            await sdk.responses.create(model="m", input="x", previous_response_id=first.id)
+
+
+async def test_an_answer_may_be_deleted():
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="m", input="hello")
+        await sdk.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.retrieve(first.id)
+
+
+async def test_answers_survive_a_restart(tmp_path):
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with gateway(env=env) as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="m", input="say blue")
+    async with gateway(env=env) as (url, _), client(url) as sdk:
+        assert (await sdk.responses.retrieve(first.id)).id == first.id
+
+
+async def test_nobody_goes_on_from_the_answer_of_another_caller():
+    # One server has one key; a change of key is a change of owner.
+    from toolbridge.core.messages import Message, Request, Text
+    from toolbridge.server.conversations import Conversations
+    from toolbridge.store.sqlite import SqliteStore
+
+    store = SqliteStore()
+    kept = Conversations(store)
+    await kept.keep("r1", Request("m"), Message(content=(Text("x"),)), b"{}", "me")
+    assert await kept.find("r1", "me") is not None
+    assert await kept.find("r1", "you") is None
+    await store.close()
+
+
+async def test_background_is_refused_with_its_place():
+    async with gateway(Config(log="off")) as (url, _), client(url) as sdk:
+        with pytest.raises(openai.BadRequestError, match="background"):
+            await sdk.responses.create(model="m", input="x", background=True)

@@ -1,0 +1,24 @@
+"""Work, counted in function calls: a number that no other load on the machine changes.
+
+What happens inside one call into C is not seen; `bench/` measures time.
+"""
+
+import sys
+from collections.abc import Callable
+
+
+def calls_made(work: Callable[[], object]) -> int:
+    """Return how many functions `work` calls, in Python and in C."""
+    count = 0
+
+    def tally(_frame, event, _arg):
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(tally)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
