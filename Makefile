@@ -40,6 +40,9 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies
 	$(BIN)/codespell src tests docs bench README.md ARCHITECTURE.md AGENTS.md CHANGELOG.md
 	$(BIN)/deptry src
 
+conformance: setup ## score this toolbridge with the cases of conformance/, every API with every other
+	@$(BIN)/toolbridge conform --self
+
 bench: setup ## speed and memory, as ratios in one run
 	@$(BIN)/python bench/run.py
 

@@ -1,13 +1,20 @@
-"""
-Prints, by dialect, how many hard cases are read right, for every way of cutting the text.
+"""Prints, by dialect, how many hard cases are read right, for every way of cutting the text.
 
-    python -m tests.dialects.table [--shared] [--faults] [DIALECT …]
+python -m tests.dialects.table [--shared] [--auto] [--faults] [DIALECT …]
 """
 
 import sys
 from collections import defaultdict
 
-from tests.dialects.cases import CUTS, OWN, SHARED, disputed, faults_of, is_hard, load
+from tests.dialects.cases import (
+    CUTS,
+    OWN,
+    SHARED,
+    disputed,
+    faults_of,
+    is_hard,
+    load,
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -23,12 +30,14 @@ def main(arguments: list[str]) -> int:
     totals: dict[str, int] = defaultdict(int)
     for case in cases:
         totals[case["dialect"]] += 1
+        asked = {**case, "dialect": "auto"} if "--auto" in options else case
         for cut in CUTS:
-            found = _faults(case, cut)
+            found = _faults(asked, cut)
             rows[case["dialect"]][cut] += not found
-            if found and "--faults" in options and (cut == "whole" or not _faults(case, "whole")):
+            if found and "--faults" in options and (cut == "whole" or not _faults(asked, "whole")):
                 _show(case, cut, found)
     _print(rows, totals)
+    _print_matrix(wanted)
     return 0 if all(rows[d][cut] == totals[d] for d in totals for cut in CUTS) else 1
 
 
@@ -53,6 +62,24 @@ def _print(rows: dict[str, dict[str, int]], totals: dict[str, int]) -> None:
         print(f"{dialect:20}{totals[dialect]:>7}{counts}")
     sums = "".join(f"{sum(row[cut] for row in rows.values()):>9}" for cut in CUTS)
     print(f"{'all':20}{sum(totals.values()):>7}{sums}")
+
+
+def _print_matrix(wanted: list[str]) -> None:
+    """Print how often the calls of the authored matrix are exactly right, soft cases included."""
+    matrix = [
+        case
+        for case in load(OWN)
+        if case["provenance"] == "authored" and (not wanted or case["dialect"] in wanted)
+    ]
+    marked = [case for case in matrix if case["scenario"].startswith("own_marker")]
+    for title, cases in (("matrix, calls", matrix), ("own mark in a string", marked)):
+        counts = "".join(f"{sum(_calls_are_right(c, cut) for c in cases):>9}" for cut in CUTS)
+        print(f"{title:20}{len(cases):>7}{counts}")
+
+
+def _calls_are_right(case: dict, cut: str) -> bool:
+    expected = {**case["expected"], "content": None, "reasoning": None}
+    return not _faults({**case, "expected": expected}, cut)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,24 @@ def test_every_hard_case_is_read_right(dialect, cut):
     assert wrong(cases, cut) == {}
 
 
+NEEDS_ITS_NAME = {
+    "matrix/functionary_v32/004",  # a word on the first line is only a word
+    "matrix/ernie45/004",  # <response> may be the user's own tag
+    "matrix/fenced_json/002",  # a fence after other words is an example
+}
+
+
+@pytest.mark.parametrize("cut", ["whole", "by char"])
+@pytest.mark.parametrize("dialect", OURS)
+def test_what_is_seen_is_enough_to_know_the_dialect(dialect, cut):
+    cases = [
+        {**case, "dialect": "auto"}
+        for case in OURS[dialect]
+        if is_hard(case) and case["id"] not in DISPUTED | NEEDS_ITS_NAME
+    ]
+    assert wrong(cases, cut) == {}
+
+
 @pytest.mark.parametrize("dialect", OURS)
 def test_every_case_of_the_matrix_is_read_right_where_recovery_is_a_choice(dialect):
     cases = [c for c in OURS[dialect] if not is_hard(c) and c["provenance"] == "authored"]

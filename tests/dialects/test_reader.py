@@ -202,6 +202,7 @@ def test_a_name_that_nobody_offers_is_text():
     [
         "Agents wrap calls in <tool_call> tags. That is all.",
         "Write `<tool_call>` and then JSON.",
+        "Thoughts stand in `<think>` and `</think>` tags.",
         f"Example:\n```xml\n<tool_call>\n{JSON_CALL}\n</tool_call>\n```\nThat was it.",
         f"Example:\n```json\n{JSON_CALL}\n```\n",
         'A user: {"name": "read_file"}',
@@ -283,6 +284,11 @@ class TestThoughts:
 def test_the_model_decides_before_anything_is_seen():
     text = 'Action: ```json\n[{"tool_name": "read_file", "parameters": {}}]\n```'
     assert read_text(text, TOOLS, model="command-r-plus").calls[0].name == "read_file"
+
+
+def test_a_model_that_drifts_from_its_dialect_is_still_read():
+    text = "[TOOL_CALLS]read_file[ARGS]{}"
+    assert read_text(text, TOOLS, model="qwen3:8b").calls[0].name == "read_file"
 
 
 def test_an_unknown_dialect_is_a_fault_of_the_configuration():

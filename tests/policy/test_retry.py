@@ -9,6 +9,7 @@ from toolbridge.core.messages import Problem
 from toolbridge.policy.retry import is_permanent, may_retry, wait
 
 TRANSIENT = {
+    "broken_call",
     "rejected",
     "rate_limited",
     "overloaded",

@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 from tests.real import llamacpp
 
+COMMAND = Path(sys.executable).parent / "toolbridge"
+
 
 @pytest.fixture
 def serve(tmp_path):
     """Return a function that starts a gateway with a configuration and returns its URL."""
     started: list[subprocess.Popen] = []
 
-    def start(config: str = "", *flags: str, state: Path | None = None) -> str:
+    def start(
+        config: str = "", *flags: str, command: Path = COMMAND, state: Path | None = None
+    ) -> str:
         file = tmp_path / f"toolbridge-{len(started)}.toml"
         file.write_text(config)
         process = subprocess.Popen(
-            [str(Path(sys.executable).parent / "toolbridge"), "serve", "--port", "0",
-             "--config", str(file), "--log", "off", *flags],
-            stdout=subprocess.PIPE, text=True,
+            [str(command), "serve", "--port", "0", "--config", str(file), "--log", "off", *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={k: v for k, v in os.environ.items() if "TOOLBRIDGE" not in k}
             | {"OLLAMA_HOST": "127.0.0.1:1", "XDG_STATE_HOME": str(state or tmp_path / "state")},
         )  # fmt: skip

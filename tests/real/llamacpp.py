@@ -74,6 +74,22 @@ def install() -> Path:
     return python
 
 
+def install_toolbridge() -> Path:
+    """Return a `toolbridge` that was installed with its extra `local`; skip if that fails."""
+    python = install()
+    command = python.parent / "toolbridge"
+    root = Path(__file__).parents[2]
+    if not command.exists():
+        done = subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check",
+             "-e", f"{root}[local]"],
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            pytest.skip(f"toolbridge[local] cannot be installed: {done.stderr.strip()[-300:]}")
+    return command
+
+
 def tiny_model() -> Path:
     """Return the scripted model, written anew when its script is newer."""
     model = HOME / "tiny.gguf"

@@ -12,9 +12,9 @@ QUIET = {"OLLAMA_HOST": "127.0.0.1:1", "HOME": "/nonexistent"}
 RATES = RatesConfig(input=2.0, output=10.0, cache_read=0.5, cache_write=4.0)
 
 
-def sse(*datas: dict | str, named: bool = False) -> list[str]:
+def sse(*items: dict | str, named: bool = False) -> list[str]:
     frames = []
-    for data in datas:
+    for data in items:
         head = f"event: {data['type']}\n" if named and isinstance(data, dict) else ""
         text = data if isinstance(data, str) else json.dumps(data)
         frames.append(f"{head}data: {text}\n\n")

@@ -53,6 +53,7 @@ def test_the_last_thing_is_awaited_before_the_loop_ends():
 def test_a_backstage_that_was_never_used_closes_without_a_loop():
     backstage = Backstage(nothing)
     backstage.close()
+    backstage.close()
     with pytest.raises(Closed):
         backstage.run(nothing())
 

@@ -239,6 +239,26 @@ async def test_an_abort_ends_tools_that_wait():
     assert all(part.is_error for part in results_of(run))
 
 
+async def test_a_signal_ends_a_run():
+    signal = toolbridge.Signal()
+    signal.abort()
+    async with AsyncClient(Config(), env=QUIET) as client:
+        run = client.run("x", "hi", signal=signal)
+        assert (await run.result()).stop == "aborted"
+
+
+def test_what_a_function_raises_is_what_the_model_reads_when_blocking_too():
+    def get_weather(city: str) -> str:
+        """The weather in a city."""
+        raise KeyError(city)
+
+    with Client(Config(), env=QUIET) as client:
+        run = client.run("x", "What is the weather in Paris?", tools=[get_weather])
+        run.result()
+    (result,) = results_of(run)
+    assert (result.content[0].text, result.is_error) == ("KeyError: 'Paris'", True)
+
+
 def test_an_abort_ends_a_blocking_run():
     signal = toolbridge.Signal()
 

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 import toolbridge
-from toolbridge.core.messages import Tool
-from toolbridge.sdk.functions import Function, function_of
+from toolbridge.sdk.functions import Function
 
 
 @dataclass
@@ -116,7 +115,3 @@ def unknown(a: "Missing") -> None:  # noqa: F821
 def test_a_function_that_a_model_cannot_call_is_refused(function):
     with pytest.raises(TypeError, match=function.__name__):
         Function(function)
-
-
-def test_a_tool_of_somebody_else_has_no_function():
-    assert function_of(Tool("theirs")) is None

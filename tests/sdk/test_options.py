@@ -88,7 +88,7 @@ def test_thinking_is_a_word_a_number_or_a_yes(think, expected):
         ("   ", {}, MalformedRequest),
         ([], {}, MalformedRequest),
         ([{"role": "user"}], {}, TypeError),
-        ("hi", {"temprature": 1}, TypeError),
+        ("hi", {"warmth": 1}, TypeError),
         ("hi", {"think": "hard"}, ValueError),
         ("hi", {"cache_retention": "ever"}, ValueError),
     ],
@@ -99,5 +99,5 @@ def test_what_nobody_can_mean_is_refused(prompt, options, error):
 
 
 def test_a_wrong_option_is_named_beside_the_right_ones():
-    with pytest.raises(TypeError, match=r"no option 'temprature'; there are system, .*temperature"):
-        order_of("m", "hi", {"temprature": 1})
+    with pytest.raises(TypeError, match=r"no option 'warmth'; there are system, .*temperature"):
+        order_of("m", "hi", {"warmth": 1})

@@ -324,6 +324,17 @@ async def test_nothing_stays_behind_an_answer_that_is_left():
         gc.collect()
 
 
+def test_the_tools_of_a_context_are_offered():
+    context = {"messages": [{"role": "user", "content": "Look at Paris"}], "tools": [look]}
+    message = toolbridge.complete("x", context)
+    assert [(call.name, call.arguments) for call in message.calls] == [("look", {"city": "Paris"})]
+
+
+def test_an_event_shows_itself_without_the_message():
+    (start, *_) = told(written())
+    assert repr(start) == "Start(moment=Moment(1))"
+
+
 def test_an_abort_is_an_event():
     answer = toolbridge.stream("x", "[[long]]")
     for event in answer:
@@ -384,7 +395,7 @@ def test_a_client_is_kept_between_calls():
 
 def test_bad_words_raise_at_once():
     with pytest.raises(TypeError, match="no option"):
-        toolbridge.stream("x", "hi", temprature=1)
+        toolbridge.stream("x", "hi", warmth=1)
     with pytest.raises(MalformedRequest):
         toolbridge.stream("x", {"messages": []})
 

@@ -12,7 +12,7 @@ import toolbridge
 from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
 from toolbridge.core.errors import Overloaded, SchemaMismatch
-from toolbridge.core.messages import Message, Problem, Text
+from toolbridge.core.messages import Message, OutputFormat, Problem, Text
 from toolbridge.sdk.structured import Shape
 
 
@@ -74,6 +74,7 @@ def test_every_schema_is_an_object(into):
         ("[1, 2", list[int]),
         ("many", int),
         ("", City),
+        ("[1]", City),
     ],
 )
 def test_what_is_hopeless_is_raised_with_its_text(text, into):
@@ -135,6 +136,15 @@ async def test_a_place_that_cannot_be_held_to_a_schema_is_told_it_in_words():
         assert await client.ask("there/m", "Rome?", into=City) == ROME
     (system,) = [m for m in server.heard[-1].json["messages"] if m["role"] == "system"]
     assert '"people"' in str(system["content"])
+
+
+async def test_a_place_that_knows_no_json_mode_is_told_in_words():
+    async with place("anthropic") as (server, config), AsyncClient(config) as client:
+        await client.complete("there/m", "Rome?", output=OutputFormat(), cache_retention="none")
+    assert server.heard[-1].json["system"] in (
+        "Answer with JSON only.",
+        [{"type": "text", "text": "Answer with JSON only."}],
+    )
 
 
 async def never(_: Heard, line: Line) -> None:

@@ -11,7 +11,7 @@ from toolbridge.conformance.runner import Gateway, Outcome, Runner
 from toolbridge.core.errors import ConfigError
 
 PORT = 21100
-AT_ONCE = 48
+AT_ONCE = 32
 """Cases at once against a gateway of our own; another may count how many come from one place."""
 
 

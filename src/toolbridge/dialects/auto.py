@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from typing_extensions import override
+
 from toolbridge.dialects import load, names
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.calls_json import Shape
@@ -55,6 +57,29 @@ class _Addressed:
         yield from load("harmony" if follows == "<|channel|>" else "muse_atem").reader(scribe)
 
 
+@dataclass(frozen=True)
+class Auto(Prose):
+    """All dialects at once, also the one whose answers begin with the name of a tool."""
+
+    @override
+    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+        if not thinking and scribe.tools.known and (yield from self._is_addressed(scribe)):
+            yield from load("functionary_v32").reader(scribe)
+        else:
+            yield from super().__call__(scribe, thinking=thinking)
+
+    def _is_addressed(self, scribe: Scribe) -> Wait[bool]:
+        """Tell whether a line with the name of a tool comes first, and JSON after it."""
+        cursor = scribe.cursor
+        name = yield from cursor.match(_NAME)
+        if name not in scribe.tools.names:
+            return False
+        if not (yield from cursor.stands(name + "\n")):
+            return False
+        return (yield from cursor.follows("{", offset=len(name), at_end=False))
+
+
+_NAME = re.compile(r"[\w.:-]*")
 _HEADER = re.compile(r"\s*to=[^\s<]*\s*")
 _FENCED = JsonBody(shape=Shape(strict=True), fence=True)
 _BARE: dict[str, tuple[CallReader, ...]] = {
@@ -66,29 +91,45 @@ _BARE: dict[str, tuple[CallReader, ...]] = {
 
 
 @cache
-def auto_reader() -> ReadStream:
-    """Return the reader that knows all dialects."""
-    all_prose = [reader for name in names() if isinstance(reader := load(name).reader, Prose)]
-    calls: dict[str, list[CallReader]] = {}
-    thoughts: dict[Span, None] = {}
-    for prose in all_prose:
-        for mark, readers in prose.calls.items():
-            if mark not in prose.loose:
-                known = calls.setdefault(mark, [])
-                known += [reader for reader in readers if reader not in known]
-        thoughts |= {span: None for span in prose.thoughts if _is_tag(span)}
-    for mark, known in calls.items():
-        for beginning, others in calls.items():
-            if mark != beginning and mark.startswith(beginning):
-                known += [reader for reader in others if reader not in known]
-    return Prose(
-        {**calls, **_BARE},
-        thoughts=sorted(thoughts, key=lambda span: span.open != "<think>"),
-        first=_BARE,
-        leftovers={mark for prose in all_prose for mark in prose.leftovers},
-        drop={mark for prose in all_prose for mark in prose.drop if mark[:2] in {"<|", "<｜"}},
+def auto_reader(dialect: str = "") -> ReadStream:
+    """Return the reader that knows all dialects, `dialect` first: models drift from their own."""
+    own = load(dialect).reader if dialect else Prose({})
+    if not isinstance(own, Prose):
+        return own
+    known = [own, *(r for name in names() if isinstance(r := load(name).reader, Prose))]
+    bare = {mark: readers for mark, readers in _BARE.items() if mark not in own.bare}
+    tags = [span for prose in known for span in prose.thoughts if _is_tag(span)]
+    drop = {mark for prose in known for mark in prose.drop if mark[:2] in {"<|", "<｜"}}
+    return Auto(
+        calls={**_merged(known), **bare, **{mark: own.calls[mark] for mark in own.bare}},
+        thoughts=tuple(dict.fromkeys([*own.thoughts, *sorted(tags, key=_is_rare)])),
+        first=bare,
+        bare=own.bare,
+        drop_closers=own.drop_closers,
+        drop_tags=own.drop_tags,
+        leftovers={mark for prose in known for mark in prose.leftovers},
+        drop={*own.drop, *drop},
         frames={mark: load(name).reader for name, mark in _FRAMES},
     )
+
+
+def _merged(known: list[Prose]) -> dict[str, list[CallReader]]:
+    """Return the readers of each mark, and of each mark that another one begins with."""
+    calls: dict[str, list[CallReader]] = {}
+    for prose in known:
+        for mark, readers in prose.calls.items():
+            if mark not in prose.loose:
+                found = calls.setdefault(mark, [])
+                found += [reader for reader in readers if reader not in found]
+    for mark, found in calls.items():
+        for beginning, others in calls.items():
+            if mark != beginning and mark.startswith(beginning):
+                found += [reader for reader in others if reader not in found]
+    return calls
+
+
+def _is_rare(span: Span) -> bool:
+    return span.open != "<think>"
 
 
 def _is_tag(span: Span) -> bool:

@@ -23,6 +23,7 @@ DIALECT = Dialect(
             "[": BARE_JSON,
         },
         first=("{", "["),
+        drop=("<|im_end|>",),
     ),
     render=Writing(
         call=f"<tool_call>\n{NAME_ARGUMENTS}\n</tool_call>",

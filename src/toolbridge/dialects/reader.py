@@ -86,8 +86,7 @@ _CUT = frozenset({"length", "context_overflow", "refusal", "error", "aborted"})
 def reader_of(dialect: str, model: str = "") -> ReadStream:
     """Return what reads a dialect; `auto` goes by the model, then by what is seen."""
     if dialect == "auto":
-        known = for_model(model) if model else None
-        return load(known).reader if known else auto_reader()
+        return auto_reader(for_model(model) or "")
     return load(dialect).reader
 
 

@@ -14,7 +14,15 @@ PATIENCE = 30.0
 """A provider that wants more than this is not waited for: the client learns it and decides."""
 
 _TRANSIENT = frozenset(
-    {"rate_limited", "overloaded", "broken_wire", "truncated", "unreachable", "timed_out"}
+    {
+        "rate_limited",
+        "overloaded",
+        "broken_wire",
+        "truncated",
+        "unreachable",
+        "timed_out",
+        "broken_call",
+    }  # fmt: skip
 )
 # Too early, a lock and a time limit pass by themselves; so does a server's own fault, unless it
 # says that it will never know how.

@@ -63,13 +63,6 @@ def tool(
     return lambda function: Function(function, name=name, description=description)
 
 
-def function_of(given: Tool | Function | Callable[..., object]) -> Function | None:
-    """Return what can be called, or None for a tool that only its owner can run."""
-    if isinstance(given, Tool):
-        return None
-    return given if isinstance(given, Function) else Function(given)
-
-
 def result_of(call: Call, value: object) -> Result:
     """Return what a function gave back, as the model reads it."""
     return Result(call.id, (Text(_written(value)),), name=call.name)

@@ -17,7 +17,7 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
-from toolbridge.sdk.functions import Function, function_of
+from toolbridge.sdk.functions import Function
 from toolbridge.sdk.signal import Signal
 
 Prompt: TypeAlias = str | Turn | Sequence[Turn] | Request
@@ -73,9 +73,9 @@ def order_of(model: str, prompt: Prompt, options: Options) -> Order:
     request = _asked(model, prompt)
     if not request.turns:
         raise MalformedRequest("there is nothing to answer", where="prompt")
-    tools = tuple(options.get("tools", ()))
-    functions = {f.tool.name: f for given in tools if (f := function_of(given)) is not None}
-    offered = (*request.tools, *(_offer(given) for given in tools))
+    given = [_callable(tool) for tool in options.get("tools", ())]
+    functions = {tool.tool.name: tool for tool in given if isinstance(tool, Function)}
+    offered = (*request.tools, *(t.tool if isinstance(t, Function) else t for t in given))
     retention = options.get("cache_retention")
     if retention is not None and retention not in _RETENTIONS:
         raise ValueError(f"cache_retention is one of none, short, long, not {retention!r}")
@@ -98,13 +98,9 @@ def _asked(model: str, prompt: Prompt) -> Request:
     return Request(model, turns)
 
 
-def _offer(given: AnyTool) -> Tool:
-    if isinstance(given, Tool):
-        return given
-    function = function_of(given)
-    if function is None:  # cannot be: only a Tool has none
-        raise TypeError(f"{given!r} is no tool")
-    return function.tool
+def _callable(tool: AnyTool) -> Tool | Function:
+    """Return a tool that is only offered as it is, and anything else as what can be called."""
+    return tool if isinstance(tool, Tool | Function) else Function(tool)
 
 
 def _tuned(request: Request, options: Options) -> Request:

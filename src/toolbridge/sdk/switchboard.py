@@ -135,9 +135,7 @@ def _schema_lost(losses: tuple[Loss, ...]) -> bool:
 
 
 def _told(request: Request) -> Request:
-    """Return `request` with its schema in words, for a place that cannot be held to one."""
+    """Return `request` with its format in words, for a place that cannot be held to one."""
     schema = request.output.schema if request.output else None
-    if schema is None:
-        return request
-    order = f"Answer with JSON only, of the shape of this JSON Schema:\n{dumps(schema)}"
-    return replace(request, system=(*request.system, Text(order)))
+    shape = f", of the shape of this JSON Schema:\n{dumps(schema)}" if schema else "."
+    return replace(request, system=(*request.system, Text(f"Answer with JSON only{shape}")))

@@ -64,8 +64,11 @@ class Conversations:
 
 
 def stateless(request: Request) -> Request:
-    """Return `request` without what only its own server could know: the history is whole here."""
-    state = {"previous_response_id", "conversation"}
+    """Return `request` without what concerns its own server alone.
+
+    The history is whole here, and how an answer is framed is the surface's affair.
+    """
+    state = {"previous_response_id", "conversation", "alt"}
     if not state & request.extra.keys():
         return request
     extra = {name: value for name, value in request.extra.items() if name not in state}

@@ -32,6 +32,10 @@ class Exchange:
         self.sent = 0
         self.finished = False
         self.extra_headers: dict[str, str] = {}
+        self._heard = asyncio.Event()
+        """Set when the body has been read: ASGI tells of it and of a departure in one queue."""
+        if self.method in {"GET", "HEAD", "DELETE", "OPTIONS"}:
+            self._heard.set()
 
     def header(self, name: str) -> str:
         return self._headers.get(name.encode("latin-1"), b"").decode("latin-1")
@@ -64,10 +68,12 @@ class Exchange:
                 raise TooLarge(f"the request body is longer than the limit of {limit} bytes")
             pieces.append(piece)
             if not message.get("more_body", False):
+                self._heard.set()
                 return b"".join(pieces)
 
     async def left(self) -> None:
-        """Return when the client has gone."""
+        """Return when the client has gone. Until its request was read, that reading tells."""
+        await self._heard.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
 

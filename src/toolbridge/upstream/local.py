@@ -184,7 +184,8 @@ def main() -> None:
 
 def _end_with_parent() -> None:
     """Return never: the pipe ends when the parent does, however it does."""
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # unbuffered: a buffer's lock would be held when this process ends
+        pass
     os._exit(0)
 
 

@@ -16,6 +16,7 @@ from toolbridge.wire.tags import Marks, Wait
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*([a-z]+)")
 _ROLE = re.compile(r"\s*(?:assistant)?\s*(?:to=[^\s<]*)?\s*(?:[a-z]*)\s*")
+_HEAD = re.compile(r"\s*(?:[a-z]+)?\s*(?:to=\S+)?\s*")
 _WORD = re.compile(r"[\w.:-]*")
 _FILLER = frozenset({"", "commentary", "analysis", "final", "assistant", "json"})
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
@@ -52,6 +53,7 @@ class Harmony:
                 header.append(mark)
                 mark = yield from cursor.until(self.heads, header.append)
             if mark != "<|message|>":
+                self._say(scribe, _HEAD.sub("", "".join(header).rsplit("|>", 1)[-1], count=1))
                 continue
             spoken = yield from self._body(scribe, "".join(header), spoken=spoken)
 

@@ -79,6 +79,21 @@ class Prose:
         return {span.open: (span.close,) for span in self.thoughts}
 
     @cached_property
+    def after_data(self) -> Marks:
+        """The marks that end JSON which is broken."""
+        return Marks([*self.drafts, *self.opens])
+
+    @cached_property
+    def _in_thought(self) -> dict[tuple[str, ...], Marks]:
+        return {}
+
+    def in_thought(self, closers: tuple[str, ...]) -> Marks:
+        """Return the marks that mean something in a thought which one of `closers` ends."""
+        if closers not in self._in_thought:
+            self._in_thought[closers] = Marks([*closers, *self.drop_tags, *self.drafts])
+        return self._in_thought[closers]
+
+    @cached_property
     def _plain(self) -> Marks:
         marks = (*self.calls, *self.drop, *self.leftovers, *self.drop_tags, *self.frames, FENCE)
         return Marks(marks)
@@ -123,7 +138,7 @@ class _Session:
         if mark == FENCE and scribe.line_start:
             scribe.text(mark)
             yield from _fenced(scribe)
-        elif mark in prose.opens and scribe.thoughts:
+        elif mark in prose.opens and scribe.thoughts and not scribe.after_tick:
             yield from self.think(prose.opens[mark])
         elif self._is_stray(mark):
             scribe.end_thought()
@@ -139,8 +154,7 @@ class _Session:
             scribe.text(mark)
             return
         cursor.push_back(mark)
-        ends = Marks([*self._prose.drafts, *self._prose.opens])
-        yield from JsonWalk(cursor, scribe.text, ends).value()
+        yield from JsonWalk(cursor, scribe.text, self._prose.after_data).value()
 
     def _is_stray(self, mark: str) -> bool:
         """A closer without a thought: the prompt may have opened one that the model left empty."""
@@ -158,7 +172,7 @@ class _Session:
         yield from cursor.skip()
         opens = [span.open for span in self._prose.thoughts if span.close in closers]
         yield from cursor.accept(*opens)  # the model repeats what the prompt has opened
-        marks = Marks([*closers, *self._prose.drop_tags, *self._prose.drafts])
+        marks = self._prose.in_thought(closers)
         while (mark := (yield from cursor.until(marks, scribe.think))) in self._prose.drop_tags:
             yield from _pass_over(scribe)
         if mark and mark not in closers:

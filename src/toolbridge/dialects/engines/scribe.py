@@ -25,7 +25,7 @@ class Scribe:
         """Whether thoughts are read as such; else they stay in the text, marks and all."""
         self.events: list[ev.Event] = []
         self._draft = draft
-        self._space = ""
+        self._space: list[str] = []
         self._spoken = False
         """Whether something was said since the last call or thought."""
         self._calls = 0
@@ -33,6 +33,8 @@ class Scribe:
         self._thinking = False
         self._after_thought = False
         self.line_start = True
+        self.after_tick = False
+        """Whether the last character was a backtick: what follows is quoted."""
         self.said_anything = False
         self.in_call = False
         self.cut_short = False
@@ -50,16 +52,17 @@ class Scribe:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
         if not body:
-            self._space += piece
+            self._space.append(piece)
             return
-        self.events += self._draft.text(self._space + body)
-        self._space = piece[len(body) :]
+        self.events += self._draft.text("".join(self._space) + body)
+        self._space = [piece[len(body) :]]
         self._spoken = self.said_anything = True
         self._after_thought = False
 
     def _follow_lines(self, piece: str) -> None:
         _, newline, tail = piece.rpartition("\n")
         self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
+        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
 
     def think(self, piece: str) -> None:
         if not self._thinking:
@@ -69,10 +72,10 @@ class Scribe:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
         if not body:
-            self._space += piece
+            self._space.append(piece)
             return
-        self.events += self._draft.think(self._space + body)
-        self._space = piece[len(body) :]
+        self.events += self._draft.think("".join(self._space) + body)
+        self._space = [piece[len(body) :]]
         self._spoken = True
 
     def end_thought(self) -> None:
@@ -80,15 +83,16 @@ class Scribe:
         if not self._thinking:
             self._flush_space()
         self._thinking = False
-        self._space = ""
+        self._space.clear()
         self._spoken = False
         self._after_thought = True
         self.line_start = True
+        self.after_tick = False
 
     def _flush_space(self) -> None:
-        if self._spoken and self._space and not self._thinking:
-            self.events += self._draft.text(self._space)
-        self._space = ""
+        if self._spoken and not self._thinking:
+            self.events += self._draft.text("".join(self._space))
+        self._space.clear()
         self._spoken = False
 
     def resolve(self, name: str, *, forward: bool = False) -> str:
@@ -118,7 +122,7 @@ class Scribe:
             self.arguments("{}")
         self.events += self._draft.end(self._calls)
         self.line_start = True
-        self.in_call = False
+        self.after_tick = self.in_call = False
 
     def cut_call(self) -> None:
         """End a call that did not end: its arguments are no whole object, so nobody runs it."""
@@ -140,11 +144,9 @@ class Scribe:
         self.end_call()
 
     def finish(self) -> None:
-        if self._thinking or (self._calls and not self._spoken):
-            self._space = ""
-        if self._space:
-            self.events += self._draft.text(self._space)
-            self._space = ""
+        if not self._thinking and (self._spoken or not self._calls):
+            self.events += self._draft.text("".join(self._space))
+        self._space.clear()
 
     def drain(self) -> list[ev.Event]:
         events, self.events = self.events, []

@@ -136,16 +136,14 @@ class NamedJson:
         if rest and not self.empty:
             raise NotACall("no JSON")
         scribe.call(name, id)
-        half = cursor.text[cursor.at :]
-        if (
-            cursor.ended
-            and half
-            and any(m.startswith(half) for m in (*self.separators, *self.id_marks))
-        ):
+        half = cursor.text[cursor.at :] if cursor.ended else ""
+        if half and any(mark.startswith(half) for mark in (*self.separators, *self.id_marks)):
             cursor.take(len(half))
             scribe.cut_call()
-        elif self.empty and id == "":
-            scribe.end_or_cut() if not rest else scribe.end_call()
+        elif rest:
+            scribe.end_call()
+        elif self.empty and not id:
+            scribe.end_or_cut()
         else:
             scribe.cut_call()
 
