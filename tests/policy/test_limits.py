@@ -22,7 +22,8 @@ from toolbridge.policy.limits import check_window, output_limit, was_truncated
         (32_000, 0, 8_192, 192, 8_000),
         (32_000, 4_096, 8_192, 6_000, 2_192),
         (None, 64_000, 8_192, 192, 8_000),
-        (100, 0, 8_192, 9_000, 1),
+        (100, 0, 8_192, 9_000, 100),
+        (4_000, 0, 8_192, 9_000, 256),
         (1, 0, 0, 0, 1),
     ],
 )
@@ -72,3 +73,11 @@ def test_a_cut_is_claimed_only_when_the_counts_can_mean_nothing_else(
 def test_a_prompt_that_fits_is_never_called_cut(actual, error, window):
     if actual <= window:
         assert not was_truncated(round(actual * error), actual, window + 1)
+
+
+def test_a_count_that_is_not_sure_gets_the_benefit_of_the_doubt():
+    check_window(1100, 1000, sure=False)
+    with pytest.raises(Overflow, match="1200 tokens > 1000 maximum"):
+        check_window(1200, 1000, sure=False)
+    with pytest.raises(Overflow):
+        check_window(1100, 1000)

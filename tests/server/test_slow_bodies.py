@@ -37,11 +37,11 @@ async def test_a_client_that_leaves_before_its_body_came_is_let_go():
         head = f"POST /v1/messages HTTP/1.1\r\nhost: {host}\r\ncontent-length: 100\r\n\r\n"
         writer.write(head.encode() + b'{"model":')
         await writer.drain()
-        while not app.in_flight:
+        while not app.in_flight:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         writer.close()
         async with asyncio.timeout(2):
-            while app.in_flight:
+            while app.in_flight:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
 

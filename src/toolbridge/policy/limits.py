@@ -3,6 +3,11 @@
 from toolbridge.core.errors import Overflow
 
 DEFAULT_OUTPUT = 32_000
+LEAST_OUTPUT = 256
+"""What an answer may always have: the count of the prompt is an estimate, and a model that is
+allowed one token says nothing."""
+DOUBT = 1.15
+"""How far a count that no usage has confirmed may be off."""
 
 
 def output_limit(asked: int | None, *, max_output: int, window: int, prompt: int) -> int | None:
@@ -19,17 +24,18 @@ def output_limit(asked: int | None, *, max_output: int, window: int, prompt: int
     if max_output:
         limit = min(limit, max_output)
     if window:
-        limit = min(limit, window - prompt)
+        limit = min(limit, max(window - prompt, LEAST_OUTPUT))
     return max(1, limit)
 
 
-def check_window(prompt_tokens: int, window: int, reserve: int = 0) -> None:
+def check_window(prompt_tokens: int, window: int, reserve: int = 0, *, sure: bool = True) -> None:
     """Raise `Overflow` when the prompt leaves no room for `reserve` tokens of answer.
 
-    Claude Code compacts its conversation when it reads these very words.
+    A count that is not `sure` gets the benefit of the doubt: the provider counts again. Claude Code
+    compacts its conversation when it reads these very words.
     """
     room = max(0, window - reserve)
-    if window and prompt_tokens > room:
+    if window and prompt_tokens > room * (1 if sure else DOUBT):
         raise Overflow(f"prompt is too long: {prompt_tokens} tokens > {room} maximum")
 
 

@@ -118,7 +118,7 @@ class Gateway:
         route = await self.roster.route(request.model)
         counted = self.count(request, route)
         _note(entry, ask.codec, request, route)
-        check_window(counted.tokens, route.target.window, 0)
+        check_window(counted.tokens, route.target.window, sure=counted.accuracy != "estimated")
         asked = Asked(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy

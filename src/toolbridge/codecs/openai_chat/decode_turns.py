@@ -139,9 +139,11 @@ def decode_thoughts(message: shapes.Message) -> list[Thinking]:
             return [Thinking(text, (seal,) if seal else ()) for text, seal in pieces]
         return [Thinking(told)] if told else []
     seals = tuple(seal for _, seal in pieces if seal)
-    if seals and written and told != written and told.endswith(written):
-        # Only the last of it is sealed: the rest was thought without a token.
-        return [Thinking(told.removesuffix(written)), Thinking(written, seals)]
+    if seals and written and told != written and written in told:
+        # Only a part of it is sealed: the rest was thought without a token.
+        before, _, after = told.partition(written)
+        found = (Thinking(before), Thinking(written, seals), Thinking(after))
+        return [thought for thought in found if thought.text]
     text = told or written
     return [Thinking(text, seals)] if text or seals else []
 

@@ -186,8 +186,6 @@ class _Reader:
             self.seen.fault("message_delta comes twice")
         self._told = True
         self.seen.stop = text(data, "delta.stop_reason")
-        if not has(data, "delta.stop_sequence"):
-            self.seen.fault("message_delta.delta lacks stop_sequence")
         if not has(data, "usage.output_tokens"):
             self.seen.fault("message_delta lacks usage.output_tokens")
         usage = members(data, "usage")
