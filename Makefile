@@ -29,6 +29,9 @@ test-real: setup ## real clients and model servers, installed on first use
 bless: setup ## rewrite the expected parts of the transcripts; read the diff
 	@$(BIN)/python -m tests.bless
 
+dialects: setup ## every text dialect with its cases, in five ways of cutting
+	@$(BIN)/python -m tests.dialects.table $(if $(wildcard ../shared/cases/dialects.json),--shared)
+
 requirements: setup ## each requirement with the tests that prove it
 	@$(BIN)/python -m tests.requirements
 

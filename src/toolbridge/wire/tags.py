@@ -9,6 +9,7 @@ beginning of a mark.
 import re
 from collections.abc import Callable, Generator, Iterable
 from enum import Enum
+from functools import cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -16,6 +17,11 @@ Wait: TypeAlias = Generator[None, None, T]
 """Something that may have to wait for text before it can say what it returns."""
 Sink: TypeAlias = Callable[[str], object]
 SPACE = " \t\r\n\f\v"
+
+
+@cache
+def _run_of(characters: str) -> "re.Pattern[str]":
+    return re.compile(f"[{re.escape(characters)}]*")
 
 
 class Marks:
@@ -103,6 +109,10 @@ class Cursor:
 
     def push_back(self, text: str) -> None:
         """Put `text` in front of what comes next."""
+        before = self.at - len(text)
+        if before >= 0 and self.text.startswith(text, before):
+            self.at = before  # it was taken from here; a copy of all that follows would be dear
+            return
         self.text = text + self.text[self.at :]
         self.at = 0
 
@@ -136,19 +146,21 @@ class Cursor:
     def skip(self, characters: str = SPACE) -> Wait[str]:
         """Take all that is one of `characters`."""
         taken: list[str] = []
+        run = _run_of(characters)
         while True:
-            rest = self.text[self.at :]
-            size = len(rest) - len(rest.lstrip(characters))
-            if size:
-                taken.append(self.take(size))
-            if size < len(rest) or self.ended:
+            match = run.match(self.text, self.at)
+            if match and match.group():
+                taken.append(self.take(len(match.group())))
+            if self.at < len(self.text) or self.ended:
                 return "".join(taken)
             yield
 
     def stands(self, *marks: str, offset: int = 0) -> Wait[str]:
         """Return the longest of `marks` that stands at `offset` from here, or nothing."""
+        longest = max(map(len, marks), default=0)
         while True:
-            rest = self.text[self.at + offset :]
+            place = self.at + offset
+            rest = self.text[place : place + longest]
             best = max((mark for mark in marks if rest.startswith(mark)), key=len, default="")
             longer = any(len(m) > len(rest) and m.startswith(rest) for m in marks)
             if not longer or self.ended:
@@ -227,10 +239,12 @@ class JsonWalk:
     quote can be trusted any more: from there on only `ends` ends the value.
     """
 
-    def __init__(self, cursor: Cursor, sink: Sink, ends: Marks) -> None:
+    def __init__(self, cursor: Cursor, sink: Sink, ends: Marks, *, patient: bool = True) -> None:
         self._cursor = cursor
         self._sink = sink
         self._ends = ends
+        self._patient = patient
+        """Whether to hand on what is left of a broken value, up to the mark that ends it."""
         self._depth: list[str] = []
 
     def string(self) -> Wait[Ending]:
@@ -318,6 +332,8 @@ class JsonWalk:
 
     def _broken(self) -> Wait[Ending]:
         """Hand on everything up to a mark that ends the body."""
+        if not self._patient:
+            return Ending.BROKEN
         cursor = self._cursor
         mark = yield from cursor.until(self._ends, self._sink, keep=True)
         return Ending.BROKEN if mark else Ending.CUT

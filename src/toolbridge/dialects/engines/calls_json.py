@@ -173,7 +173,8 @@ class CallObject:
         if self._shape.strict and not self._name and here in {"{", "["}:
             raise NotACall("data")  # it may be long, and nobody should have to wait for it
         value: list[str] = []
-        ending = yield from JsonWalk(self._cursor, value.append, self._shape.marks).value()
+        walk = JsonWalk(self._cursor, value.append, self._shape.marks, patient=self._done)
+        ending = yield from walk.value()
         if key in _IDS:
             self._id = "".join(value).strip("\"'")
         return ending if ending is Ending.WHOLE else self._stop()
@@ -195,8 +196,11 @@ class CallObject:
             self._done = True
             return (yield from stream_object(self._scribe, self._shape.marks))
         self._held = []
-        walk = JsonWalk(self._cursor, self._held.append, self._shape.marks)
+        patient = bool(self._name)
+        walk = JsonWalk(self._cursor, self._held.append, self._shape.marks, patient=patient)
         self._held_ending = yield from walk.value()
+        if self._held_ending is Ending.BROKEN and not patient:
+            raise NotACall("arguments that are no JSON")
         return self._held_ending
 
     def _write_held(self, written: str, ending: Ending) -> Ending:

@@ -113,7 +113,7 @@ class ParameterCalls:
         """Pass over a call that is none, if it ends: one bad call does not spoil the others."""
         cursor = scribe.cursor
         place = cursor.remember()
-        ends = Marks([*self.call_close, *self.wrapper_close])
+        ends = Marks([*self.call_close, *self.wrapper_close, *self.wrapper])
         found = yield from cursor.until(ends, lambda _: None)
         if found in self.call_close:
             return True
