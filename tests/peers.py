@@ -184,18 +184,25 @@ async def gateway(config: Config | None = None, env: dict[str, str] | None = Non
         app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", access_log=False,
         timeout_graceful_shutdown=1,
     )  # fmt: skip
+    # Without uvicorn's main loop and shutdown, which both sleep for tenths of a second.
     server = uvicorn.Server(settings)
-    serving = asyncio.create_task(server._serve())
-    while not server.started:
-        if serving.done():
-            serving.result()
-        await asyncio.sleep(0.005)
+    settings.load()
+    server.lifespan = settings.lifespan_class(settings)
+    await server.startup()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}", app
     finally:
-        server.should_exit = True
-        await serving
+        for _ in range(10):  # connections that clients have closed are gone after a moment
+            if not server.server_state.connections:
+                break
+            await asyncio.sleep(0.002)
+        if server.server_state.connections or server.server_state.tasks:
+            await server.shutdown()
+        else:
+            for listening in server.servers:
+                listening.close()
+            await server.lifespan.shutdown()
 
 
 @asynccontextmanager

@@ -6,8 +6,10 @@ results are sent in the shapes that the SDK documents.
 
 import base64
 import json
+import ssl
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import anthropic
 import ollama
@@ -15,6 +17,8 @@ import openai
 from google import genai
 from google.genai import types
 
+# Nothing here is encrypted, and every client would read all the world's certificates for itself.
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 # A red dot, 2 by 2.
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR42mP4z8AARAwQCgAf7gP9Y167WwAAAABJRU5ErkJggg=="
@@ -118,10 +122,13 @@ class Conversation(ABC):
 
 class Anthropic(Conversation):
     api = "anthropic"
-    stops = {"end_turn": "end", "max_tokens": "length"}
+    stops: ClassVar = {"end_turn": "end", "max_tokens": "length"}
 
     def open(self) -> None:
-        self.sdk = anthropic.AsyncAnthropic(base_url=self.url, api_key="none", max_retries=0)
+        self.sdk = anthropic.AsyncAnthropic(
+            base_url=self.url, api_key="none", max_retries=0,
+            http_client=anthropic.DefaultAsyncHttpxClient(verify=PLAIN),
+        )  # fmt: skip
 
     async def close(self) -> None:
         await self.sdk.close()
@@ -191,10 +198,13 @@ class Anthropic(Conversation):
 
 class OpenAIChat(Conversation):
     api = "openai_chat"
-    stops = {"stop": "end", "tool_calls": "tool_use"}
+    stops: ClassVar = {"stop": "end", "tool_calls": "tool_use"}
 
     def open(self) -> None:
-        self.sdk = openai.AsyncOpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
+        self.sdk = openai.AsyncOpenAI(
+            base_url=self.url + "/v1", api_key="none", max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(verify=PLAIN),
+        )  # fmt: skip
 
     def begin(self) -> None:
         super().begin()
@@ -294,7 +304,10 @@ class OpenAIResponses(Conversation):
     api = "openai_responses"
 
     def open(self) -> None:
-        self.sdk = openai.AsyncOpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
+        self.sdk = openai.AsyncOpenAI(
+            base_url=self.url + "/v1", api_key="none", max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(verify=PLAIN),
+        )  # fmt: skip
 
     async def close(self) -> None:
         await self.sdk.close()
@@ -373,12 +386,13 @@ class OpenAIResponses(Conversation):
 
 class Gemini(Conversation):
     api = "gemini"
-    stops = {"STOP": "end", "MAX_TOKENS": "length"}
+    stops: ClassVar = {"STOP": "end", "MAX_TOKENS": "length"}
 
     def open(self) -> None:
-        self.sdk = genai.Client(
-            api_key="none", http_options=types.HttpOptions(base_url=self.url)
-        ).aio
+        options = types.HttpOptions(
+            base_url=self.url, client_args={"verify": PLAIN}, async_client_args={"ssl": PLAIN}
+        )
+        self.sdk = genai.Client(api_key="none", http_options=options).aio
 
     async def close(self) -> None:
         await self.sdk.aclose()
@@ -464,10 +478,10 @@ class Gemini(Conversation):
 
 class Ollama(Conversation):
     api = "ollama"
-    stops = {"stop": "end"}
+    stops: ClassVar = {"stop": "end"}
 
     def open(self) -> None:
-        self.sdk = ollama.AsyncClient(host=self.url)
+        self.sdk = ollama.AsyncClient(host=self.url, verify=PLAIN)
 
     def begin(self) -> None:
         super().begin()

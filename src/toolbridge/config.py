@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +19,12 @@ from toolbridge.core.json import JsonObject
 
 FILE_NAME = "toolbridge.toml"
 T = TypeVar("T")
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
+"""More than nothing: a timer of zero seconds never lets anything else run."""
+Grace: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,28 +45,28 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The key, or where it is: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`."""
     headers: dict[str, str] = {}
     quirks: JsonObject = {}
-    window: int = 0
+    window: Size = 0
     """Tokens of context for models of which nothing better is known."""
-    window_cap: int = 0
+    window_cap: Size = 0
     """The most context to ask for where the model would take more (Ollama's memory is finite)."""
     passthrough: bool = True
     """Whether a client of the same API gets this place's bytes untouched."""
     midstream_failure: Literal["event", "abort"] = "event"
-    retries: int = 2
-    connect_timeout: float = 10.0
-    idle_timeout: float = 300.0
+    retries: Size = 2
+    connect_timeout: Seconds = 10.0
+    idle_timeout: Seconds = 300.0
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is known, or wanted, of one model."""
 
-    window: int = 0
-    max_output: int = 0
+    window: Size = 0
+    max_output: Size = 0
     thinking: bool | None = None
     tools: bool | None = None
     vision: bool | None = None
     dialect: str = "auto"
-    heal: int | None = None
+    heal: Level | None = None
     sequential_tools: bool = False
     rates: RatesConfig | None = None
     options: JsonObject = {}
@@ -69,16 +75,16 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
-    port: int = 3456
+    port: Port = 3456
     key: str = ""
     """The key that clients must send; none is needed on loopback."""
     thinking: Literal["auto", "drop", "reject"] = "auto"
-    heal: int = 2
-    max_body: int = 32 * 1024 * 1024
-    keep_alive: float = 10.0
-    first_byte: float = 5.0
+    heal: Level = 2
+    max_body: Size = 32 * 1024 * 1024
+    keep_alive: Seconds = 10.0
+    first_byte: Grace = 5.0
     """How long a status waits for the upstream's own before a stream is opened."""
-    stop_grace: float = 5.0
+    stop_grace: Grace = 5.0
     """How long a stop waits for answers that are under way."""
     log: Literal["json", "pretty", "auto", "off"] = "auto"
     cors: tuple[str, ...] = ()
@@ -101,9 +107,14 @@ def load(
     if found is not None:
         values = _read(found)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
+    model = given.pop("model", None)
     values |= _from_env(env) | given
-    values["map"] = _table(values.get("map")) | _map_from_env(env)
-    return _convert(values, Config, str(found or "the command line"))
+    source = str(found or "the environment or the command line")
+    _check_tables(values, source)
+    named = _map_from_env(env) | ({} if model is None else {"default": model})
+    values["map"] = _table(values.get("map")) | named
+    loaded = _convert(values, Config, source)
+    return msgspec.structs.replace(loaded, map=_followed(loaded.map, source))
 
 
 def find(env: Mapping[str, str] = os.environ) -> Path | None:
@@ -134,7 +145,7 @@ def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        return dict(tomllib.loads(path.read_text("utf-8")))
+        return dict(tomllib.loads(path.read_text("utf-8-sig")))
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}; `toolbridge init` writes one") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -166,8 +177,8 @@ def _from_env(env: Mapping[str, str]) -> dict[str, object]:
             continue
         value = env[variable]
         if name == "port":
-            if not value.isdigit():
-                raise ConfigError(f"must be a number, not {value!r}", where=variable)
+            if re.fullmatch(r"[0-9]{1,5}", value) is None or int(value) > 65535:
+                raise ConfigError(f"must be a port number, not {value!r}", where=variable)
             values[name] = int(value)
         else:
             values[name] = value
@@ -182,23 +193,65 @@ def _table(value: object) -> dict[str, object]:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _convert(values: dict[str, object], shape: type[T], source: str) -> T:
+def _followed(table: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the map with every name that stands for another name of it replaced by an address."""
+    found: dict[str, str] = {}
+    for name in table:
+        address, seen = table[name], [name]
+        while address in table and address != seen[-1]:
+            if address in seen:
+                chain = " → ".join([*seen, address])
+                raise ConfigError(f"{source}: map: {chain} goes round in a circle")
+            seen.append(address)
+            address = table[address]
+        found[name] = address
+    return found
+
+
+def _check_tables(values: Mapping[str, object], source: str) -> None:
+    """Raise for a fault in one entry of a table: msgspec's own words leave out its name."""
+    shapes: dict[str, type] = {"map": str, "providers": ProviderConfig, "models": ModelConfig}
+    for table, shape in shapes.items():
+        entries = values.get(table, {})
+        if not isinstance(entries, dict):
+            raise ConfigError(f"{source}: {table}: expected a table, got {entries!r}")
+        for name, value in entries.items():
+            _convert(value, shape, source, f"{table}.{name}")
+
+
+def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
     try:
         return msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {_explain(str(error))}") from None
+        raise ConfigError(f"{source}: {_explain(str(error), where, shape)}") from None
 
 
-_STRUCTS = (Config, ProviderConfig, ModelConfig, RatesConfig)
+_PLACES: dict[type[msgspec.Struct], str] = {
+    Config: "the top level",
+    ProviderConfig: "a [providers.…] table",
+    ModelConfig: "a [models.…] table",
+    RatesConfig: "a `rates` table",
+}
 
 
-def _explain(text: str) -> str:
+def _explain(text: str, where: str, shape: type) -> str:
     text, _, at = text.partition(" - at `")
-    place = at.removesuffix("`").removeprefix("$").strip(".") or "the top level"
+    inner = at.removesuffix("`").removeprefix("$").strip(".")
+    place = ".".join(part for part in (where, inner) if part) or "the top level"
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
     if unknown is None:
         return f"{place}: {text[:1].lower()}{text[1:]}"
-    known = {name for struct in _STRUCTS for name in struct.__struct_fields__}
-    near = difflib.get_close_matches(unknown[1], known, 1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
-    return f"{place}: there is no setting `{unknown[1]}`{hint}"
+    holder = RatesConfig if inner == "rates" else next(s for s in _PLACES if s is shape)
+    return f"{place}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
+
+
+def _hint(word: str, holder: type[msgspec.Struct]) -> str:
+    known = _fields(holder)
+    if near := difflib.get_close_matches(word, known, 1):
+        return f"; did you mean `{near[0]}`?"
+    place = next((place for struct, place in _PLACES.items() if word in _fields(struct)), "")
+    return f"; it belongs to {place}" if place else ""
+
+
+def _fields(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return struct.__struct_fields__

@@ -145,11 +145,15 @@ def test_the_history_reaches_the_model_as_text():
     assert question == Text("And?")
 
 
-def test_a_broken_call_of_the_history_is_written_as_it_came():
-    call = Call("id", "get_time", raw='{"a": ')
-    assert load("hermes_json").render.calls([call]) == (
-        '<tool_call>\n{"name": "get_time", "arguments": {"a": }\n</tool_call>'
-    )
+@pytest.mark.parametrize(
+    ("dialect", "written"),
+    [
+        ("hermes_json", '<tool_call>\n{"name": "get_time", "arguments": {"a": }\n</tool_call>'),
+        ("qwen3_xml", '<tool_call>\n<function=get_time>\n{"a": </function>\n</tool_call>'),
+    ],
+)
+def test_a_broken_call_of_the_history_is_written_as_it_came(dialect, written):
+    assert load(dialect).render.calls([Call("id", "get_time", raw='{"a": ')]) == written
 
 
 def test_kimi_gets_ids_that_it_knows():

@@ -217,6 +217,17 @@ def test_code_and_mentions_stay_text(text):
     assert read_text(text, TOOLS) == Reading(content=text)
 
 
+def test_a_call_inside_of_data_is_data():
+    text = 'So: {"result": {"name": "read_file", "arguments": {}}} and [{"a": "<tool_call>"}]'
+    assert read_text(text, TOOLS, dialect="bare_json") == Reading(content=text)
+
+
+def test_without_its_wrapper_a_call_needs_an_offered_name():
+    text = '<invoke name="read_file"></invoke>'
+    assert read_text(text, None, dialect="minimax_m2") == Reading(content=text)
+    assert read_text(text, TOOLS, dialect="minimax_m2").calls[0].name == "read_file"
+
+
 def test_a_call_after_a_fenced_example_is_still_a_call():
     call = '<tool_call>{"name":"read_file","arguments":{}}</tool_call>'
     reading = read_text(f"```\n{call}\n```\n{call}", TOOLS)
@@ -271,6 +282,9 @@ class TestThoughts:
 
     def test_a_thought_opened_by_the_prompt_is_a_thought(self):
         assert read_text("Hm.</think>Yes.", TOOLS, reasoning_open=True) == Reading("Yes.", "Hm.")
+
+    def test_white_space_around_a_thought_is_markup(self):
+        assert read_text("<think>\nHm.\n</think>\n\nYes.\n", TOOLS) == Reading("Yes.\n", "Hm.")
 
     def test_an_opener_that_the_model_repeats_means_nothing(self):
         text = "<think>Hm.</think>Yes."
@@ -336,30 +350,34 @@ def test_text_without_marks_is_not_touched(text):
     assert reading.content == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "lorem ipsum ",
-        "<tool_call>",
-        "<think> <tool_call> ",
-        '{"name": ',
-        '{"x":',
-        "<",
-        "[read_file(",
-    ],
-)
-def test_twice_the_text_takes_about_twice_the_time(unit):
+UNITS = [
+    "lorem ipsum ",
+    "<",
+    "<tool_call>",
+    "<think> <tool_call> ",
+    '<tool_call>{"x":"',
+    '<minimax:tool_call><invoke name="x">',
+    '{"name": ',
+    '{"x":',
+    "[read_file(",
+    "<tool_call><function=read_file><parameter=path> </parameter> x",
+]
+
+
+@pytest.mark.parametrize("size", [16, 10**9])
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_time_grows_with_the_text_and_not_with_its_square(unit, size):
     def seconds(count):
-        best = 9.0
+        text, best = unit * count, 9.0
         for _ in range(3):
             reader = TextReader(TOOLS)
-            text = unit * count
             start = time.perf_counter()
-            for at in range(0, len(text), 16):
-                reader.feed(text[at : at + 16])
+            for at in range(0, len(text), size):
+                reader.feed(text[at : at + size])
             reader.close()
             best = min(best, time.perf_counter() - start)
         return best
 
     seconds(100)
-    assert seconds(4000) < 6 * seconds(2000)
+    # The margin is for a busy machine: eight times the text, and the square would be 64.
+    assert seconds(4000) < 24 * seconds(500)

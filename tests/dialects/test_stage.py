@@ -150,3 +150,9 @@ def test_a_hidden_thought_keeps_its_token():
     events = staged(answer(lambda d: d.seal(seal), "Yes."))
     check(events)
     assert collect(events).content[0] == Thinking("", (seal,))
+
+
+def test_a_sealed_thought_is_never_taken_apart():
+    seal = Opaque("anthropic", "signature", "sig")
+    message = collect(staged(answer(lambda d: d.think(CALL) + d.seal(seal))))
+    assert message.content == (Thinking(CALL, (seal,)),)

@@ -43,6 +43,7 @@ def test_a_reference_to_itself_says_nothing():
         ("null", {"string"}, "null"),
         ("null", {"string", "null"}, None),
         ("none", {"string", "null"}, "none"),
+        ("null", {"integer"}, "null"),
         ("None", {"integer", "null"}, None),
         (" 420 ", {"integer"}, 420),
         ("+7", {"integer"}, 7),

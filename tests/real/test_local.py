@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from tests.real.clients import CLAUDE_CODE, HOME, run
@@ -87,13 +88,12 @@ def _empty(folder):
 
 
 def _children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as found:
-        return [int(child) for child in found.read().split()]
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in found.split()]
 
 
 def _alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as found:
-            return found.read().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False

@@ -64,7 +64,8 @@ class Calibration:
         ratio = self._ratios.get(model)
         if ratio is None or len(ratio.recent) < _ENOUGH:
             return estimated, "estimated"
-        return round(estimated * ratio.mean), "calibrated"
+        # Something is never nothing, however short it is.
+        return max(round(estimated * ratio.mean), min(estimated, 1)), "calibrated"
 
 
 def _near(value: float, middle: float, share: float) -> bool:

@@ -2,6 +2,8 @@
 
 import argparse
 import difflib
+import io
+import os
 import sys
 from importlib import import_module
 
@@ -25,7 +27,26 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit status."""
-    given = sys.argv[1:] if argv is None else argv
+    _ready_streams()
+    try:
+        status = _dispatch(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()  # a reader that left is noticed here, not in the interpreter's last act
+    except ToolbridgeError as error:
+        print(f"toolbridge: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader left; what is still buffered goes nowhere, and nothing is said about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:  # a file that is missing, a disk that is full
+        print(f"toolbridge: {error}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _dispatch(given: list[str]) -> int:
     if not given or given[0] in {"-h", "--help", "help"}:
         print(_help())
         return 0 if given else 2
@@ -42,19 +63,23 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(name: str, given: list[str]) -> int:
     command = import_module(f"{__name__}.{name}")
-    parser = argparse.ArgumentParser(f"toolbridge {name}", description=command.__doc__)
+    parser = argparse.ArgumentParser(
+        f"toolbridge {name}", description=command.__doc__, allow_abbrev=False
+    )
     command.arguments(parser)
-    try:
-        status: int = command.run(parser.parse_args(given))
-    except ToolbridgeError as error:
-        print(f"toolbridge: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader left; say nothing about it
-        return 141
+    split = getattr(command, "split", None)
+    status: int = command.run(parser.parse_args(given if split is None else split(given)))
     return status
+
+
+def _ready_streams() -> None:
+    """Make the standard streams usable: a closed one is empty, and no character is too foreign."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _help() -> str:

@@ -23,9 +23,5 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 
 def load(args: argparse.Namespace) -> Config:
     """Return the configuration with this command line's flags on top."""
-    names = ("host", "port", "key", "thinking", "log")
-    flags = {name: getattr(args, name, None) for name in names}
-    loaded = config.load(args.config, flags=flags)
-    if model := getattr(args, "model", None):
-        loaded.map["default"] = model
-    return loaded
+    names = ("host", "port", "key", "thinking", "log", "model")
+    return config.load(args.config, flags={name: getattr(args, name, None) for name in names})

@@ -4,9 +4,11 @@ import argparse
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from toolbridge.cli import options, state, version
 from toolbridge.config import Config
@@ -24,12 +26,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GGUF",
         help="serve this model file too, or a small one that is fetched once (toolbridge[local])",
     )
-    parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--announce", type=Path, metavar="FILE", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
     config = options.load(args)
     explicit = args.port is not None or config.port != Config().port
+    if args.key:
+        print(
+            "toolbridge: others on this machine can read a key on a command line; "
+            "TOOLBRIDGE_KEY or `key` in the file is safer",
+            file=sys.stderr,
+        )
     if args.background:
         return _background(args)
     listener = listen(config, explicit=explicit)
@@ -43,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run(config: Config, listener: socket.socket, *, announce: bool) -> None:
+def _run(config: Config, listener: socket.socket, *, announce: Path | None) -> None:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, listener, announce=announce))
 
@@ -79,7 +87,7 @@ def listen(config: Config, *, explicit: bool) -> socket.socket:
     """Return a listening socket: on the port asked for, or on the next free one if none was."""
     tries = 1 if explicit else 20
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    for port in range(config.port, config.port + tries):
+    for port in range(config.port, min(config.port + tries, 65536)):
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -92,12 +100,11 @@ def listen(config: Config, *, explicit: bool) -> socket.socket:
         listener.setblocking(False)
         return listener
     raise ConfigError(
-        f"cannot listen on {config.host}:{config.port} ({reason}); choose another with --port",
-        where="port",
+        f"cannot listen on {config.host}:{config.port} ({reason}); --host and --port choose"
     )
 
 
-async def _serve(config: Config, listener: socket.socket, *, announce: bool) -> None:
+async def _serve(config: Config, listener: socket.socket, *, announce: Path | None) -> None:
     import uvicorn
 
     from toolbridge.server.app import App
@@ -106,10 +113,22 @@ async def _serve(config: Config, listener: socket.socket, *, announce: bool) -> 
     url = address(listener)
 
     class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn raises the signal once more in the end, which would end the process before
+            # anybody has tidied up.
+            signals = (signal.SIGINT, signal.SIGTERM)
+            before = {number: signal.signal(number, self.handle_exit) for number in signals}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if announce:
-                state.write_pid(state.Running(os.getpid(), url))
+                state.write_pid(state.Running(os.getpid(), url), announce)
             print(banner(config, url, app.gateway.roster.default, app.gateway.roster.found))
             sys.stdout.flush()
 
@@ -125,7 +144,7 @@ async def _serve(config: Config, listener: socket.socket, *, announce: bool) -> 
     with contextlib.suppress(asyncio.CancelledError):
         await Server(settings).serve(sockets=[listener])
     if announce:
-        state.forget()
+        state.forget(announce)
 
 
 def address(listener: socket.socket) -> str:

@@ -8,7 +8,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -29,44 +31,49 @@ def log_file() -> Path:
     return state_dir() / "toolbridge.log"
 
 
-def _pid_file() -> Path:
-    return state_dir() / "toolbridge.pid"
+def pid_file(owner: str = "toolbridge") -> Path:
+    """Return where a gateway says that it runs: the shared one, or that of one `owner` alone."""
+    return state_dir() / f"{owner}.pid"
 
 
-def write_pid(running: Running) -> None:
-    state_dir().mkdir(parents=True, exist_ok=True)
-    _pid_file().write_bytes(msgspec.json.encode(running))
+def write_pid(running: Running, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(msgspec.json.encode(running))
 
 
-def forget() -> None:
-    _pid_file().unlink(missing_ok=True)
+def forget(file: Path | None = None) -> None:
+    with suppress(OSError):  # a place that cannot be written holds no truth about us anyway
+        (file or pid_file()).unlink(missing_ok=True)
 
 
-def find() -> Running | None:
+def find(file: Path | None = None) -> Running | None:
     """Return the gateway in the background; forget one that died without saying so."""
     try:
-        running = msgspec.json.decode(_pid_file().read_bytes(), type=Running)
-    except (FileNotFoundError, msgspec.DecodeError):
+        running = msgspec.json.decode((file or pid_file()).read_bytes(), type=Running)
+    except (OSError, msgspec.DecodeError):
         return None
     if alive(running.pid):
         return running
-    forget()
+    forget(file)
     return None
 
 
 def alive(pid: int) -> bool:
     """Whether `pid` is a gateway of ours: numbers are given again to other programs."""
-    try:
-        os.kill(pid, 0)
-        command = Path(f"/proc/{pid}/cmdline")
-        state = Path(f"/proc/{pid}/stat")
-        if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return False
-        return not command.exists() or b"toolbridge" in command.read_bytes()
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    except PermissionError:
-        return False
+    return {b"toolbridge", b"serve", b"--announce"} <= set(_command(pid))
+
+
+def _command(pid: int) -> list[bytes]:
+    """Return the words that the process `pid` was started with; none when it has ended."""
+    if pid <= 0:
+        return []
+    if Path("/proc/self/cmdline").exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return []
+    ps = ["ps", "-o", "command=", "-p", str(pid)]
+    return subprocess.run(ps, capture_output=True, check=False).stdout.split()  # noqa: S603
 
 
 def healthy(url: str, wait: float = 1.0) -> dict[str, object] | None:
@@ -79,44 +86,61 @@ def healthy(url: str, wait: float = 1.0) -> dict[str, object] | None:
         return None
 
 
-def start_background(flags: list[str], wait: float = 10.0) -> Running:
+def start_background(flags: list[str], wait: float = 10.0, *, file: Path | None = None) -> Running:
     """Start a gateway that outlives this command, and wait until it serves."""
-    state_dir().mkdir(parents=True, exist_ok=True)
-    forget()
-    with log_file().open("ab") as log:
+    file = file or pid_file()
+    with _open_log() as log:
+        forget(file)
         child = subprocess.Popen(  # noqa: S603  our own interpreter and module
-            [sys.executable, "-m", "toolbridge", "serve", "--announce", *flags],
+            [sys.executable, "-m", "toolbridge", "serve", "--announce", str(file), *flags],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
+    running: Running | None = None
+    try:
+        running = _wait_for(child, file, wait)
+    finally:
+        if running is None and child.poll() is None:  # too slow, or somebody lost patience
+            child.terminate()
+    if running is None:
+        raise ToolbridgeError(f"the gateway did not start; {log_file()} ends with:\n{_tail()}")
+    return running
+
+
+def _open_log() -> BinaryIO:
+    try:
+        state_dir().mkdir(parents=True, exist_ok=True)
+        return log_file().open("ab")
+    except OSError as error:
+        raise ToolbridgeError(
+            f"cannot write to {state_dir()} ({error.strerror}); XDG_STATE_HOME names another place"
+        ) from None
+
+
+def _wait_for(child: "subprocess.Popen[bytes]", file: Path, wait: float) -> Running | None:
     until = time.monotonic() + wait
-    while time.monotonic() < until:
-        running = find()
+    while time.monotonic() < until and child.poll() is None:
+        running = find(file)
         if running is not None and running.pid == child.pid and healthy(running.url):
             return running
-        if child.poll() is not None:
-            break
         time.sleep(0.05)
-    child.poll()
-    if child.returncode is None:
-        child.terminate()
-    raise ToolbridgeError(f"the gateway did not start; {log_file()} ends with:\n{_tail()}")
+    return None
 
 
-def stop(running: Running, wait: float = 10.0) -> bool:
+def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> bool:
     """Stop a gateway; return whether it ended by itself in time."""
-    os.kill(running.pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, signal.SIGTERM)
     until = time.monotonic() + wait
-    while time.monotonic() < until:
-        if not alive(running.pid):
-            forget()
-            return True
+    while (ended := not alive(running.pid)) is False and time.monotonic() < until:
         time.sleep(0.05)
-    os.kill(running.pid, signal.SIGKILL)
-    forget()
-    return False
+    if not ended:
+        with suppress(ProcessLookupError):
+            os.kill(running.pid, signal.SIGKILL)
+    forget(file)
+    return ended
 
 
 def _tail(lines: int = 12) -> str:

@@ -147,7 +147,7 @@ def _groups(case: Case) -> Sequence[str]:
 
 def folder() -> Path:
     """Return where the cases are: beside the code in an installed package, else in the project."""
-    installed = Path(__file__).parent / "cases"
+    installed = Path(__file__).parent / "data"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "conformance"
 
 
@@ -176,7 +176,7 @@ class _AskFile(msgspec.Struct, forbid_unknown_fields=True):
 
 def _read_cases(file: Path) -> list[Case]:
     try:
-        read = msgspec.convert(tomllib.loads(_expand(file.read_text("utf-8"))), _CaseFile)
+        read = msgspec.convert(tomllib.loads(file.read_text("utf-8")), _CaseFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, OSError) as error:
         raise ConfigError(f"{file}: {error}") from None
     return [msgspec.structs.replace(case, api=read.api) for case in read.case]
@@ -184,7 +184,7 @@ def _read_cases(file: Path) -> list[Case]:
 
 def _read_asks(file: Path) -> dict[str, Ask]:
     try:
-        read = msgspec.convert(tomllib.loads(_expand(file.read_text("utf-8"))), _AskFile)
+        read = msgspec.convert(tomllib.loads(expand(file.read_text("utf-8"))), _AskFile)
         tools = {tool.name: tool for tool in read.tool}
         return {name: _ask(dict(ask), tools) for name, ask in read.ask.items()}
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, OSError, KeyError) as error:
@@ -201,6 +201,9 @@ def _ask(given: dict[str, object], tools: dict[str, Tool]) -> Ask:
 _REPEAT = re.compile(r"\{\{(.)\*(\d{1,8})\}\}")
 
 
-def _expand(text: str) -> str:
-    """Return `text` with `{{x*5}}` written out: some cases are as long as a wire can be."""
+def expand(text: str) -> str:
+    """Return `text` with `{{x*5}}` written out: some cases are as long as a wire can be.
+
+    Answers and expected texts are written out only when they are needed.
+    """
     return _REPEAT.sub(lambda found: found[1] * int(found[2]), text)

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 from toolbridge.conformance import upstreams
 from toolbridge.conformance.asks import Ask
-from toolbridge.conformance.cases import Case, Expect
+from toolbridge.conformance.cases import Case, Expect, expand
 from toolbridge.conformance.clients import Client
 from toolbridge.conformance.dial import Reply
 from toolbridge.conformance.looking import items, pick, text
 from toolbridge.conformance.script import Heard
 from toolbridge.conformance.seen import Seen, SeenCall
-from toolbridge.core.json import Json, dumps, maybe_object
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 
 _SHOWN = 160
 
@@ -120,8 +120,8 @@ def _bad_end(found: Evidence, seen: Seen) -> Iterable[str]:
 
 def _content(found: Evidence, seen: Seen) -> Iterable[str]:
     expect = found.case.expect
-    if expect.text is not None and seen.text != expect.text:
-        yield _differs("text", expect.text, seen.text)
+    if expect.text is not None and seen.text != (wanted := expand(expect.text)):
+        yield _differs("text", wanted, seen.text)
     if expect.thinking is not None and seen.thinking != expect.thinking:
         yield _differs("thinking", expect.thinking, seen.thinking)
     for word in expect.text_has:
@@ -217,20 +217,21 @@ def _received(found: Evidence) -> Iterable[str]:
     api = upstreams.load(found.case.api)
     if not api.path.search(last.path.partition("?")[0]):
         yield f"the upstream was asked at {last.path}"
-    yield from (f"the upstream would refuse: {why}" for why in api.refuses(last.json))
+    body = api.normal(last.json)
+    yield from (f"the upstream would refuse: {why}" for why in api.refuses(body))
     if expect.heard and len(found.heard) > expect.heard:
         yield f"the upstream was asked {len(found.heard)} times, not {expect.heard}"
-    yield from _paths(expect, last)
+    yield from _paths(expect, body)
 
 
-def _paths(expect: Expect, heard: Heard) -> Iterable[str]:
+def _paths(expect: Expect, body: JsonObject) -> Iterable[str]:
     for path, value in expect.received.items():
-        if (came := pick(heard.json, path)) != value:
+        if (came := pick(body, path)) != value:
             yield _differs(f"{path} at the upstream", value, came)
     for path in expect.received_absent:
-        if (came := pick(heard.json, path)) is not None:
+        if (came := pick(body, path)) is not None:
             yield f"{path} must not reach the upstream; it is {dumps(came)[:_SHOWN]}"
-    sent = dumps(heard.json)
+    sent = dumps(body)
     for word in expect.received_has:
         if dumps(word)[1:-1] not in sent:
             yield f"expected {word!r} in what the upstream is sent"

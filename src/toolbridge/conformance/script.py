@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from toolbridge.conformance import upstreams
 from toolbridge.conformance.asks import MARK
-from toolbridge.conformance.cases import Case
+from toolbridge.conformance.cases import Case, expand
 from toolbridge.conformance.looking import text
 from toolbridge.core.json import JsonObject, dump_bytes, loads, maybe_object
 
@@ -59,7 +59,20 @@ class Script:
     def __init__(self) -> None:
         self._playing: dict[str, Playing] = {}
         self._count = 0
+        self._tasks: set[asyncio.Task[object]] = set()
         self.url = ""
+
+    def note(self, task: asyncio.Task[object] | None) -> None:
+        """Keep hold of a connection's task until it is done."""
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Let go of every connection that is still open."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def begin(self, case: Case) -> tuple[str, Playing]:
         """Return the mark that requests for `case` must carry."""
@@ -82,6 +95,7 @@ async def serve(port: int = 0) -> AsyncIterator[Script]:
     script = Script()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script.note(asyncio.current_task())
         # A cancelled task here means that the script is over; nobody needs to hear of it.
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             if heard := await _hear(reader):
@@ -94,6 +108,7 @@ async def serve(port: int = 0) -> AsyncIterator[Script]:
         yield script
     finally:
         server.close()
+        await script.close()
 
 
 async def _hear(reader: asyncio.StreamReader) -> Heard | None:
@@ -168,7 +183,8 @@ async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
     lines += [f"{name}: {value}" for name, value in (headers | case.headers).items()]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     await writer.drain()
-    names = upstreams.load(case.api).tools(playing.heard[-1].json)
+    api = upstreams.load(case.api)
+    names = api.tools(api.normal(playing.heard[-1].json))
     for piece in pieces(case, names):
         await asyncio.sleep(piece.pause)
         if piece.data:
@@ -238,7 +254,7 @@ def _frames(case: Case) -> Iterator[Piece]:
         return
     api = upstreams.load(case.api)
     size = 0
-    for line in case.answer.strip("\n").split("\n"):
+    for line in expand(case.answer).strip("\n").split("\n"):
         word, _, rest = line.partition(" ")
         if word == "~split":
             size = int(rest)

@@ -2,7 +2,7 @@
 
 import re
 
-from Crypto.Hash import keccak  # noqa: S413  pycryptodome, not the dead pyCrypto
+from Crypto.Hash import keccak
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.seal import uncompressed

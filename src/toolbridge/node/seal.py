@@ -10,9 +10,9 @@ from hashlib import sha256
 from typing import NoReturn
 
 from coincurve import PrivateKey, PublicKey
-from Crypto.Cipher import ChaCha20_Poly1305  # noqa: S413  pycryptodome, not the dead pyCrypto
-from Crypto.Hash import SHA256  # noqa: S413
-from Crypto.Protocol.KDF import HKDF  # noqa: S413
+from Crypto.Cipher import ChaCha20_Poly1305
+from Crypto.Hash import SHA256
+from Crypto.Protocol.KDF import HKDF
 
 from toolbridge.core.errors import BrokenWire
 
@@ -107,8 +107,7 @@ def derive_key(private: Secret, public: bytes) -> Secret:
     coincurve's own `ecdh` hashes the point; nodes want its X coordinate as it is.
     """
     shared_x = shared_point(private, public)[1:]
-    key = HKDF(shared_x, KEY_SIZE, NO_SALT, SHA256)
-    return Secret(key if isinstance(key, bytes) else key[0])
+    return Secret(HKDF(shared_x, KEY_SIZE, NO_SALT, SHA256))
 
 
 # ── sealing ──

@@ -23,6 +23,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Message, Problem, Request
 from toolbridge.core.stage import Passage, Stage
 from toolbridge.policy.retry import may_retry, wait
+from toolbridge.server.refusals import check_status, rejection
 from toolbridge.server.roster import Route
 from toolbridge.translate import Plan, answer_stages
 from toolbridge.upstream.http import Incoming, Upstream
@@ -129,7 +130,8 @@ class Answering:
             if isinstance(event, ev.Failed):
                 raise error_of(event.problem)
             if isinstance(event, ev.Finished):
-                if not event.message.content and event.reason == "end" and self.attempts == 1:
+                empty = not event.message.content and event.reason == "end"
+                if empty and self.attempts == 1 <= self._route.place.retries:
                     raise _EmptyAnswer
                 return True
             if not isinstance(event, _PRELUDE):
@@ -163,11 +165,9 @@ class Answering:
         if incoming.status < 400:
             return incoming
         try:
-            body = await incoming.read_whole(1024 * 1024)
+            raise await rejection(incoming, self._route)
         finally:
             await incoming.release()
-        problem = self._route.codec.decode_rejection(incoming.status, incoming.headers, body)
-        raise error_of(msgspec.structs.replace(problem, provider=self._route.provider))
 
     def _stages(self) -> Stage[ev.Event, ev.Event]:
         if self._route.is_demo:
@@ -195,8 +195,9 @@ class _EmptyAnswer(ToolbridgeError):
 async def send(
     upstream: Upstream, route: Route, path: str, body: bytes, headers: dict[str, str]
 ) -> Incoming:
+    """Send a request; return an answer or a rejection, and raise for what is neither."""
     place = route.place
-    return await upstream.ask(
+    incoming = await upstream.ask(
         "POST",
         base_url(place) + path,
         provider=route.provider,
@@ -209,6 +210,12 @@ async def send(
         },
         waits=_waits(place),
     )
+    try:
+        check_status(incoming, route.provider)
+    except ToolbridgeError:
+        await incoming.release()
+        raise
+    return incoming
 
 
 def base_url(place: ProviderConfig) -> str:

@@ -114,10 +114,11 @@ class App:
         methods = surfaces.find(exchange.path)
         if methods is None:
             raise UnknownRoute(
-                f"there is nothing at {exchange.path}; the Messages API is at POST /v1/messages"
+                f"there is nothing at {exchange.path[:200]}; the Messages API is at POST /v1/messages"
             )
         method = "GET" if exchange.method == "HEAD" and "GET" in methods else exchange.method
         if method not in methods:
+            exchange.extra_headers["allow"] = ", ".join(methods)
             raise WrongMethod(
                 f"{exchange.path} takes {' or '.join(methods)}, not {exchange.method}"
             )

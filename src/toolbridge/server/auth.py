@@ -6,21 +6,38 @@ Origin.
 """
 
 import hmac
+import ipaddress
 from urllib.parse import urlsplit
 
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
 from toolbridge.server.http import Exchange
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
 
 def is_loopback(host: str) -> bool:
-    return host in LOOPBACK or host.startswith("127.")
+    """Whether `host` can only be this machine; a name like `127.example.org` can be anywhere."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def hostname(url: str) -> str:
+    """Return the host that `url` names; nothing where it is no URL."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 class Guard:
     def __init__(self, config: Config, key: str) -> None:
+        if config.key and not key:
+            raise ConfigError(
+                f"{config.key} is not set; set it, or leave `key` out to need none", where="key"
+            )
         if not key and not is_loopback(config.host):
             raise ConfigError(
                 f"refusing to listen on {config.host} without a key; set `key` (or "
@@ -49,16 +66,15 @@ class Guard:
         origin = exchange.header("origin")
         if origin and not self.allowed_origin(origin):
             raise NotAllowed(f"the origin {origin!r} may not call; add it to `cors`")
-        if self._local and not self._key:
-            host = urlsplit(f"//{exchange.header('host')}").hostname or ""
-            if host and not is_loopback(host):
-                raise NotAllowed(f"the host {host!r} is not this machine; set a key to allow it")
+        given = exchange.header("host")
+        if self._local and not self._key and given and not is_loopback(hostname(f"//{given}")):
+            raise NotAllowed(f"the host {given!r} is not this machine; set a key to allow it")
 
     def allowed_origin(self, origin: str) -> str:
         """Return what to answer a page of `origin` with; nothing if it may not call."""
         if "*" in self._cors or self._key:
             return "*"
-        if origin in self._cors or is_loopback(urlsplit(origin).hostname or ""):
+        if origin in self._cors or is_loopback(hostname(origin)):
             return origin
         return ""
 
@@ -66,9 +82,10 @@ class Guard:
 def _shown_key(exchange: Exchange) -> str:
     bearer = exchange.header("authorization")
     scheme, _, token = bearer.partition(" ")
-    return (
+    shown = (
         exchange.header("x-api-key")
         or (token.strip() if scheme.lower() == "bearer" else "")
         or exchange.header("x-goog-api-key")
-        or exchange.query("key")
     )
+    # A header is bytes, shown to us as Latin-1; a key that is not ASCII was sent as UTF-8.
+    return shown.encode("latin-1").decode("utf-8", "replace") or exchange.query("key")

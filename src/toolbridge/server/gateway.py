@@ -116,7 +116,7 @@ class Gateway:
         request = await self.conversations.resume(request, exchange.caller)
         request = msgspec.structs.replace(request, session=_session(exchange, request))
         route = await self.roster.route(request.model)
-        counted = self.count(request, route)
+        counted = self.count(request, route.address)
         _note(entry, ask.codec, request, route)
         check_window(counted.tokens, route.target.window, sure=counted.accuracy != "estimated")
         asked = Asked(request, entry.at, counted.tokens)
@@ -133,9 +133,8 @@ class Gateway:
         """Answer how many tokens a request is, without asking anybody."""
         body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
-        route = await self.roster.route(request.model)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        counted = self.count(request, route)
+        counted = self.count(request, self.roster.address(request.model))
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.tokens
 
@@ -147,10 +146,10 @@ class Gateway:
             id = msgspec.json.decode(body, type=_Identified).id
             await self.conversations.keep(id, asked.request, message, body, exchange.caller)
 
-    def count(self, request: Request, route: Route) -> Counted:
-        """Return how many tokens `request` is, as well as anybody here can tell."""
+    def count(self, request: Request, address: str) -> Counted:
+        """Return how many tokens `request` is to a model, as well as anybody here can tell."""
         raw = estimate_request(request)
-        tokens, accuracy = self._calibration.apply(route.address, raw)
+        tokens, accuracy = self._calibration.apply(address, raw)
         return Counted(tokens, raw, accuracy)
 
     async def _translated(

@@ -4,12 +4,16 @@ A framework's streaming response doubles the cost of a stream, so the hot routes
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Self, TypeAlias  # noqa: TID251  ASGI's own types are Any
 from urllib.parse import parse_qs
 
 from toolbridge.core.errors import Aborted, TooLarge
+from toolbridge.server.encodings import unpacked
 
+LONGEST_HEADER = 4000
+_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -69,7 +73,7 @@ class Exchange:
             pieces.append(piece)
             if not message.get("more_body", False):
                 self._heard.set()
-                return b"".join(pieces)
+                return unpacked(b"".join(pieces), self.header("content-encoding"), limit)
 
     async def left(self) -> None:
         """Return when the client has gone. Until its request was read, that reading tells."""
@@ -140,6 +144,7 @@ class Watch:
 
 def _lines(headers: Mapping[str, str]) -> Iterable[tuple[bytes, bytes]]:
     for name, value in headers.items():
-        # A header is ASCII without line ends, whatever a model's name or an error text holds.
-        safe = value.replace("\r", " ").replace("\n", " ").encode("ascii", "backslashreplace")
-        yield name.encode("latin-1"), safe
+        # A header is short and ASCII without control characters, whatever a model's name or an
+        # error text holds: many clients refuse the whole answer otherwise.
+        safe = value[:LONGEST_HEADER].encode("ascii", "backslashreplace")[:LONGEST_HEADER]
+        yield name.encode("latin-1"), _CONTROLS.sub(b" ", safe)

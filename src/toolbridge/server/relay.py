@@ -17,6 +17,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Message, Request
 from toolbridge.server.answering import send
 from toolbridge.server.http import Exchange
+from toolbridge.server.refusals import is_page, rejected
 from toolbridge.server.roster import Route
 from toolbridge.server.streaming import StreamReply
 from toolbridge.upstream.http import Incoming, Upstream
@@ -81,6 +82,8 @@ class Relay:
         headers |= {k: v for k, v in incoming.headers.items() if k.lower().startswith("anthropic-")}
         if incoming.status >= 400 or reply is None:
             whole = await incoming.read_whole()
+            if is_page(whole):
+                raise rejected(incoming, whole, self._route)
             await exchange.reply(incoming.status, whole, headers)
             return self._read([whole])
         decoder = self._route.codec.stream_decoder(Ids(os.urandom(16)))

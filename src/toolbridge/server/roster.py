@@ -3,6 +3,8 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -18,6 +20,7 @@ from toolbridge.upstream.ollama import OllamaCatalog, Shown
 
 DEMO = "demo"
 OLLAMA = "ollama"
+OLLAMA_PORT = 11434
 ROUTES_KEPT = 30.0
 """Seconds for which a name means the same model, without asking again what that can do."""
 
@@ -30,7 +33,6 @@ class Route(msgspec.Struct, frozen=True):
     key: str
     target: Target
     settings: ModelConfig = ModelConfig()
-    notes: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
@@ -63,6 +65,7 @@ class Roster:
         self._upstream = upstream
         self._env = env
         self._places = _places(config, env)
+        _check_map(config, self._places)
         self._catalogs: dict[str, OllamaCatalog] = {}
         self._routes: dict[str, tuple[float, Route]] = {}
         self._default = ""
@@ -134,13 +137,8 @@ class Roster:
         return route
 
     async def _find(self, name: str) -> Route:
-        address, notes = self._resolve(name)
-        provider, model = split_address(address, self._places)
-        if not provider:
-            provider, model = await self._owner(model)
-        place = self._places.get(provider)
-        if place is None:
-            raise UnknownModel(f"no provider is called {provider!r}", where="model")
+        provider, model = self._locate(name)
+        place = self._places[provider]
         settings = self._settings(provider, model)
         shown = await self._shown(provider, model)
         return Route(
@@ -149,19 +147,26 @@ class Roster:
             key=secret(place.key, self._env),
             target=_target(provider, place, model, settings, shown),
             settings=settings,
-            notes=notes,
         )
 
-    def _resolve(self, name: str) -> tuple[str, tuple[str, ...]]:
+    def address(self, name: str) -> str:
+        """Return the address that `name` means, without asking anybody what is there."""
+        return "/".join(self._locate(name))
+
+    def _locate(self, name: str) -> tuple[str, str]:
+        """Return provider and model; raise `UnknownModel` when nobody can be meant."""
+        provider, model = split_address(self._resolve(name), self._places)
+        return (provider, model) if provider else (self._owner(), model)
+
+    def _resolve(self, name: str) -> str:
         if self._default.startswith(f"{DEMO}/") and "/" not in name:
             # The demo model is alone here: whatever name a client brings, it means this one.
-            mapped = self._config.map.get(name)
-            return mapped or self._default, ()
+            return self._config.map.get(name) or self._default
         provider, _ = split_address(name, self._places)
         if provider and name not in self._config.map:
-            return name, ()
+            return name
         known = {*self._config.models, *(a.partition("/")[2] for a in self._config.models)}
-        return resolve(name, self._config.map, known, self._fallback(name)), ()
+        return resolve(name, self._config.map, known, self._fallback(name))
 
     def _fallback(self, name: str) -> str:
         """Return the address for a name that the map does not have.
@@ -176,14 +181,14 @@ class Roster:
             return self._default
         return f"{self._default.partition('/')[0]}/{name}"
 
-    async def _owner(self, model: str) -> tuple[str, str]:
+    def _owner(self) -> str:
+        """Return who is meant by a name without a provider."""
         for name, place in self._places.items():
             if place.api == OLLAMA and (
                 name in self._config.providers or not self._config.providers
             ):
-                return name, model
-        provider = next(iter(self._config.providers), DEMO)
-        return provider, model
+                return name
+        return next(iter(self._config.providers), DEMO)
 
     def _settings(self, provider: str, model: str) -> ModelConfig:
         models = self._config.models
@@ -218,10 +223,13 @@ class Roster:
                 found[name] = Listed(name, address)
         for address, settings in self._config.models.items():
             found.setdefault(address, Listed(address, address, settings.window))
-        for provider, place in self._places.items():
-            if place.api == OLLAMA and self._offers(provider):
-                for model in await self._names(provider):
-                    found.setdefault(model, Listed(model, f"{provider}/{model}"))
+        asked = [p for p, at in self._places.items() if at.api == OLLAMA and self._offers(p)]
+        # All at once: clients give a list three seconds, and a server that is down takes two.
+        for provider, models in zip(
+            asked, await asyncio.gather(*map(self._names, asked)), strict=True
+        ):
+            for model in models:
+                found.setdefault(model, Listed(model, f"{provider}/{model}"))
         if self._default:
             model = self._default.partition("/")[2]
             found.setdefault(model, Listed(model, self._default))
@@ -250,6 +258,21 @@ def _places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderConfig]
     return found
 
 
+def _check_map(config: Config, places: Mapping[str, ProviderConfig]) -> None:
+    """Raise for an address whose provider is all but the name of one.
+
+    Any other word before a slash may be part of a model's own name.
+    """
+    for name, address in config.map.items():
+        provider, slash, _ = address.partition("/")
+        near = get_close_matches(provider, places, 1, cutoff=0.9)
+        if slash and near and provider not in places:
+            raise ConfigError(
+                f"no provider is called {provider!r}; did you mean {near[0]!r}?",
+                where=f"map.{name}",
+            )
+
+
 def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> ProviderConfig:
     blank = ProviderConfig()
     if known is not None:
@@ -264,17 +287,24 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
         raise ConfigError(f"needs `api`, one of {', '.join(codecs.names())}", where=where)
     if place.api != DEMO:
         codecs.load(place.api)
-        if not place.url:
+        if not place.url.startswith(("http://", "https://")):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
     return place
 
 
 def _ollama_url(host: str) -> str:
     """Return Ollama's own setting as a URL: `0.0.0.0` listens everywhere, but is reached here."""
-    scheme, _, rest = host.rpartition("://")
-    name, _, port = rest.rstrip("/").partition(":")
-    name = "127.0.0.1" if name in {"", "0.0.0.0"} else name  # noqa: S104  compared, not bound
-    return f"{scheme or 'http'}://{name}:{port or 11434}"
+    scheme, _, rest = host.strip().rpartition("://")
+    try:
+        split = urlsplit(
+            f"//{rest if rest.count(':') < 2 or rest.startswith('[') else f'[{rest}]'}"
+        )
+        name, port = split.hostname or "", split.port or OLLAMA_PORT
+    except ValueError:
+        raise ConfigError(f"{host!r} is no address", where="OLLAMA_HOST") from None
+    name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
+    shown = f"[{name}]" if ":" in name else name
+    return f"{scheme or 'http'}://{shown}:{port}{split.path.rstrip('/')}"
 
 
 def _target(

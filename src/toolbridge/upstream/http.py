@@ -13,7 +13,7 @@ from typing import Self
 import aiohttp
 from multidict import CIMultiDictProxy
 
-from toolbridge.core.errors import TimedOut, TooLarge, Truncated, Unreachable
+from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
 
 MAX_WHOLE = 64 * 1024 * 1024
 LARGE = 512 * 1024
@@ -57,9 +57,16 @@ class Incoming:
         while piece := await self.read():
             size += len(piece)
             if size > limit:
-                raise TooLarge(f"{self._provider} answered with more than {limit} bytes")
+                raise BrokenWire(f"{self._provider} answered with more than {limit} bytes")
             pieces.append(piece)
         return b"".join(pieces)
+
+    async def read_some(self, limit: int) -> bytes:
+        """Return the beginning of the answer: enough to know what it says."""
+        found = b""
+        while len(found) < limit and (piece := await self.read()):
+            found += piece
+        return found[:limit]
 
     def abort(self) -> None:
         """Hang up. The provider notices, and stops working for nobody."""
@@ -129,6 +136,9 @@ class Upstream:
             raise TimedOut(
                 f"{provider} at {_place(url)} did not answer within {idle:g} s", provider=provider
             ) from None
+        except aiohttp.ClientResponseError as error:
+            why = f"{provider} at {_place(url)} sent no HTTP that can be read ({_reason(error)})"
+            raise BrokenWire(why, provider=provider) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _unreachable(provider, url, _reason(error)) from None
         return Incoming(response, provider, idle)
@@ -158,4 +168,6 @@ def _reason(error: BaseException) -> str:
         return error.os_error.strerror or str(error.os_error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it hung up"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.message
     return str(error) or type(error).__name__

@@ -145,8 +145,6 @@ class _Reader:
 
     def _choice(self, choice: Json) -> None:
         delta = members(choice, "delta")
-        if self._finished:
-            self.seen.fault("a choice comes after its finish_reason")
         self._role = self._role or text(delta, "role") == "assistant"
         said = text(delta, "content")
         thought = text(delta, "reasoning_content") or text(delta, "reasoning")
@@ -155,6 +153,8 @@ class _Reader:
             self.seen.fault("content comes before the role")
         if not (said or thought or calls or pick(choice, "finish_reason")):
             self.seen.keep_alives += not (self.seen.text or self.seen.thinking or self.seen.calls)
+        if self._finished and (said or thought or calls or pick(choice, "finish_reason")):
+            self.seen.fault("content comes after the finish_reason")
         self.seen.text += said
         self.seen.thinking += thought
         for call in calls:

@@ -23,6 +23,8 @@ class UpstreamApi:
     """Return the names of the tools on offer in a request."""
     refuses: Callable[[JsonObject], list[str]]
     """Return why a strict server of this API would refuse a request."""
+    normal: Callable[[JsonObject], JsonObject] = lambda body: body
+    """Return a request in the API's usual spelling, where it takes several."""
 
 
 def load(name: str) -> UpstreamApi:

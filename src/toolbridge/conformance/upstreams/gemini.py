@@ -8,6 +8,8 @@ from toolbridge.conformance.upstreams import UpstreamApi, sse
 from toolbridge.core.json import Json, JsonObject
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+_THEIRS = frozenset({"args", "response", "parameters", "parametersJsonSchema"})
+"""Members that hold what clients and models named."""
 _REFUSED = frozenset(
     {"$schema", "$id", "oneOf", "allOf", "not", "const", "additionalProperties", "$ref", "$defs"}
 )
@@ -19,6 +21,24 @@ def frame(line: str, framing: Framing) -> bytes:
 
 def tools(body: JsonObject) -> list[str]:
     return [text(one, "name") for one in items(body, "tools.0.functionDeclarations")]
+
+
+def normal(body: JsonObject) -> JsonObject:
+    """Return `body` in camel case: protobuf takes both spellings. What is not Google's stays."""
+    return {_camel(name): _inside(name, value) for name, value in body.items()}
+
+
+def _inside(name: str, value: Json) -> Json:
+    if name in _THEIRS:
+        return value
+    if isinstance(value, list):
+        return [_inside("", one) for one in value]
+    return normal(value) if isinstance(value, dict) else value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def refuses(body: JsonObject) -> list[str]:
@@ -78,4 +98,5 @@ UPSTREAM = UpstreamApi(
     frame=frame,
     tools=tools,
     refuses=refuses,
+    normal=normal,
 )

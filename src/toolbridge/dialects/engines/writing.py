@@ -110,7 +110,8 @@ class Writing:
             index=index,
             number=index + 1,
             arguments=call.raw or spaced(call.arguments),
-            parameters=self.between_parameters.join(
+            parameters=call.raw
+            or self.between_parameters.join(
                 self._parameter(key, value) for key, value in call.arguments.items()
             ),
         )

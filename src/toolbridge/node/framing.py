@@ -1,0 +1,134 @@
+"""A conversation as one text: all that a node takes.
+
+Two styles. `chatml` marks turns as many models were trained to read them; nodes that delete such
+marks run the turns together. `labelled` tells turns apart by plain words, which nobody deletes.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.core.errors import MalformedRequest, TooLarge
+from toolbridge.core.json import dumps
+from toolbridge.core.messages import (
+    Audio,
+    Call,
+    Document,
+    Foreign,
+    Image,
+    Loss,
+    Part,
+    Reference,
+    Request,
+    Result,
+    Role,
+    Text,
+    Thinking,
+)
+
+Style: TypeAlias = Literal["chatml", "labelled"]
+
+MAX_IMAGE = 13_333_334
+"""Characters of base64: about 10 MB of picture."""
+
+_FORMATS = {
+    "image/png": "png",
+    "image/jpeg": "jpeg",
+    "image/jpg": "jpeg",
+    "image/webp": "webp",
+    "image/gif": "gif",
+}
+_LABELS: dict[Role, str] = {"system": "System:", "user": "User:", "assistant": "Assistant:"}
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A picture beside the prompt."""
+
+    data: str
+    """Base64, without a `data:` in front."""
+    format: str
+
+
+class Framed(msgspec.Struct, frozen=True):
+    prompt: str
+    images: tuple[Attachment, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+
+def frame(request: Request, style: Style = "chatml") -> Framed:
+    """Return the system's words and every turn as one text that ends where the model goes on."""
+    if not request.turns:
+        raise MalformedRequest("at least one message is needed", where="messages")
+    writer = _Writer()
+    system = "\n\n".join(part.text for part in request.system if part.text)
+    said: list[tuple[Role, str]] = [("system", system)] if system else []
+    for number, turn in enumerate(request.turns):
+        where = f"turns.{number}.content"
+        parts = [writer.write(part, f"{where}.{n}") for n, part in enumerate(turn.content)]
+        said.append((turn.role, "\n".join(part for part in parts if part)))
+    prompt = _STYLES[style](said)
+    return Framed(prompt, tuple(writer.images), tuple(writer.losses))
+
+
+def _chatml(said: list[tuple[Role, str]]) -> str:
+    turns = "".join(f"<|im_start|>{role}\n{text}\n<|im_end|>\n" for role, text in said)
+    return f"{turns}<|im_start|>assistant\n"
+
+
+def _labelled(said: list[tuple[Role, str]]) -> str:
+    turns = "".join(f"{_LABELS[role]}\n{text}\n\n" for role, text in said)
+    return f"{turns}{_LABELS['assistant']}"
+
+
+_STYLES: dict[Style, Callable[[list[tuple[Role, str]]], str]] = {
+    "chatml": _chatml,
+    "labelled": _labelled,
+}
+
+
+class _Writer:
+    """Writes parts as text; pictures go beside it."""
+
+    def __init__(self) -> None:
+        self.images: list[Attachment] = []
+        self.losses: list[Loss] = []
+
+    def write(self, part: Part, where: str) -> str:
+        match part:
+            case Text(text):
+                return text
+            case Call(name=name, arguments=arguments, raw=raw):
+                return f"[Tool Use: {name}]\n{raw or dumps(arguments)}"
+            case Result():
+                return self._result(part, where)
+            case Image():
+                return self._attach(part, where)
+            case Document(text=text) if text:
+                return text
+            case Thinking():
+                return self._lose(where, "a node's prompt has no place for earlier thoughts")
+            case Document() | Audio() | Foreign() | Reference():
+                kind = type(part).__name__.lower()
+                return self._lose(where, f"a node takes text and pictures, no {kind}")
+
+    def _result(self, result: Result, where: str) -> str:
+        parts = [self.write(part, f"{where}.content.{n}") for n, part in enumerate(result.content)]
+        text = "\n".join(part for part in parts if part)
+        text = f"Error: {text}" if result.is_error else text
+        return f"[Tool Result: {result.call_id}]\n{text}"
+
+    def _attach(self, image: Image, where: str) -> str:
+        if not image.data:
+            return self._lose(where, "a node takes pictures as data, not by their address")
+        format = _FORMATS.get(image.media_type.lower())
+        if format is None:
+            return self._lose(where, f"a node takes no {image.media_type or 'picture of no type'}")
+        if len(image.data) > MAX_IMAGE:
+            raise TooLarge(f"a node takes pictures of at most {MAX_IMAGE} characters", where=where)
+        self.images.append(Attachment(image.data, format))
+        return ""
+
+    def _lose(self, what: str, why: str) -> str:
+        self.losses.append(Loss(what, why))
+        return ""

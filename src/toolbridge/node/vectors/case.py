@@ -1,0 +1,86 @@
+"""One entry of a vector file, and how what it says is compared."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.node.messages import Payload
+from toolbridge.node.seal import Secret
+
+Check: TypeAlias = tuple[str, Json, Json]
+"""What is compared, what we get, and what is right."""
+Checks: TypeAlias = Iterator[Check]
+
+
+class Case:
+    """A JSON object whose fields are read by name and kind."""
+
+    def __init__(self, value: Json) -> None:
+        self.fields: JsonObject = value if isinstance(value, dict) else {}
+
+    def text(self, name: str) -> str:
+        value = self.fields.get(name)
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is not a text")
+        return value
+
+    def number(self, name: str) -> int:
+        value = self.fields.get(name)
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is not a whole number")
+        return value
+
+    def hex(self, name: str) -> bytes:
+        return bytes.fromhex(self.text(name).removeprefix("0x"))
+
+    def secret(self, name: str) -> Secret:
+        return Secret.from_hex(self.text(name))
+
+    def inner(self, name: str) -> "Case":
+        return Case(self.fields.get(name))
+
+    def payload(self) -> Payload:
+        """Return the sealed piece, alone or in its message."""
+        inside = self.inner("message") if "message" in self.fields else self
+        return msgspec.convert(inside.fields.get("payload"), Payload)
+
+    def agree(self, **ours: Json) -> Checks:
+        """Compare what is known; a field that a vector leaves out is not compared."""
+        for name, value in ours.items():
+            if name in self.fields:
+                yield name, value, self.fields[name]
+
+
+def numbered(value: Json) -> list[tuple[str, Case]]:
+    """Return the entries of a list or an object, each with its name or its number."""
+    if isinstance(value, dict):
+        return [(name, Case(entry)) for name, entry in value.items()]
+    entries = [Case(entry) for entry in value] if isinstance(value, list) else []
+    return [(str(case.fields.get("name", n)), case) for n, case in enumerate(entries)]
+
+
+def guarded(label: str, check: Callable[[Case], Checks], case: Case) -> Checks:
+    """Yield the checks of one entry; what breaks in them is one that failed."""
+    try:
+        for name, got, right in check(case):
+            yield f"{label} {name}", got, right
+    except (ToolbridgeError, ValueError, TypeError, KeyError) as error:
+        yield label, f"{type(error).__name__}: {error}", "no error"
+
+
+def each(check: Callable[[Case], Checks]) -> Callable[[Json], Checks]:
+    """Return the check of many entries from the check of one."""
+
+    def check_all(value: Json) -> Checks:
+        for label, case in numbered(value):
+            yield from guarded(label, check, case)
+
+    return check_all
+
+
+def one(check: Callable[[Case], Checks]) -> Callable[[Json], Checks]:
+    """Return the check of a kind that has a single entry."""
+    return lambda value: check(Case(value))

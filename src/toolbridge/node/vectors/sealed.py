@@ -1,0 +1,217 @@
+"""Keys, handshakes and sealed pieces."""
+
+import msgspec
+
+from toolbridge.core.json import Json, loads
+from toolbridge.node import seal
+from toolbridge.node.address import address_of, checksum, keccak256
+from toolbridge.node.messages import (
+    InitKeys,
+    InitPayload,
+    Payload,
+    read_hex,
+    seal_init,
+    seal_payload,
+)
+from toolbridge.node.seal import BrokenSeal, Opener, Secret
+from toolbridge.node.vectors.case import Case, Checks, guarded
+
+# ── keys ──
+
+
+def identity(case: Case) -> Checks:
+    public = seal.public_key(case.secret("private"))
+    yield from case.agree(
+        public_compressed=public.hex(),
+        public_uncompressed=seal.uncompressed(public).hex(),
+        address_eip55=address_of(public),
+        address_ethers=address_of(public),
+    )
+
+
+def exchange(case: Case) -> Checks:
+    private, host = case.secret("eph_private"), case.hex("host_public_compressed")
+    yield from case.agree(
+        eph_public_compressed=seal.public_key(private).hex(),
+        shared_point_compressed=seal.shared_point(private, host).hex(),
+        shared_x=seal.shared_point(private, host)[1:].hex(),
+        derived_key=seal.derive_key(private, host).reveal().hex(),
+    )
+
+
+def seed(case: Case) -> Checks:
+    name = "s5_seed_phrase" if "s5_seed_phrase" in case.fields else "seed_phrase"
+    private = seal.key_from_seed(case.text(name))
+    yield from case.agree(
+        encryption_private=private.reveal().hex(),
+        ws_client_address=address_of(seal.public_key(private)),
+    )
+    if "wallet_private" in case.fields:
+        wallet = seal.public_key(case.secret("wallet_private"))
+        yield from case.agree(wallet_address=address_of(wallet))
+
+
+def challenge(case: Case) -> Checks:
+    digest = seal.init_digest(case.hex("challenge"))
+    signature = case.hex("signature64") + bytes([case.number("recid")])
+    host = seal.recover(digest, signature)
+    yield from case.agree(
+        digest=digest.hex(),
+        recovered_public_compressed=host.hex(),
+        host_address=address_of(host),
+        request_body={"challenge": case.text("challenge")},
+    )
+
+
+# ── the handshake ──
+
+
+def handshake(case: Case) -> Checks:
+    host_private, client = case.secret("host_private"), case.secret("client_private")
+    ephemeral, plaintext = case.secret("eph_private"), case.text("plaintext_utf8").encode()
+    host = seal.public_key(host_private)
+    theirs = msgspec.convert(case.inner("sdk_message").fields.get("payload"), InitPayload)
+    aad = read_hex(theirs.aad)
+    keys = InitKeys(client, host, _ANY_KEY, ephemeral, case.hex("nonce"))
+    ours = seal_init(keys, plaintext, aad)
+    ciphertext = read_hex(theirs.ciphertext)
+    old = seal.init_digest(ciphertext)
+    old_signature = seal.sign(client, old)
+    yield (
+        "sdk_message",
+        {"type": "encrypted_session_init", "payload": ours},
+        case.fields["sdk_message"],
+    )
+    yield "opened", theirs.open(host_private).decode(), case.text("plaintext_utf8")
+    yield from case.agree(
+        plaintext_hex=plaintext.hex(),
+        derived_key=seal.derive_key(ephemeral, host).reveal().hex(),
+        sdk_signed_preimage_hex=theirs.preimage(host).hex(),
+        sdk_digest=seal.init_digest(theirs.preimage(host)).hex(),
+        sdk_recovered_address=address_of(theirs.signer(host)),
+        sdk_host_decrypt_job_id=_job(theirs.open(host_private)),
+        node_digest_sha256_ciphertext=old.hex(),
+        node_style_signature65=old_signature.hex(),
+        node_style_signature65_v27=_v27(old_signature).hex(),
+        node_style_recovered_address=_old_address(old, _v27(old_signature)),
+        address_node_recovers_from_sdk_signature=_old_address(old, read_hex(theirs.signature)),
+    )
+
+
+_ANY_KEY = Secret(bytes(32))
+"""Fills the place of a session key that is given inside the plaintext."""
+
+
+def _job(plaintext: bytes) -> Json:
+    return Case(loads(plaintext)).text("jobId")
+
+
+def _v27(signature: bytes) -> bytes:
+    return signature[:64] + bytes([signature[64] + 27])
+
+
+def _old_address(digest: bytes, signature: bytes) -> str:
+    return address_of(seal.recover(digest, signature)).lower()
+
+
+# ── sealed pieces ──
+
+
+def message(case: Case) -> Checks:
+    aad = seal.message_aad(case.number("message_index"))
+    text, key = case.text("plaintext_utf8"), case.secret("session_key")
+    yield from case.agree(
+        aad_utf8=aad,
+        payload=seal_payload(key, case.hex("nonce"), text, aad),
+    )
+    yield "opened", case.payload().open(Opener(key), aad).decode(), text
+
+
+def chunk(case: Case) -> Checks:
+    payload = case.payload()
+    yield from _sealed(case, payload, seal.chunk_aad(payload.index or 0))
+
+
+def response(case: Case) -> Checks:
+    payload = case.payload()
+    picture = payload.label in {seal.IMAGE_AAD, seal.FILM_AAD}
+    yield from _sealed(case, payload, payload.label if picture else seal.RESPONSE_AAD)
+
+
+def _sealed(case: Case, payload: Payload, aad: str) -> Checks:
+    key, text = case.secret("session_key"), case.text("plaintext_utf8")
+    yield "opened", payload.open(Opener(key), aad).decode(), text
+    again = seal_payload(key, read_hex(payload.nonce), text, aad)
+    yield "sealed", again["ciphertextHex"], payload.ciphertext
+    yield "aad", again["aadHex"], payload.aad
+
+
+def must_fail(case: Case) -> Checks:
+    yield "is refused", _refused(case), True
+
+
+def _refused(case: Case) -> bool:
+    """Whether we refuse a piece, because of its seal or because it is not the one that is due."""
+    try:
+        if "host_private" in case.fields:
+            found = case.inner("sdk_message") if "sdk_message" in case.fields else case
+            theirs = msgspec.convert(found.fields.get("payload"), InitPayload)
+            theirs.open(case.secret("host_private"))
+        else:
+            payload = case.payload()
+            payload.open(Opener(case.secret("session_key")), _due(case, payload))
+    except (BrokenSeal, msgspec.ValidationError):
+        return True
+    return False
+
+
+def _due(case: Case, payload: Payload) -> str:
+    if payload.index is not None:
+        return seal.chunk_aad(payload.index)
+    if "message_index" in case.fields:
+        return seal.message_aad(case.number("message_index"))
+    return case.text("aad_utf8") if "aad_utf8" in case.fields else payload.label
+
+
+# ── published by others ──
+
+
+def published(found: Case) -> Checks:
+    parts = {
+        "fc1_session_auth_digest": _session_auth,
+        "node_e2ee_v1_cross_runtime": _cross_runtime,
+    }
+    for name, check in parts.items():
+        if name in found.fields:
+            yield from guarded(name, check, found.inner(name))
+    addresses = found.fields.get("eip55")
+    for address in addresses if isinstance(addresses, list) else []:
+        yield "eip55", checksum(str(address).lower()), address
+
+
+def _session_auth(case: Case) -> Checks:
+    yield from case.agree(
+        keccak256=keccak256(case.text("preimage_utf8").encode()).hex(),
+        auth_address=address_of(seal.public_key(case.secret("auth_private"))).lower(),
+    )
+
+
+def _cross_runtime(case: Case) -> Checks:
+    def preimage(aad: bytes = b"") -> bytes:
+        return seal.init_preimage(
+            case.hex("eph_pub"),
+            case.hex("recipient_pub"),
+            case.hex("nonce"),
+            salt=case.hex("salt"),
+            info=case.text("info").encode(),
+            aad=aad,
+        )
+
+    bare = seal.init_digest(preimage())
+    signature = case.hex("signature65_over_digest_without_aad")
+    yield from case.agree(
+        recipient_pub=seal.public_key(case.secret("node_private")).hex(),
+        digest_without_aad=bare.hex(),
+        digest_with_aad=seal.init_digest(preimage(case.text("aad_utf8").encode())).hex(),
+        expected_client_address=_old_address(bare, signature),
+    )
