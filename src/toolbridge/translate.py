@@ -12,6 +12,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Passage, Pipe, Stage
+from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.prompt import render_history
 from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer, past_call
@@ -100,7 +101,7 @@ def _with_told_tools(
     """Return `request` with its tools in the prompt, for a model that has none of its own."""
     if not request.tools or target.can("tools"):
         return request, ()
-    spoken = dialect if dialect in dialects.names() else dialects.for_model(target.model)
+    spoken = dialects.for_model(target.model) if dialect in {"auto", "off"} else dialect
     told = render_history(available_tools(request), spoken or "hermes_json")
     why = f"{target.model} has no tools of its own; they are described in its prompt"
     return told, (Loss("tools", why),)
@@ -115,7 +116,9 @@ def answer_stages(
     broken arguments are mended by the schemas that the client sent.
     """
     stages: Stage[ev.Event, ev.Event] = Passage()
-    if dialect != "off" and ready.tools:
+    if dialect != "off" and not ready.tools:
+        stages = ThoughtGate(Ids(seed + b"text"))
+    elif dialect != "off":
         stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=Ids(seed + b"text"))
     if ready.names:
         stages = Pipe(stages, Renamer(ready.names))

@@ -381,3 +381,10 @@ def test_the_time_grows_with_the_text_and_not_with_its_square(unit, size):
     seconds(100)
     # The margin is for a busy machine: eight times the text, and the square would be 64.
     assert seconds(4000) < 24 * seconds(500)
+
+
+@pytest.mark.parametrize(
+    "text", ["The <think> tag opens a thought and </think> ends it.", "Write `<think>` first."]
+)
+def test_prose_that_speaks_of_a_thought_is_no_thought(text):
+    assert read_text(text, TOOLS).content == text

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,10 +42,8 @@ def test_a_cut_answer_is_refused_or_whole(case, data):
 
 @given(shapes, st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(types, data):
-    try:
-        abi.decode(types, data)
-    except abi.Malformed as error:
-        assert error.problem.kind == "broken_wire"
+    with suppress(abi.Malformed):
+        assert len(abi.decode(types, data)) == len(types)
 
 
 @pytest.mark.parametrize(

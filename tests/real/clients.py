@@ -206,7 +206,7 @@ def run(client: Client, url: str, work: Path, *, prompt: str = "", model: str = 
             place.write_text(_fill(text, words))
         done = subprocess.run(
             [str(command), *(_fill(a, words) for a in client.arguments)],
-            cwd=work, env=_clean(home) | {k: _fill(v, words) for k, v in client.env.items()},
+            cwd=work, env=clean_environment(home) | {k: _fill(v, words) for k, v in client.env.items()},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
     made = work / "hello.txt"
@@ -221,7 +221,8 @@ def _fill(text: str, words: dict[str, str]) -> str:
     return text
 
 
-def _clean(home: str) -> dict[str, str]:
+def clean_environment(home: str) -> dict[str, str]:
+    """Return an environment with nothing of the user in it."""
     node = HOME / "node" / "node_modules" / ".bin"
     return {
         "PATH": os.pathsep.join([str(node), "/usr/local/bin", "/usr/bin", "/bin"]),

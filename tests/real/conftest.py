@@ -39,6 +39,7 @@ def serve(tmp_path):
     for process in started:
         process.terminate()
         process.wait(10)
+        print(process.stdout.read())  # shown when the test failed
         process.stdout.close()
 
 

@@ -170,7 +170,8 @@ def banner(config: Config, url: str, model: str, found: str) -> str:
     if model.startswith("demo/"):
         lines += [
             "                This is the embedded demo model. For a real one: start Ollama and",
-            "                `ollama pull qwen3:8b`, or `toolbridge init` and name a provider.",
+            "                `ollama pull qwen3:8b`, or `toolbridge serve --local` (a model file), or",
+            "                `toolbridge init` and name a provider.",
         ]
     rejected = {
         "auto": "answered without it if the client asks by itself, else rejected (400).",

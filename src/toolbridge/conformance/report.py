@@ -67,8 +67,8 @@ def _result(outcome: Outcome) -> JsonObject:
 
 _LITELLM = {
     "anthropic": "anthropic/{model}",
-    "openai_chat": "openai/{model}",
-    "openai_responses": "openai/responses/{model}",
+    "openai_chat": "hosted_vllm/{model}",
+    "openai_responses": "openai/{model}",
     "gemini": "gemini/{model}",
     "ollama": "ollama_chat/{model}",
 }
@@ -95,4 +95,6 @@ The gateway must ask {url} (it speaks {api}) for the model {model}.
           model: {_LITELLM[api].format(model=model)}
           api_base: {base if api.startswith("openai") else url}
           api_key: any
+    router_settings:
+      disable_cooldowns: true
 """

@@ -78,6 +78,11 @@ class App:
         except Aborted as error:
             exchange.status = exchange.status or error.status
             entry.note(error__type=error.kind)
+        except asyncio.CancelledError:
+            # The server stops, and this request has outlived its grace.
+            entry.note(error__type="aborted")
+            await self._reject(exchange, Problem("overloaded", "the gateway is being stopped"))
+            raise
         finally:
             if task is not None:
                 self.in_flight.discard(task)

@@ -4,6 +4,7 @@ Names follow OpenTelemetry's conventions for generative AI where they have one. 
 never written.
 """
 
+import re
 import sys
 import time
 from typing import TextIO
@@ -12,6 +13,9 @@ import msgspec
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import HealingReport, Loss, Message
+
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Entry:
@@ -86,7 +90,8 @@ class Journal:
     def write(self, line: dict[str, Json]) -> None:
         if self._style == "off":
             return
-        text = _pretty(line) if self._style == "pretty" else dumps(line)
+        # What a client sent must not write lines of its own, nor steer the terminal.
+        text = _CONTROLS.sub("?", _pretty(line)) if self._style == "pretty" else dumps(line)
         self._out.write(text + "\n")
         self._out.flush()
 

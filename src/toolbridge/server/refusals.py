@@ -12,6 +12,7 @@ from toolbridge.server.roster import Route
 from toolbridge.upstream.http import Incoming
 
 MOST = 1024 * 1024
+LONGEST_TEXT = 4000
 _PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml|h1|center)\b", re.IGNORECASE)
 _HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
@@ -45,7 +46,8 @@ def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
             return ConfigError(f"{text}; is its `url` right?")
         body = text.encode()
     problem = route.codec.decode_rejection(status, _headers(incoming.headers), body)
-    text = problem.text.replace(route.key, "[key]") if route.key else problem.text
+    text = problem.text[:LONGEST_TEXT]
+    text = text.replace(route.key, "[key]") if route.key else text
     if provider not in text and problem.kind != "context_overflow":
         text = f"{provider}: {text}"
     return error_of(msgspec.structs.replace(problem, provider=provider, text=text))

@@ -287,9 +287,17 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
         raise ConfigError(f"needs `api`, one of {', '.join(codecs.names())}", where=where)
     if place.api != DEMO:
         codecs.load(place.api)
-        if not place.url.startswith(("http://", "https://")):
+        if not _is_url(place.url):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
     return place
+
+
+def _is_url(text: str) -> bool:
+    try:
+        split = urlsplit(text)
+        return split.scheme in {"http", "https"} and bool(split.hostname) and (split.port or 1) > 0
+    except ValueError:
+        return False
 
 
 def _ollama_url(host: str) -> str:

@@ -6,6 +6,7 @@ while nobody reads, the socket is not read either, so a slow client slows its up
 """
 
 import io
+import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -128,7 +129,8 @@ class Upstream:
                 data=_payload(body),
                 headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle),
+                # `connect` also covers the TLS handshake, which a plain port never answers.
+                timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_read=idle),
             )
         except aiohttp.ServerTimeoutError as error:
             if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -165,7 +167,10 @@ def _place(url: str) -> str:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or str(error.os_error)
+        cause = error.os_error
+        number = cause.errno or 0
+        # Only the system's own numbers have words; those of a resolver are below zero.
+        return os.strerror(number) if number > 0 else cause.strerror or str(cause)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it hung up"
     if isinstance(error, aiohttp.ClientResponseError):

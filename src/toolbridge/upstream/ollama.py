@@ -94,7 +94,16 @@ class OllamaCatalog:
 
 
 def _read(show: _Show) -> Shown:
-    info = show.model_info or {}
-    lengths = [v for k, v in info.items() if k.endswith(".context_length") and isinstance(v, int)]
     known = None if show.capabilities is None else frozenset(show.capabilities)
-    return Shown(known, lengths[0] if lengths else 0)
+    return Shown(known, _window(show.model_info or {}))
+
+
+def _window(info: JsonObject) -> int:
+    """Return the model's own context length: an adapter or a vision part may name another."""
+    lengths = {
+        name: value
+        for name, value in info.items()
+        if name.endswith(".context_length") and type(value) is int and value > 0
+    }
+    own = lengths.get(f"{info.get('general.architecture')}.context_length")
+    return own or next(iter(lengths.values()), 0)

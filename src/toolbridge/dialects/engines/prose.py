@@ -138,7 +138,7 @@ class _Session:
         if mark == FENCE and scribe.line_start:
             scribe.text(mark)
             yield from _fenced(scribe)
-        elif mark in prose.opens and scribe.thoughts and not scribe.after_tick:
+        elif mark in prose.opens and scribe.thoughts and scribe.may_think:
             yield from self.think(prose.opens[mark])
         elif self._is_stray(mark):
             scribe.end_thought()

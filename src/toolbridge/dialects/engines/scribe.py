@@ -34,6 +34,8 @@ class Scribe:
         self._after_thought = False
         self.line_start = True
         self.after_tick = False
+        self.thought_before = False
+        """Whether the answer has held a thought already."""
         """Whether the last character was a backtick: what follows is quoted."""
         self.said_anything = False
         self.in_call = False
@@ -64,6 +66,14 @@ class Scribe:
         self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
         self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
 
+    @property
+    def may_think(self) -> bool:
+        """Whether a thought may begin here: in the middle of a line, prose only speaks of its mark.
+
+        A model that has thought before may do so again anywhere.
+        """
+        return not self.after_tick and (self.line_start or self.thought_before)
+
     def think(self, piece: str) -> None:
         if not self._thinking:
             self._flush_space()
@@ -83,6 +93,7 @@ class Scribe:
         if not self._thinking:
             self._flush_space()
         self._thinking = False
+        self.thought_before = True
         self._space.clear()
         self._spoken = False
         self._after_thought = True
