@@ -1,13 +1,13 @@
 """Text to events: what counts as a call, what stays text, and when it is said."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.dialects.cases import OWN, load, tools_of
 from tests.properties.grammar import check
+from tests.work import calls_made
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ConfigError
@@ -366,21 +366,15 @@ UNITS = [
 
 @pytest.mark.parametrize("size", [16, 10**9])
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_time_grows_with_the_text_and_not_with_its_square(unit, size):
-    def seconds(count):
-        text, best = unit * count, 9.0
-        for _ in range(3):
-            reader = TextReader(TOOLS)
-            start = time.perf_counter()
-            for at in range(0, len(text), size):
-                reader.feed(text[at : at + size])
-            reader.close()
-            best = min(best, time.perf_counter() - start)
-        return best
+def test_the_work_grows_with_the_text_and_not_with_its_square(unit, size):
+    def read(count):
+        reader, text = TextReader(TOOLS), unit * count
+        for at in range(0, len(text), size):
+            reader.feed(text[at : at + size])
+        reader.close()
 
-    seconds(100)
-    # The margin is for a busy machine: eight times the text, and the square would be 64.
-    assert seconds(4000) < 24 * seconds(500)
+    once, twice = (calls_made(lambda n=n: read(n)) for n in (400, 800))
+    assert twice <= 2.3 * once + 100
 
 
 @pytest.mark.parametrize(
