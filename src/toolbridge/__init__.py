@@ -48,6 +48,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.stage import Pipe, Stage
 from toolbridge.core.usage import Cost, Usage
+from toolbridge.dialects.reader import Reading, TextReader, read_text
 from toolbridge.healing import Healing, heal
 from toolbridge.translate import translate
 
@@ -93,6 +94,7 @@ __all__ = [
     "PiStream",
     "Pipe",
     "Problem",
+    "Reading",
     "Request",
     "Result",
     "Run",
@@ -103,6 +105,7 @@ __all__ = [
     "Text",
     "TextDelta",
     "TextEnd",
+    "TextReader",
     "TextStart",
     "Thinking",
     "ThinkingDelta",
@@ -117,6 +120,7 @@ __all__ = [
     "collect",
     "complete",
     "heal",
+    "read_text",
     "stream",
     "tool",
     "translate",

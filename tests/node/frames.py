@@ -3,7 +3,6 @@
 from itertools import count
 
 from toolbridge.node import seal
-from toolbridge.node.messages import seal_payload
 from toolbridge.node.seal import Secret
 
 
@@ -16,11 +15,16 @@ class Speaker:
         self._nonces = nonces or count(1)
         self.index = 0
 
-    def sealed(self, text: str, aad: str) -> dict:
+    def sealed(self, text: str | bytes, aad: str) -> dict:
         nonce = next(self._nonces).to_bytes(24, "big")
-        return seal_payload(self.key, nonce, text, aad)
+        plain = text.encode() if isinstance(text, str) else text
+        return {
+            "ciphertextHex": seal.seal(self.key, nonce, plain, aad.encode()).hex(),
+            "nonceHex": nonce.hex(),
+            "aadHex": aad.encode().hex(),
+        }
 
-    def chunk(self, text: str, *, final: bool = False, tokens: int | None = None) -> dict:
+    def chunk(self, text: str | bytes, *, final: bool = False, tokens: int | None = None) -> dict:
         payload = self.sealed(text, seal.chunk_aad(self.index)) | {"index": self.index}
         self.index += 1
         counted = (0 if final else 1) if tokens is None else tokens

@@ -8,12 +8,11 @@ import argparse
 import sys
 from pathlib import Path
 
-import msgspec
-
 from toolbridge import dialects
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import Json, dumps, loads
+from toolbridge.core.json import dumps, loads
 from toolbridge.core.messages import Tool
+from toolbridge.core.tools import as_tools
 from toolbridge.dialects.reader import read_text
 
 
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_tools(path: Path) -> list[Tool]:
+def read_tools(path: Path) -> tuple[Tool, ...]:
     """Return tools from a file, whichever API's shape they have."""
     try:
         found = loads(path.read_bytes())
@@ -51,14 +50,4 @@ def read_tools(path: Path) -> list[Tool]:
     listed = found.get("tools", found) if isinstance(found, dict) else found
     if not isinstance(listed, list):
         raise MalformedRequest("is not a list of tools", where=str(path))
-    return [_tool(entry, f"{path}: {place}") for place, entry in enumerate(listed)]
-
-
-def _tool(entry: Json, where: str) -> Tool:
-    inner = entry.get("function", entry) if isinstance(entry, dict) else None
-    if not isinstance(inner, dict) or not isinstance(name := inner.get("name"), str):
-        raise MalformedRequest("is not a tool: it has no name", where=where)
-    schemas = ("input_schema", "parameters", "parametersJsonSchema", "schema")
-    schema = next((s for key in schemas if isinstance(s := inner.get(key), dict)), {})
-    description = inner.get("description")
-    return msgspec.convert({"name": name, "description": description or "", "schema": schema}, Tool)
+    return as_tools(listed, str(path))

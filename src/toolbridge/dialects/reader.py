@@ -1,6 +1,8 @@
 """Text in, events out: what a model wrote becomes words, thoughts and calls."""
 
-from collections.abc import Generator, Sequence
+import codecs
+from collections.abc import Generator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -8,12 +10,17 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json
 from toolbridge.core.messages import Call, StopReason, Tool
+from toolbridge.core.tools import as_tools
 from toolbridge.dialects import for_model, load
 from toolbridge.dialects.auto import auto_reader
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.scribe import Scribe
 from toolbridge.dialects.engines.toolbox import Toolbox
+
+Offered: TypeAlias = Sequence[Tool | Mapping[str, Json]] | None
+"""Tools in our words or in any API's shape; None where nobody knows them."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -33,7 +40,7 @@ class TextReader:
 
     def __init__(
         self,
-        tools: Sequence[Tool] | None,
+        tools: Offered,
         *,
         dialect: str = "auto",
         model: str = "",
@@ -42,15 +49,19 @@ class TextReader:
         ids: Ids | None = None,
     ) -> None:
         self._draft = Draft(ids)
-        self._scribe = Scribe(self._draft, Toolbox(tools), thoughts=thoughts)
+        known = None if tools is None else as_tools(tools)
+        self._scribe = Scribe(self._draft, Toolbox(known), thoughts=thoughts)
+        self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         reader = reader_of(dialect, model)
         self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open)
         self._running = True
         self._model = model
 
-    def feed(self, piece: str, /) -> list[Event]:
+    def feed(self, piece: str | bytes, /) -> list[Event]:
+        """Read on. Bytes are UTF-8, and may be cut inside of a character."""
         events = self._start()
-        self._scribe.cursor.feed(piece)
+        text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
+        self._scribe.cursor.feed(text)
         self._go_on()
         return events + self._scribe.drain()
 
@@ -66,6 +77,7 @@ class TextReader:
 
     def flush(self) -> list[Event]:
         """End the text without ending the answer."""
+        self._scribe.cursor.feed(self._bytes.decode(b"", final=True))
         self._scribe.cursor.end()
         self._go_on()
         self._scribe.finish()
@@ -91,8 +103,8 @@ def reader_of(dialect: str, model: str = "") -> ReadStream:
 
 
 def read_text(
-    text: str,
-    tools: Sequence[Tool] | None,
+    text: str | bytes,
+    tools: Offered,
     *,
     dialect: str = "auto",
     model: str = "",

@@ -25,7 +25,7 @@ from toolbridge.node.messages import (
     StreamEnd,
     problem_of,
 )
-from toolbridge.node.seal import FILM_AAD, IMAGE_AAD, RESPONSE_AAD, Opener, chunk_aad
+from toolbridge.node.seal import FILM_AAD, IMAGE_AAD, RESPONSE_AAD, BrokenSeal, Opener, chunk_aad
 from toolbridge.node.stops import Scissors
 
 _HELD = 8
@@ -64,6 +64,7 @@ class AnswerDecoder:
         self._suspect: list[str] = []
         self._next = 0
         self._cut: StopReason | None = None
+        self._gave_up = False
         self.tokens = 0
         """Tokens that came, by the node's own count: what the host is paid for."""
         self.vlm_tokens = 0
@@ -80,8 +81,14 @@ class AnswerDecoder:
 
     @property
     def enough(self) -> bool:
-        """Whether the node should be told to stop."""
-        return (self._cut is not None or self.ended) and not self.over
+        """Whether the node goes on writing for nobody and should be told to stop."""
+        writing = not (self.over or self.closing or self._gave_up)
+        return writing and (self._cut is not None or self.ended)
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with every piece of the answer, and with nothing else."""
+        return self._next + self.closing
 
     @property
     def spoke(self) -> bool:
@@ -91,6 +98,7 @@ class AnswerDecoder:
         try:
             return self._feed(message)
         except ToolbridgeError as error:
+            self.closing = False  # whoever changes pieces may have invented the last one, too
             return self._draft.fail(error.problem)
 
     def close(self) -> list[ev.Event]:
@@ -124,13 +132,14 @@ class AnswerDecoder:
     def _chunk(self, chunk: Chunk) -> list[ev.Event]:
         if self._cut is not None or self.ended:
             self.tokens += chunk.tokens
+            self.closing = self.closing or chunk.final
             return []
         due, self._next = self._next, self._next + 1
         text = self._utf8.decode(chunk.payload.open(self._opener, chunk_aad(due)))
         if chunk.payload.index not in {due, None}:
-            return self._draft.fail(_misplaced(chunk.payload.index, due))
+            raise _misplaced(chunk.payload.index, due)
         if self.closing:
-            return self._draft.fail(_misplaced(due, "the end"))
+            raise _misplaced(due, "the end")
         self.closing = chunk.final
         self.tokens += chunk.tokens
         limit = self._sent.max_tokens
@@ -166,8 +175,9 @@ class AnswerDecoder:
             return self._draft.fail(Problem(kind="unsupported", text=_DIVERTED))
         if self._cut is not None or self.ended:
             return []
+        said = response.payload.open(self._opener, RESPONSE_AAD)
         self.closing = True
-        if response.payload.open(self._opener, RESPONSE_AAD) == b"error":
+        if said == b"error":
             return self._draft.fail(self._engine_failed())
         return []
 
@@ -210,6 +220,7 @@ class AnswerDecoder:
     # ── faults ──
 
     def _fault(self, fault: Fault) -> list[ev.Event]:
+        self._gave_up = True
         self.over = self.over or fault.code in BEFORE_STREAM
         return self._draft.fail(problem_of(fault))
 
@@ -219,5 +230,5 @@ class AnswerDecoder:
         return Problem(kind="rejected", text=text)
 
 
-def _misplaced(index: int | None, due: int | str) -> Problem:
-    return Problem(kind="broken_wire", text=f"the node sent piece {index} where {due} was due")
+def _misplaced(index: int | None, due: int | str) -> BrokenSeal:
+    return BrokenSeal(f"the node sent piece {index} where {due} was due")

@@ -22,7 +22,7 @@ _TRANSIENT = frozenset(
         "unreachable",
         "timed_out",
         "broken_call",
-    }  # fmt: skip
+    }
 )
 # Too early, a lock and a time limit pass by themselves; so does a server's own fault, unless it
 # says that it will never know how.

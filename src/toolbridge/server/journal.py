@@ -14,7 +14,6 @@ import msgspec
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import HealingReport, Loss, Message
 
-
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

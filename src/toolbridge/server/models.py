@@ -3,9 +3,11 @@
 import hashlib
 import time
 
+import msgspec
+
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.server.http import Exchange
-from toolbridge.server.roster import Listed, Route
+from toolbridge.server.roster import CLAUDE, Listed, Route
 
 OLLAMA_VERSION = "0.32.15"
 """The server that our Ollama surface behaves like; clients refuse what is too old for them."""
@@ -13,12 +15,30 @@ OLLAMA_VERSION = "0.32.15"
 
 def asked_shape(exchange: Exchange) -> str:
     """Return the API whose list a caller of `/v1/models` expects, by the headers it sends."""
-    agent = exchange.header("user-agent")
-    if exchange.header("anthropic-version") or agent.startswith(("claude-cli/", "claude-code/")):
+    if exchange.header("anthropic-version") or is_claude_code(exchange):
         return "anthropic"
     if exchange.header("x-goog-api-key") or exchange.header("x-goog-api-client"):
         return "gemini"
     return "openai"
+
+
+def is_claude_code(exchange: Exchange) -> bool:
+    return exchange.header("user-agent").startswith(("claude-cli/", "claude-code/"))
+
+
+def list_for_claude_code(listed: list[Listed], since: float) -> JsonObject:
+    """Return the list that Claude Code shows its user: it passes over other names than Claude's."""
+    named = [_as_claude(model) for model in listed]
+    data: list[Json] = [
+        {**one_model(name.id, name.window, "anthropic", since), "display_name": model.id}
+        for name, model in zip(named, listed, strict=True)
+    ]
+    return {**list_models(named, "anthropic", since), "data": data}
+
+
+def _as_claude(model: Listed) -> Listed:
+    known = "claude" in model.id or "anthropic" in model.id
+    return model if known else msgspec.structs.replace(model, id=f"{CLAUDE}{model.id}")
 
 
 def list_models(listed: list[Listed], shape: str, since: float) -> JsonObject:

@@ -13,7 +13,7 @@ from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import Codec, Target
 from toolbridge.core.errors import ConfigError, ToolbridgeError, UnknownModel
 from toolbridge.demo import MODEL as DEMO_MODEL
-from toolbridge.policy.models import resolve, split_address
+from toolbridge.policy.models import TIERS, resolve, split_address
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.ollama import OllamaCatalog, Shown
@@ -21,6 +21,7 @@ from toolbridge.upstream.ollama import OllamaCatalog, Shown
 DEMO = "demo"
 OLLAMA = "ollama"
 OLLAMA_PORT = 11434
+CLAUDE = "claude-"
 ROUTES_KEPT = 30.0
 """Seconds for which a name means the same model, without asking again what that can do."""
 
@@ -137,7 +138,7 @@ class Roster:
         return route
 
     async def _find(self, name: str) -> Route:
-        provider, model = self._locate(name)
+        provider, model = self._locate(await self._unlisted(name))
         place = self._places[provider]
         settings = self._settings(provider, model)
         shown = await self._shown(provider, model)
@@ -151,7 +152,18 @@ class Roster:
 
     def address(self, name: str) -> str:
         """Return the address that `name` means, without asking anybody what is there."""
-        return "/".join(self._locate(name))
+        kept = self._routes.get(name)
+        return "/".join(self._locate(name)) if kept is None else kept[1].address
+
+    async def _unlisted(self, name: str) -> str:
+        """Return the model that was listed to Claude Code as `name`, or `name` if none was.
+
+        Claude Code shows only models that are called claude, so the others were given that name.
+        """
+        own = name.removeprefix(CLAUDE)
+        if own == name or name in self._config.map or any(tier in own for tier in TIERS):
+            return name
+        return own if own in {model.id for model in await self.listed()} else name
 
     def _locate(self, name: str) -> tuple[str, str]:
         """Return provider and model; raise `UnknownModel` when nobody can be meant."""
@@ -220,20 +232,26 @@ class Roster:
         found: dict[str, Listed] = {}
         for name, address in self._config.map.items():
             if name != "default":
-                found[name] = Listed(name, address)
-        for address, settings in self._config.models.items():
-            found.setdefault(address, Listed(address, address, settings.window))
+                found[name] = self._entry(name, address)
+        for address in self._config.models:
+            found.setdefault(address, self._entry(address, address))
         asked = [p for p, at in self._places.items() if at.api == OLLAMA and self._offers(p)]
         # All at once: clients give a list three seconds, and a server that is down takes two.
         for provider, models in zip(
             asked, await asyncio.gather(*map(self._names, asked)), strict=True
         ):
             for model in models:
-                found.setdefault(model, Listed(model, f"{provider}/{model}"))
+                found.setdefault(model, self._entry(model, f"{provider}/{model}"))
         if self._default:
             model = self._default.partition("/")[2]
-            found.setdefault(model, Listed(model, self._default))
+            found.setdefault(model, self._entry(model, self._default))
         return list(found.values())
+
+    def _entry(self, id: str, address: str) -> Listed:
+        """Return a model with its window, as far as it is known without asking."""
+        provider, model = split_address(address, self._places)
+        place = self._places.get(provider, ProviderConfig())
+        return Listed(id, address, self._settings(provider, model).window or place.window)
 
     def _offers(self, provider: str) -> bool:
         return provider in self._config.providers or self._default.startswith(f"{provider}/")

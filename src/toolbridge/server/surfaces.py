@@ -126,7 +126,11 @@ async def running(_: "App", exchange: Exchange, entry: Entry) -> None:
 async def models(app: "App", exchange: Exchange, _: Entry) -> None:
     shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
     listed = await app.gateway.roster.listed()
-    await exchange.reply(200, dump_bytes(shapes.list_models(listed, shape, app.started)))
+    if shape == "anthropic" and shapes.is_claude_code(exchange):
+        found = shapes.list_for_claude_code(listed, app.started)
+    else:
+        found = shapes.list_models(listed, shape, app.started)
+    await exchange.reply(200, dump_bytes(found))
 
 
 async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:

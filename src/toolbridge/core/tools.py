@@ -1,0 +1,30 @@
+"""Tools as people write them down: ours, or an object in the shape of any API."""
+
+from collections.abc import Iterable, Mapping
+
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.messages import Tool
+
+_SCHEMAS = (
+    "input_schema",
+    "parameters",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+    "schema",
+)
+
+
+def as_tools(given: Iterable[object], where: str = "tools") -> tuple[Tool, ...]:
+    """Return tools that may be `{"name", "input_schema"}`, `{"function": {…}}` and the like."""
+    return tuple(as_tool(tool, f"{where}.{place}") for place, tool in enumerate(given))
+
+
+def as_tool(given: object, where: str = "tool") -> Tool:
+    if isinstance(given, Tool):
+        return given
+    inner = given.get("function", given) if isinstance(given, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(name := inner.get("name"), str):
+        raise MalformedRequest("is not a tool: it has no name", where=where)
+    schema = next((s for key in _SCHEMAS if isinstance(s := inner.get(key), dict)), {})
+    description = inner.get("description")
+    return Tool(name, description if isinstance(description, str) else "", schema)
