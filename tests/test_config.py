@@ -46,6 +46,21 @@ def test_models_may_be_named_in_the_environment(tmp_path):
         ("[providers.a]\nulr = 'x'", "providers"),
         ("thinking = 'maybe'", "thinking"),
         ("port = ", "is not TOML"),
+        ("port = 65536", "port: expected `int` <= 65535"),
+        ("port = -1", "port: expected `int` >= 0"),
+        ("keep_alive = 0", "keep_alive: expected `float` > 0"),
+        ("keep_alive = nan", "keep_alive: expected `float` > 0"),
+        ("heal = 9", "heal: expected `int` <= 3"),
+        ("map = 'demo/x'", "map: expected a table, got 'demo/x'"),
+        ("[map]\nopus = 5", "map.opus: expected `str`"),
+        ("[providers.a]\nretries = -1", "providers.a.retries: expected `int` >= 0"),
+        (
+            "[providers.a]\nport = 1",
+            "providers.a: there is no setting `port`; it belongs to the top level",
+        ),
+        ("[models.b]\nrate = {}", "models.b: there is no setting `rate`; did you mean `rates`?"),
+        ("[models.b.rates]\nout = 1", "models.b.rates: there is no setting `out`"),
+        ("[map]\na = 'b'\nb = 'c'\nc = 'a'", "map: a → b → c → a goes round in a circle"),
     ],
 )
 def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
@@ -54,9 +69,25 @@ def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):
     assert words in str(caught.value)
 
 
-def test_a_port_that_is_no_number_names_its_variable():
-    with pytest.raises(ConfigError, match="TOOLBRIDGE_PORT"):
-        config.load(env={"TOOLBRIDGE_PORT": "many"})
+@pytest.mark.parametrize("text", ["many", "²", "-1", "65536", "1e3", " 1"])
+def test_a_port_that_is_none_names_its_variable(text):
+    with pytest.raises(ConfigError, match="TOOLBRIDGE_PORT: must be a port number"):
+        config.load(env={"TOOLBRIDGE_PORT": text})
+
+
+def test_a_name_in_the_map_may_stand_for_another(tmp_path):
+    file = write(tmp_path, "[map]\ndefault = 'sonnet'\nsonnet = 'ollama/x'\nqwen3 = 'qwen3'\n")
+    found = config.load(file, env={"MODEL_OPUS": "default"}, flags={"model": None}).map
+    assert found == {
+        "default": "ollama/x", "sonnet": "ollama/x", "opus": "ollama/x", "qwen3": "qwen3"
+    }  # fmt: skip
+    assert config.load(file, env={}, flags={"model": "demo/d"}).map["default"] == "demo/d"
+
+
+def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path):
+    file = tmp_path / "toolbridge.toml"
+    file.write_bytes(b"\xef\xbb\xbfport = 7")
+    assert config.load(file, env={}).port == 7
 
 
 def test_a_file_that_is_not_there_says_how_to_make_one(tmp_path):

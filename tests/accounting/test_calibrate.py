@@ -86,3 +86,11 @@ def test_no_row_of_reports_leaves_the_bounds(reports):
     for estimated, actual in reports:
         learner.learn("m", estimated, actual)
     assert 2_000 <= learner.apply("m", 10_000)[0] <= 50_000
+
+
+def test_something_is_never_counted_as_nothing():
+    learner = Calibration()
+    for _ in range(5):
+        learner.learn("m", 1000, 300)
+    assert learner.apply("m", 1) == (1, "calibrated")
+    assert learner.apply("m", 0) == (0, "calibrated")

@@ -1,7 +1,6 @@
 """The command line as a person uses it, in processes of its own."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -19,17 +18,6 @@ from toolbridge.config import Config
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
 RECORDED = Path(__file__).parents[1] / "recorded"
-
-
-@pytest.fixture
-def env(tmp_path):
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "OLLAMA_HOST": "127.0.0.1:1",
-    }
 
 
 def run(env, *args, given: bytes = b"", cwd=None) -> subprocess.CompletedProcess[bytes]:

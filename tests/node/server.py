@@ -339,7 +339,7 @@ async def running(**options: bool) -> AsyncIterator[Node]:
     def route(connection: ServerConnection, request):
         return None if request.path == "/v1/ws" else connection.respond(HTTPStatus.NOT_FOUND, "")
 
-    limits = {"max_size": 64 * 2**20, "compression": None, "ping_interval": None}
+    limits = {"max_size": (64 * 2**20, 16 * 2**20), "compression": None, "ping_interval": None}
     server: Server
     async with serve(node.serve, "127.0.0.1", 0, process_request=route, **limits) as server:
         node.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

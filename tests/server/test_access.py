@@ -116,3 +116,39 @@ async def test_origins_beyond_loopback_need_a_key_or_a_word_in_the_configuration
         answer = await call(url, **{"origin": origin, "x-api-key": "s3cret"})
     assert answer.headers.get("access-control-allow-origin") == allowed
     assert (answer.status == 200) is (allowed is not None)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.evil.example"},
+        {"host": "["},
+        {"host": "localhost.evil.example"},
+        {"origin": "http://127.evil.example"},
+        {"origin": "http://["},
+        {"origin": "null"},
+    ],
+)
+async def test_a_name_that_only_looks_like_this_machine_may_not_call(headers):
+    async with gateway() as (url, _):
+        assert (await call(url, **headers)).status == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:99", "127.0.0.9", "[::1]:80", "localhost."]
+)
+async def test_every_name_of_this_machine_may_call(host):
+    async with gateway() as (url, _):
+        assert (await call(url, host=host)).status == 200
+
+
+async def test_a_key_may_hold_any_character():
+    async with gateway(Config(log="off", key="schlüssel")) as (url, _):
+        assert (await call(url, **{"x-api-key": "schlüssel"})).status == 200
+        assert (await call(url, path="/v1/messages?key=schl%C3%BCssel")).status == 200
+        assert (await call(url, path="/v1/messages?key=schl%FCssel")).status == 403
+
+
+def test_a_key_that_is_named_but_not_set_is_refused_at_start():
+    with pytest.raises(ConfigError, match=r"key: \$THE_KEY is not set"):
+        App(KEYED, {})

@@ -5,7 +5,9 @@ import json
 
 import aiohttp
 import pytest
-from tests.peers import SHOW, bridged, gateway, recorded, replay
+from tests.peers import SHOW, bridged, gateway, model_server, recorded, replay
+
+from toolbridge.config import Config, ProviderConfig
 
 GOOD = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello world"}]}
 
@@ -56,7 +58,7 @@ async def test_tokens_are_counted_without_asking_anybody():
         )
         longer = request | {"system": "You are a patient teacher of mathematics."}
         _, more = await call(url, "/v1/messages/count_tokens", "POST", longer)
-    assert not server.chats()
+    assert not server.heard
     answer, counted = answers[0]
     assert {a.status for a, _ in answers} == {200}
     assert counted.keys() == {"input_tokens"}
@@ -147,3 +149,127 @@ async def test_stopping_frees_the_port_and_ends_what_is_in_flight():
     with pytest.raises(aiohttp.ClientConnectionError):
         await session.get(url + "/health")
     await session.close()
+
+
+@pytest.mark.req("CL-01")
+async def test_a_list_of_models_does_not_wait_for_servers_one_after_the_other():
+    async def silent(*_):
+        await asyncio.sleep(30)
+
+    async with model_server(silent) as one, model_server(silent) as two:
+        places = {
+            name: ProviderConfig(api="ollama", url=server.url)
+            for name, server in (("one", one), ("two", two))
+        }
+        config = Config(log="off", map={"default": "one/m"}, providers=places)
+        async with gateway(config) as (url, _), asyncio.timeout(3):
+            answer, found = await call(url, "/v1/models?limit=1000", **{"anthropic-version": "1"})
+    assert answer.status == 200
+    assert [model["id"] for model in found["data"]] == ["m"]
+
+
+CLAUDE_CODE = {"user-agent": "claude-cli/2.1.223 (external, cli)", "anthropic-version": "1"}
+
+
+@pytest.mark.req("CL-01")
+async def test_claude_code_is_offered_every_model_under_a_name_that_it_shows():
+    models = ("tiny:latest", "qwen3:8b", "my-claude")
+    async with bridged(recorded("ollama/jinja/chat_stream.txt"), models=models) as (url, server, _):
+        _, found = await call(url, "/v1/models?limit=1000", **CLAUDE_CODE)
+        named = {model["id"]: model["display_name"] for model in found["data"]}
+        assert named == {
+            "claude-tiny:latest": "tiny:latest",
+            "claude-qwen3:8b": "qwen3:8b",
+            "my-claude": "my-claude",
+        }
+        _, plain = await call(url, "/v1/models", **{"anthropic-version": "1"})
+        assert [model["id"] for model in plain["data"]] == list(models)
+        for asked, served in (("claude-qwen3:8b", "qwen3:8b"), ("claude-sonnet-4-5", models[0])):
+            await call(url, "/v1/messages", "POST", GOOD | {"model": asked})
+            assert server.chats()[-1].json["model"] == served
+
+
+@pytest.mark.req("PX-X8", "PX-49")
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("qwen3:8b", "qwen3:8b"),
+        ("small", "small:latest"),
+        ("ollama/qwen3:8b", "qwen3:8b"),
+        ("opus-of-mine", "opus-of-mine"),
+        ("nobody-has-this", "tiny:latest"),
+        ("claude-opus-4-5", "small:latest"),
+        ("mapped", "qwen3:8b"),
+    ],
+)
+async def test_a_model_that_is_listed_is_the_one_that_answers(asked, served):
+    models = ("tiny:latest", "qwen3:8b", "small:latest", "opus-of-mine")
+    named = {"opus": "ollama/small:latest", "mapped": "ollama/qwen3:8b"}
+    chat = recorded("ollama/jinja/chat_stream.txt")
+    async with bridged(chat, models=models, map=named) as (url, server, _):
+        answer, _ = await call(url, "/v1/messages", "POST", GOOD | {"model": asked})
+    assert answer.headers["x-toolbridge-model"] == f"ollama/{served}"
+    assert server.chats()[0].json["model"] == served
+
+
+async def test_a_wrong_method_is_told_the_right_one():
+    async with gateway() as (url, _):
+        answer, _ = await call(url, "/v1/messages", "PUT", GOOD)
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize(
+    "name", ["demo/a\r\nset-cookie: x", "demo/\x00\x1b[31m", "demo/" + "ü😀" * 9000]
+)
+async def test_a_models_name_cannot_break_a_header(name):
+    async with gateway() as (url, _):
+        answer, _ = await call(url, "/v1/messages", "POST", GOOD | {"model": name})
+    assert answer.status == 200
+    shown = answer.headers["x-toolbridge-model"]
+    assert "set-cookie" not in answer.headers
+    assert shown.isascii()
+    assert shown.isprintable()
+    assert len(shown) <= 4000
+
+
+async def test_a_pretty_log_holds_one_line_per_request_whatever_was_asked(capsys):
+    async with gateway(Config(log="pretty")) as (url, _):
+        await call(url, "/x%0a%1b%5b31m")
+    line, *more = capsys.readouterr().err.strip().split("\n")
+    assert not more
+    assert line.count("/x??[31m") == 2
+
+
+async def test_a_request_that_outlives_the_grace_of_a_stop_is_told_so():
+    async with gateway() as (url, app):
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            f"POST /v1/messages HTTP/1.1\r\nhost: {host}\r\ncontent-length: 9\r\n\r\n{{".encode()
+        )
+        while not app.in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    reply = await reader.read()
+    writer.close()
+    assert reply.startswith(b"HTTP/1.1 529")
+    assert b"retry-after: " in reply
+    assert b"the gateway is being stopped" in reply
+
+
+@pytest.mark.req("PX-X10")
+@pytest.mark.parametrize(
+    ("info", "window"),
+    [
+        ({"llama.context_length": -5}, 65536),
+        ({"llama.context_length": True}, 65536),
+        ({"llama.context_length": 1e30}, 65536),
+        ({"llama.context_length": 4096}, 4096),
+        ({"clip.context_length": 77, "general.architecture": "llama", "llama.context_length": 4096}, 4096),
+    ],
+)  # fmt: skip
+async def test_a_window_is_believed_only_if_it_can_be_one(info, window):
+    show = SHOW | {"model_info": info}
+    async with bridged(recorded("ollama/jinja/chat_stream.txt"), show=show) as (url, server, _):
+        answer, _ = await call(url, "/v1/messages", "POST", GOOD)
+    assert answer.status == 200
+    assert server.chats()[0].json["options"]["num_ctx"] == window

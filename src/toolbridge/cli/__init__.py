@@ -5,6 +5,7 @@ import difflib
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from toolbridge.core.errors import ToolbridgeError
@@ -29,21 +30,29 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit status."""
     _ready_streams()
     try:
-        status = _dispatch(sys.argv[1:] if argv is None else argv)
-        sys.stdout.flush()  # a reader that left is noticed here, not in the interpreter's last act
+        try:
+            return _dispatch(sys.argv[1:] if argv is None else argv)
+        finally:
+            # A reader that left is noticed here, and not in the interpreter's last act.
+            sys.stdout.flush()
     except ToolbridgeError as error:
         print(f"toolbridge: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader left; what is still buffered goes nowhere, and nothing is said about it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
     except OSError as error:  # a file that is missing, a disk that is full
         print(f"toolbridge: {error}", file=sys.stderr)
+        _drop_output()
         return 1
-    return status
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere: where it should go, nothing can be written."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(given: list[str]) -> int:

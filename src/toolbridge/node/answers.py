@@ -82,13 +82,22 @@ class AnswerDecoder:
     @property
     def enough(self) -> bool:
         """Whether the node goes on writing for nobody and should be told to stop."""
-        writing = not (self.over or self.closing or self._gave_up)
-        return writing and (self._cut is not None or self.ended)
+        return not self.idle and (self._cut is not None or self.ended)
 
     @property
     def progress(self) -> int:
         """A number that grows with every piece of the answer, and with nothing else."""
         return self._next + self.closing
+
+    @property
+    def awaits_end(self) -> bool:
+        """Whether all that is told was heard, and only counts or a confirmation are missing."""
+        return (self.closing or self._cut is not None) and not self.ended
+
+    @property
+    def idle(self) -> bool:
+        """Whether the node has nothing to write, as far as it said."""
+        return self.over or self.closing or self._gave_up
 
     @property
     def spoke(self) -> bool:
@@ -107,6 +116,7 @@ class AnswerDecoder:
             return []
         if not self.closing and self._cut is None:
             return self._draft.fail(Truncated("the node broke off in its answer").problem)
+        self.over = self.closing  # an old node says no more than this
         return self._finish(None)
 
     def fail(self, problem: Problem) -> list[ev.Event]:

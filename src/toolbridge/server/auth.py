@@ -7,6 +7,7 @@ Origin.
 
 import hmac
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from toolbridge.config import Config
@@ -14,6 +15,7 @@ from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
 from toolbridge.server.http import Exchange
 
 
+@lru_cache(256)
 def is_loopback(host: str) -> bool:
     """Whether `host` can only be this machine; a name like `127.example.org` can be anywhere."""
     if host.lower().rstrip(".") == "localhost":
@@ -24,6 +26,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@lru_cache(256)
 def hostname(url: str) -> str:
     """Return the host that `url` names; nothing where it is no URL."""
     try:

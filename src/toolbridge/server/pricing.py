@@ -1,12 +1,11 @@
 """What an answer cost."""
 
 import asyncio
-from urllib.parse import urlsplit
 
 import msgspec
 
 from toolbridge.core.messages import Message
-from toolbridge.server.auth import is_loopback
+from toolbridge.server.auth import hostname, is_loopback
 from toolbridge.server.roster import Route
 
 
@@ -22,7 +21,7 @@ async def priced(message: Message, route: Route, at: float) -> Message:
 
 
 def _is_local(route: Route) -> bool:
-    return route.is_demo or is_loopback(urlsplit(route.place.url).hostname or "")
+    return route.is_demo or is_loopback(hostname(route.place.url))
 
 
 def _priced(message: Message, route: Route, at: float) -> Message:

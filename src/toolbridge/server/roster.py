@@ -138,7 +138,7 @@ class Roster:
         return route
 
     async def _find(self, name: str) -> Route:
-        provider, model = self._locate(await self._unlisted(name))
+        provider, model = self._locate(await self._offered(name) or name)
         place = self._places[provider]
         settings = self._settings(provider, model)
         shown = await self._shown(provider, model)
@@ -155,15 +155,20 @@ class Roster:
         kept = self._routes.get(name)
         return "/".join(self._locate(name)) if kept is None else kept[1].address
 
-    async def _unlisted(self, name: str) -> str:
-        """Return the model that was listed to Claude Code as `name`, or `name` if none was.
+    async def _offered(self, name: str) -> str:
+        """Return the address of the model that is listed as `name`; nothing if none is.
 
-        Claude Code shows only models that are called claude, so the others were given that name.
+        Claude Code shows only models that are called claude, so to it the others are listed with
+        that in front; its own names need no look at the list.
         """
         own = name.removeprefix(CLAUDE)
-        if own == name or name in self._config.map or any(tier in own for tier in TIERS):
-            return name
-        return own if own in {model.id for model in await self.listed()} else name
+        if name in self._config.map or split_address(name, self._places)[0]:
+            return ""
+        if own != name and any(tier in own for tier in TIERS):
+            return ""
+        listed = {model.id: model.address for model in await self.listed()}
+        names = (name, f"{name}:latest", own, f"{own}:latest")
+        return next((listed[found] for found in names if found in listed), "")
 
     def _locate(self, name: str) -> tuple[str, str]:
         """Return provider and model; raise `UnknownModel` when nobody can be meant."""

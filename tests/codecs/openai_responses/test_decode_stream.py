@@ -669,3 +669,22 @@ def test_nothing_is_read_after_the_end():
     first = decoder.feed(data)
     assert collect(first).content == said.content
     assert decoder.feed(data) + decoder.close() == []
+
+
+def test_a_thought_in_full_is_kept_in_full_although_its_own_end_comes_late():
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": []}
+    whole = thought | {"content": [{"type": "reasoning_text", "text": "Hm, so."}]}
+    piece = {"type": "response.reasoning_text.delta", "item_id": "rs_1"}
+    frames = [
+        {"type": "response.output_item.added", "item": thought},
+        piece | {"delta": "Hm,"},
+        piece | {"delta": " so."},
+        {"type": "response.output_item.added", "item": call()},
+        {"type": "response.output_item.done", "item": whole},
+        {"type": "response.output_item.done", "item": call("{}")},
+        completed(whole, call("{}")),
+    ]
+    found = message_of(*frames[:-1], end=frames[-1]).content[0]
+    assert found.text == "Hm, so."
+    kept = json.loads(found.opaque[0].value)
+    assert kept == {"id": "rs_1", "content": whole["content"]}

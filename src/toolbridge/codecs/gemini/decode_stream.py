@@ -166,7 +166,9 @@ class _Answer:
         try:
             part = msgspec.convert(raw, shapes.Part)
         except msgspec.ValidationError as error:
-            raise BrokenWire(f"the upstream sent a part that cannot be read: {error}") from None
+            # Told, not raised: what this frame has said before must not be lost.
+            text = f"the upstream sent a part that cannot be read: {error}"
+            return self._draft.fail(BrokenWire(text).problem)
         if part.text is not None:
             return self._read_text(part, part.text)
         if part.function_call is not None:

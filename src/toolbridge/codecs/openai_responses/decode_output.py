@@ -27,6 +27,9 @@ class Written:
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
+    def __str__(self) -> str:
+        return "".join(self._pieces)
+
     def add(self, piece: str) -> str:
         if piece:
             self._pieces.append(piece)
@@ -162,6 +165,9 @@ class ThoughtOutput(Output):
                 said += self.fill(text, place, channel)
         if item.encrypted_content:
             said += self._draft.seal(Opaque(ORIGIN, "encrypted", item.encrypted_content), self)
+        if not content and self._channel == "content":
+            # Ended before its own end came. llama.cpp takes a thought back only with its content.
+            content = [str(self._parts[place]) for place in sorted(self._parts)]
         if self._draft.is_open(self):
             self.item = item if item.id else self.item
             for token in seal_thought(_fields(self.item), summary, content):

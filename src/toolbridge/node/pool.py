@@ -1,0 +1,33 @@
+"""Several sessions side by side, for clients that ask for several things at once."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from toolbridge.node.exchange import Batch, Prompt
+from toolbridge.node.session import NodeSession
+
+
+class NodePool:
+    """Opens a further session only when all that are open have work."""
+
+    def __init__(self, open_session: Callable[[], NodeSession], size: int = 1) -> None:
+        self._open_session = open_session
+        self._size = max(1, size)
+        self._sessions: list[NodeSession] = []
+
+    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
+        """Yield an answer as `NodeSession.answer` does, from the session with the least to do."""
+        async with aclosing(self._least_busy().answer(prompt)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def _least_busy(self) -> NodeSession:
+        best = min(self._sessions, key=lambda session: session.waiting, default=None)
+        if best is not None and (not best.waiting or len(self._sessions) >= self._size):
+            return best
+        self._sessions.append(self._open_session())
+        return self._sessions[-1]
+
+    async def close(self) -> None:
+        for session in self._sessions:
+            await session.close()

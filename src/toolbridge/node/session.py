@@ -1,0 +1,249 @@
+"""Conversations with one host at a time: a queue, a connection, and what to do when it breaks.
+
+A connection carries one request; the node drops whatever else it hears meanwhile. Requests wait
+their turn in the order in which they came. While a client has heard nothing, a lost key or a lost
+session is mended once; afterwards a failure is told. Whoever leaves early leaves an answer behind
+that is stopped and read to its end before the next request begins.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from toolbridge.core import events as ev
+from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError
+from toolbridge.node.breaker import Breaker
+from toolbridge.node.exchange import Batch, Exchange, Forgotten, Prompt
+from toolbridge.node.jobs import FundingUnresolved, Job, Purse
+from toolbridge.node.line import Agreed, Line, Lost, Waits
+from toolbridge.node.seal import Secret
+
+Memory: TypeAlias = Literal["fresh", "reset", "keep"]
+"""What a node should know of earlier requests: nothing, under a new session id or by forgetting;
+or all, which doubles a conversation that the client sends whole."""
+
+_NEARLY = 0.9
+"""The part of a deposit after which a new session is opened: a host is not paid beyond it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    waits: Waits = field(default_factory=Waits)
+    memory: Memory = "fresh"
+    failures: int = 2
+    rest: float = 60.0
+
+
+class NodeSession:
+    def __init__(self, purse: Purse, wallet: Secret, settings: Settings | None = None) -> None:
+        self._purse = purse
+        self._wallet = wallet
+        self._settings = settings or Settings()
+        self._breaker = Breaker(self._settings.failures, self._settings.rest)
+        self._queue = asyncio.Lock()
+        self._draining: set[asyncio.Task[None]] = set()
+        self._job: Job | None = None
+        self._line: Line | None = None
+        self._unresolved: FundingUnresolved | None = None
+        self._stopping = False
+        self.waiting = 0
+        """Requests that are under way or in the queue."""
+
+    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
+        """Yield what the model does, one batch per message of the node.
+
+        Raise while nothing was yielded; afterwards a failure is the last event.
+        """
+        turn = await self._enter()
+        try:
+            batch = await self._begin(prompt, turn)
+            while not turn.ended:
+                yield batch
+                batch = await turn.read()
+            self._note(batch[-1])
+            turn.leave()  # the next in the queue need not wait for a slow client
+            yield batch
+        except ToolbridgeError as error:
+            self._breaker.fail(error.problem, _now())
+            raise
+        finally:
+            turn.leave()
+
+    async def close(self) -> None:
+        """Hang up; the host settles and pays back. What is under way ends badly, and at once."""
+        self._stopping = True
+        if self._line is not None:
+            await self._line.hang_up()
+        try:
+            async with asyncio.timeout(self._settings.waits.grace):
+                await self._queue.acquire()
+        except TimeoutError:  # somebody holds an answer without reading on
+            await self._drop()
+        else:
+            await self._drop()
+            self._queue.release()  # whoever still waits learns that it is over
+
+    # ── the queue ──
+
+    async def _enter(self) -> "_Turn":
+        self._check()
+        self.waiting += 1
+        try:
+            await self._queue.acquire()
+        except BaseException:
+            self.waiting -= 1
+            raise
+        return _Turn(self._leave)
+
+    def _check(self) -> None:
+        """Raise when nothing may be asked of the node now."""
+        if self._stopping:
+            raise Aborted("the gateway is stopping")
+        if rest := self._breaker.wait(_now()):
+            raise Overloaded(
+                f"the node failed and is left alone for another {rest:.0f} s", retry_after=rest
+            )
+
+    def _leave(self, exchange: Exchange | None) -> None:
+        """Let the next request in, as soon as the node has nothing more to say on this one."""
+        self.waiting -= 1
+        if exchange is None or exchange.decoder.over or not exchange.line.alive:
+            self._release(exchange)
+            return
+        task = asyncio.create_task(self._drain(exchange))
+        self._draining.add(task)
+        task.add_done_callback(self._draining.discard)
+
+    async def _drain(self, exchange: Exchange) -> None:
+        try:
+            await exchange.drain()
+        finally:
+            self._release(exchange)
+
+    def _release(self, exchange: Exchange | None) -> None:
+        if exchange is not None:
+            exchange.line.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
+        self._queue.release()
+
+    def _note(self, last: ev.Event) -> None:
+        if isinstance(last, ev.Failed):
+            self._breaker.fail(last.problem, _now())
+        else:
+            self._breaker.succeed()
+
+    # ── asking ──
+
+    async def _begin(self, prompt: Prompt, turn: "_Turn") -> Batch:
+        """Return the first that the client is told; mend once what was lost before."""
+        try:
+            self._check()
+            return await self._ask(prompt, turn)
+        except Forgotten as error:
+            await self._renew(error)
+        except Lost:
+            await self._drop()
+        if self._stopping:
+            raise Aborted("the gateway is stopping")
+        return await self._ask(prompt, turn)
+
+    async def _ask(self, prompt: Prompt, turn: "_Turn") -> Batch:
+        line = await self._ready(prompt)
+        agreed = await self._agree(line)
+        exchange = Exchange(line, agreed, prompt, self._settings.waits)
+        turn.exchange = exchange  # from here on the node may be writing for us
+        await exchange.send()
+        return await turn.read()
+
+    async def _agree(self, line: Line) -> Agreed:
+        """Return the key for the next prompt: a new one, unless the node should remember."""
+        memory = self._settings.memory
+        if line.agreed is not None and memory == "keep":
+            return line.agreed
+        fresh = f"{line.job.id}-{secrets.token_hex(6)}"
+        session_id = fresh if memory == "fresh" else line.job.id
+        try:
+            return await line.handshake(session_id, reset=memory == "reset")
+        except TimedOut:
+            await self._drop()
+            raise
+
+    async def _renew(self, error: Forgotten) -> None:
+        """Make ready for a second try: the same job with a new key if that still stands."""
+        job = self._job
+        if error.session_over or job is None or not await self._purse.is_active(job):
+            await self._drop()
+        elif self._line is not None:
+            self._line.agreed = None
+
+    # ── the connection ──
+
+    async def _ready(self, prompt: Prompt) -> Line:
+        """Return a line to a host that is paid for: the one there is, or a new one."""
+        line = self._line
+        if line is not None:
+            if line.alive and not _spent(line, prompt):
+                return line
+            await self._drop()
+        self._line = await Line.open(await self._paid(), self._wallet, self._settings.waits)
+        if self._stopping:
+            await self._line.hang_up()
+            raise Aborted("the gateway is stopping")
+        return self._line
+
+    async def _paid(self) -> Job:
+        """Return a job to work on. One whose host could not be reached is tried before the next."""
+        if self._unresolved is not None:
+            raise self._unresolved
+        if self._job is not None and not await self._purse.is_active(self._job):
+            self._job = None
+        if self._job is None:
+            try:
+                self._job = await self._purse.open()
+            except FundingUnresolved as error:
+                self._unresolved = error
+                raise
+        return self._job
+
+    async def _drop(self) -> None:
+        """Give up connection and job: the host settles the one when the other ends."""
+        line, self._line = self._line, None
+        job, self._job = self._job, None
+        if line is not None:
+            await line.hang_up()
+        if job is not None:
+            await self._purse.close(job)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _spent(line: Line, prompt: Prompt) -> bool:
+    """Whether the deposit may not pay for this answer as well."""
+    most = line.job.max_tokens
+    if not most or not line.used:
+        return False
+    return line.used >= _NEARLY * most or line.used + prompt.max_tokens > most
+
+
+class _Turn:
+    """A request's place at the head of the queue, left once."""
+
+    def __init__(self, leave: Callable[[Exchange | None], None]) -> None:
+        self._leave = leave
+        self._left = False
+        self.exchange: Exchange | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.exchange is not None and self.exchange.decoder.ended
+
+    async def read(self) -> Batch:
+        return await self.exchange.read() if self.exchange is not None else []
+
+    def leave(self) -> None:
+        if not self._left:
+            self._left = True
+            self._leave(self.exchange)

@@ -1,0 +1,112 @@
+"""Places that do not answer, and what their clients are told."""
+
+import time
+from email.utils import formatdate
+
+import aiohttp
+import pytest
+from tests.peers import bridged, gateway, model_server
+
+from toolbridge.config import Config, ProviderConfig
+
+ASK = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+PAGE = "<!doctype html><html><script>x < y</script><h1>Not here</h1></html>"
+
+
+def says(status: int, text: str = "", kind: str = "application/json", **headers: str):
+    async def chat(_, line):
+        extra = "".join(f"{name.replace('_', '-')}: {v}\r\n" for name, v in headers.items())
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(text)}\r\n"
+        await line.raw(f"{head}{extra}\r\n{text}".encode())
+
+    return chat
+
+
+async def ask(url: str, *, stream: bool = False, headers: dict[str, str] | None = None):
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"{url}/v1/messages", json=ASK | {"stream": stream}, headers=headers or {}
+        ) as answer,
+    ):
+        return answer, (await answer.json())["error"]
+
+
+@pytest.mark.req("CL-09", "PX-48")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("chat", "status", "words"),
+    [
+        (says(302, "<a>", location="http://127.0.0.1:9/login"), 500, "redirects to http://127.0.0"),
+        (says(204), 502, "status 204"),
+        (says(999, "{}"), 502, "status 999"),
+        (says(404, PAGE, "text/html"), 500, "is its `url` right?"),
+        (says(500, PAGE, "text/html"), 500, "ollama answered 500 with a web page: Not here"),
+        (says(503, PAGE, "text/html"), 529, "Not here"),
+        (says(400, '{"error": "no such option"}'), 400, "ollama: no such option"),
+        (says(500, '{"error": "' + "x" * 2_000_000 + '"}'), 500, "xxx"),
+        (says(200, "rubbish", content_encoding="br"), 502, "sent no HTTP that can be read"),
+    ],
+    ids=["redirect", "204", "999", "404 page", "500 page", "503 page", "400", "2 MB", "brotli"],
+)
+async def test_what_is_no_answer_is_an_error_that_names_the_place(chat, status, words, stream):
+    async with bridged(chat, place={"retries": 0}) as (url, *_):
+        answer, error = await ask(url, stream=stream)
+    assert answer.status == status
+    assert words in error["message"]
+    assert "<" not in error["message"]
+    assert len(error["message"]) < 5000
+
+
+@pytest.mark.req("CL-09")
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_date_to_ask_again_becomes_seconds(status):
+    chat = says(status, '{"error": "busy"}', retry_after=formatdate(time.time() + 100, usegmt=True))
+    async with bridged(chat, place={"retries": 0}) as (url, *_):
+        answer, _ = await ask(url)
+    assert 95 <= int(answer.headers["retry-after"]) <= 100
+
+
+async def test_a_key_that_a_provider_repeats_is_not_shown():
+    chat = says(401, '{"error": "bad key: Bearer sk-sesame"}')
+    async with bridged(chat, place={"key": "sk-sesame", "retries": 0}) as (url, *_):
+        _, error = await ask(url)
+    assert error["message"] == "ollama: bad key: Bearer [key]"
+
+
+async def test_an_empty_answer_is_handed_on_where_nothing_may_be_asked_twice():
+    empty = says(200, '{"message": {"content": ""}, "done": true, "done_reason": "stop"}')
+    async with bridged(empty, place={"retries": 0}) as (url, server, _):
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{url}/v1/messages", json=ASK) as answer,
+        ):
+            assert answer.status == 200
+        assert len(server.chats()) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_web_page_is_not_handed_on_to_a_client_of_the_same_api(stream):
+    async with model_server(says(502, PAGE, "text/html")) as place:
+        config = Config(
+            log="off",
+            map={"default": "anthropic/m"},
+            providers={"anthropic": ProviderConfig(api="anthropic", url=place.url, retries=0)},
+        )
+        async with gateway(config) as (url, _):
+            answer, error = await ask(url, stream=stream)
+    assert answer.status == 502
+    assert "anthropic answered 502 with a web page: Not here" in error["message"]
+
+
+async def test_tls_to_a_plain_port_is_given_up_after_the_time_for_connecting():
+    async with model_server(says(200)) as place:
+        url = place.url.replace("http:", "https:")
+        provider = ProviderConfig(api="openai_chat", url=url, retries=0, connect_timeout=0.3)
+        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+        async with gateway(config) as (front, _):
+            began = time.monotonic()
+            answer, error = await ask(front)
+    assert answer.status == 502
+    assert "no connection within 0.3 s" in error["message"]
+    assert time.monotonic() - began < 3
