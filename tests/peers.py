@@ -78,8 +78,8 @@ class Server:
 
 
 @asynccontextmanager
-async def model_server(answer: Answer) -> AsyncIterator[Server]:
-    """Serve `answer` on a free port."""
+async def model_server(answer: Answer, port: int = 0) -> AsyncIterator[Server]:
+    """Serve `answer` on a free port, or on `port`."""
     server = Server("")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -92,7 +92,7 @@ async def model_server(answer: Answer) -> AsyncIterator[Server]:
         finally:
             writer.close()
 
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    listening = await asyncio.start_server(serve, "127.0.0.1", port)
     server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     try:
         yield server

@@ -54,7 +54,7 @@ def claude(env, tmp_path):
 
     yield start
     for process in started:
-        process.kill()
+        process.terminate()  # and with it, all that it has started
         process.communicate()
 
 

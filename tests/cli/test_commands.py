@@ -1,5 +1,6 @@
 """The command line as a person uses it, in processes of its own."""
 
+import asyncio
 import json
 import re
 import signal
@@ -7,9 +8,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.peers import model_server, ollama, whole
 
 from toolbridge.cli import COMMANDS, main
 from toolbridge.cli.claude import environment
@@ -252,6 +255,12 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\nurl = "http://x"', "needs `api`"),
         ('[providers.x]\napi = "anthropic"', "needs `url`"),
         ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
+        ('key = "$NOT_SET"', "key: $NOT_SET is not set"),
+        ('[map]\ndefault = "ollama/m"', "ollama at http://127.0.0.1:1 cannot be reached"),
+        ('[map]\ndefault = "opnai/m"', "map.default: no provider is called 'opnai'; did you mean 'openai'?"),
+        ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),
+        ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: needs `url`"),
+        ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "no model is the default"),
     ],
 )  # fmt: skip
 def test_doctor_finds_what_is_wrong(env, tmp_path, text, words):
@@ -270,6 +279,27 @@ def test_claude_code_gets_the_address_the_window_and_no_other_key():
     assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "5"
     assert found["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
     assert found["X"] == "y"
+
+
+async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path):
+    refusing = partial(whole, body={"error": "no"}, status=401)
+
+    async def other(_, line):
+        await refusing(line)
+
+    async with model_server(ollama(other)) as good, model_server(other) as strict:
+        (tmp_path / "toolbridge.toml").write_text(
+            f'[map]\ndefault = "ollama/tiny"\nopus = "x/m"\n'
+            f'[providers.ollama]\nurl = "{good.url}"\n'
+            f'[providers.x]\napi = "openai_chat"\nurl = "{strict.url}"\nkey = "k"\n'
+        )
+        done = await asyncio.to_thread(run, env, "doctor", cwd=tmp_path)
+    shown = done.stdout.decode()
+    assert f"ok    ollama answers at {good.url}" in shown
+    assert "BAD   x refuses the key (401)" in shown
+    assert "default → ollama/tiny, 65536 tokens" in shown
+    assert done.returncode == 1
+    assert strict.heard[0].headers["authorization"] == "Bearer k"
 
 
 def test_claude_starts_a_gateway_runs_the_client_and_stops_it(env, tmp_path):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from toolbridge.node.scoring import WEIGHTS, factors, pick, score
 
 
-@pytest.mark.req("CB-19")
 def test_hosts_are_ranked_by_stake_price_uptime_and_latency():
     weights = WEIGHTS["auto"]
     assert (weights.stake, weights.price, weights.uptime, weights.latency) == (0.35, 0.3, 0.2, 0.15)

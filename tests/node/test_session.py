@@ -49,8 +49,10 @@ class TestPurse:
         self.closed: list[Job] = []
         self.over: set[str] = set()
         self.error: ToolbridgeError | None = None
+        self.pause = 0.0
 
     async def open(self):
+        await asyncio.sleep(self.pause)
         if self.error:
             raise self.error
         self.opened.append(Job(str(next(self.numbers)), self.host, "repo:file", **self.job))
@@ -329,7 +331,6 @@ BROKEN = [
 
 
 class TestFaults:
-    @pytest.mark.req("CB-22")
     @pytest.mark.parametrize(("wrong", "kind"), BROKEN)
     async def test_a_fault_in_the_answer_is_told_and_the_next_request_works(self, wrong, kind):
         async with session_with() as (session, node, _):
@@ -498,6 +499,35 @@ class TestRecovery:
                 await told(session)
             assert purse.opened == []
 
+    async def test_a_client_that_leaves_in_mid_payment_leaves_the_job_to_the_next(self):
+        async with session_with() as (session, node, purse):
+            purse.pause = 0.1
+            task = asyncio.create_task(told(session))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await works(session)
+            assert [job.id for job in purse.opened] == ["101"]
+            assert len(node.heard) == 1
+
+    async def test_a_payment_that_is_under_way_at_the_stop_is_given_back(self):
+        async with session_with() as (session, _, purse):
+            purse.pause = 0.1
+            task = asyncio.create_task(told(session))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.sleep(0)
+            await session.close()
+            assert len(purse.opened) == 1
+            assert purse.closed == purse.opened
+
+    async def test_a_payment_that_fails_may_be_tried_again(self):
+        async with session_with() as (session, _, purse):
+            purse.error = Rejected("no money")
+            with pytest.raises(Rejected, match="no money"):
+                await told(session)
+            purse.error = None
+            await works(session)
+
     async def test_a_deposit_that_is_nearly_used_up_is_followed_by_a_new_one(self):
         async with session_with(job={"max_tokens": 10}) as (session, node, purse):
             asked = prompt(max_tokens=4)
@@ -570,7 +600,6 @@ class TestBreaker:
 
 
 class TestShutdown:
-    @pytest.mark.req("CB-27")
     async def test_what_is_under_way_ends_and_what_waits_is_refused(self):
         async with session_with() as (session, node, purse):
             node.play(Scene(tuple("abcdefgh"), pause=0.05))

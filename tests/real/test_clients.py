@@ -9,6 +9,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 OTHERS = [name for name in CLIENTS if name != "claude"]
 
 
+@pytest.mark.req("CL-01", "CL-02")
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_client_creates_a_file_with_the_demo_model(serve, tmp_path, name):
     done = run(CLIENTS[name], serve(), tmp_path / "work")
@@ -28,6 +29,7 @@ PROVIDERS = {
 }
 
 
+@pytest.mark.req("CL-01", "CL-02")
 @pytest.mark.parametrize(
     ("name", "behind"),
     [

@@ -102,6 +102,7 @@ async def test_an_answer_that_is_cut_by_the_limit_says_so(tiny, sdk, behind):
             assert said.output == 20
 
 
+@pytest.mark.req("CL-04")
 @every_sdk
 async def test_a_client_that_hangs_up_stops_the_model(tiny, sdk):
     async with bridged(tiny) as url, sdk(url, max_tokens=30000) as talk:
@@ -207,6 +208,7 @@ def toolless(tmp_path_factory):
         yield server
 
 
+@pytest.mark.req("CL-09")
 @every_api
 @every_sdk
 async def test_a_prompt_that_is_too_long_is_refused_in_the_words_clients_know(narrow, sdk, behind):
@@ -241,6 +243,7 @@ async def test_a_refused_key_is_said_to_be_the_providers(locked, sdk):
 # ── the facts of a real server ───────────────────────────────────────────────
 
 
+@pytest.mark.req("CL-03")
 @pytest.mark.parametrize("marker", ["[[texttool]]", "[[thinktool]]", "[[tool2]]"])
 async def test_fact_1_blocks_that_all_end_at_the_end_are_put_in_order(tiny, marker):
     body = {

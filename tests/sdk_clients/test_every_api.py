@@ -125,6 +125,7 @@ RAISES: dict[str, dict[int, type[Exception]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.req("CL-09")
 @every_sdk
 @every_api
 @pytest.mark.parametrize("status", [400, 404, 429, 529])
@@ -151,6 +152,7 @@ def _wait(error: Exception) -> int:
     return int(error.response.headers["retry-after"])
 
 
+@pytest.mark.req("CL-05")
 @every_sdk
 @every_api
 async def test_an_answer_that_breaks_off_raises_and_is_no_success(sdk, behind):

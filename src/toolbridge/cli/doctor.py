@@ -3,18 +3,29 @@
 import argparse
 import asyncio
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from toolbridge import codecs
 from toolbridge.cli import options, state, version
+from toolbridge.cli.serve import listen
 from toolbridge.config import Config, find, secret
 from toolbridge.core.errors import ToolbridgeError
-from toolbridge.server.auth import Guard
+from toolbridge.server.answering import base_url
+from toolbridge.server.auth import Guard, hostname, is_loopback
 from toolbridge.server.roster import Roster
 from toolbridge.upstream.http import Upstream
+
+_LISTS = {
+    "anthropic": "/v1/models",
+    "gemini": "/v1beta/models",
+    "ollama": "/api/tags",
+    "openai_chat": "/models",
+    "openai_responses": "/models",
+}
+"""Where each API lists its models: asked only to see whether anybody answers."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +73,10 @@ def _port(config: Config) -> Finding:
     running = state.find()
     if running is not None:
         return Finding(True, f"a gateway runs at {running.url}")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((config.host, config.port))
-        except OSError as error:
-            return Finding(
-                None,
-                f"port {config.port} cannot be used ({error.strerror})",
-                "serve takes the next free one; --port chooses",
-            )
+    try:
+        listen(config, explicit=True).close()
+    except ToolbridgeError as error:
+        return Finding(None, str(error), "if no port was asked for, serve takes the next free one")
     return Finding(True, f"port {config.port} is free")
 
 
@@ -82,13 +87,43 @@ async def _models(config: Config) -> list[Finding]:
             await roster.look_around()
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
-        found = [Finding(True, f"default model: {roster.default or 'none'} ({roster.found})")]
+        if not roster.default:
+            to_do = 'name one: default = "provider/model" under [map]'
+            found = [Finding(False, f"no model is the default ({roster.found})", to_do)]
+        else:
+            found = [Finding(True, f"default model: {roster.default} ({roster.found})")]
         if roster.default.startswith("demo/"):
             to_do = "for a real one: start Ollama and `ollama pull qwen3:8b`, or `toolbridge init`"
             found.append(Finding(None, "the embedded demo model answers", to_do))
-        named = dict.fromkeys(["default", *config.map]) if roster.default else {}
-        found += [await _reach(roster, config.map.get(n, roster.default), n) for n in named]
+        named = {"default": roster.default, **config.map} if roster.default else config.map
+        used = {roster.address(address).partition("/")[0] for address in named.values()}
+        asked = [name for name in {**config.providers, **dict.fromkeys(used)} if name != "demo"]
+        found += [await _place(upstream, roster, name, needed=name in used) for name in asked]
+        found += [await _reach(roster, address, name) for name, address in named.items()]
         return found
+
+
+async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool) -> Finding:
+    """Return whether a provider answers; one that no name leads to may be down."""
+    place = roster.places[name]
+    key, bad = secret(place.key), False if needed else None
+    if place.key and not key and not is_loopback(hostname(place.url)):
+        return Finding(bad, f"{name} needs a key, and {place.key} is not set", "export it")
+    try:
+        incoming = await upstream.ask(
+            "GET",
+            base_url(place) + _LISTS[place.api],
+            provider=name,
+            headers=codecs.load(place.api).authorize(key) if key else {},
+            waits=(3.0, 5.0),
+        )
+        await incoming.release()
+    except ToolbridgeError as error:
+        why = str(error).partition("; is it running?")[0]
+        return Finding(bad, why, f"start it, or mend `url` under [providers.{name}]")
+    if incoming.status in {401, 403}:
+        return Finding(bad, f"{name} refuses the key ({incoming.status})", "check it")
+    return Finding(True, f"{name} answers at {place.url}")
 
 
 async def _reach(roster: Roster, address: str, name: str) -> Finding:
@@ -100,8 +135,10 @@ async def _reach(roster: Roster, address: str, name: str) -> Finding:
     shown = f", can {', '.join(sorted(can))}" if can is not None else ""
     window = f", {route.target.window} tokens" if route.target.window else ""
     if can is not None and "tools" not in can:
-        return Finding(None, f"{name} → {address}{window}{shown}", "this model cannot call tools")
-    return Finding(True, f"{name} → {address}{window}{shown}")
+        return Finding(
+            None, f"{name} → {route.address}{window}{shown}", "this model cannot call tools"
+        )
+    return Finding(True, f"{name} → {route.address}{window}{shown}")
 
 
 def _keys(config: Config) -> Iterator[Finding]:

@@ -46,6 +46,7 @@ class NodeSession:
         self._draining: set[asyncio.Task[None]] = set()
         self._job: Job | None = None
         self._line: Line | None = None
+        self._payment: asyncio.Future[Job] | None = None
         self._unresolved: FundingUnresolved | None = None
         self._stopping = False
         self.waiting = 0
@@ -84,6 +85,16 @@ class NodeSession:
         else:
             await self._drop()
             self._queue.release()  # whoever still waits learns that it is over
+        await self._return_payment()
+
+    async def _return_payment(self) -> None:
+        """Give back a job that was being paid for when nobody needed it any more."""
+        if self._payment is None:
+            return
+        done, _ = await asyncio.wait({self._payment}, timeout=self._settings.waits.grace)
+        if done and self._payment.exception() is None:
+            await self._purse.close(self._payment.result())
+        self._payment.cancel()
 
     # ── the queue ──
 
@@ -199,21 +210,33 @@ class NodeSession:
         if self._job is not None and not await self._purse.is_active(self._job):
             self._job = None
         if self._job is None:
-            try:
-                self._job = await self._purse.open()
-            except FundingUnresolved as error:
-                self._unresolved = error
-                raise
+            self._job = await self._pay()
         return self._job
+
+    async def _pay(self) -> Job:
+        """Pay for a new job. A client that leaves meanwhile leaves it for the next one to use."""
+        if self._payment is None:
+            self._payment = asyncio.ensure_future(self._purse.open())
+        try:
+            job = await asyncio.shield(self._payment)
+        except FundingUnresolved as error:
+            self._unresolved = error
+            raise
+        finally:
+            if self._payment.done():
+                self._payment = None
+        return job
 
     async def _drop(self) -> None:
         """Give up connection and job: the host settles the one when the other ends."""
         line, self._line = self._line, None
         job, self._job = self._job, None
-        if line is not None:
-            await line.hang_up()
-        if job is not None:
-            await self._purse.close(job)
+        try:
+            if line is not None:
+                await line.hang_up()
+        finally:
+            if job is not None:
+                await self._purse.close(job)
 
 
 def _now() -> float:

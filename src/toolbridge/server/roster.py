@@ -65,8 +65,9 @@ class Roster:
         self._config = config
         self._upstream = upstream
         self._env = env
-        self._places = _places(config, env)
-        _check_map(config, self._places)
+        self.places = _places(config, env)
+        """Every provider, configured or known anyway."""
+        _check_map(config, self.places)
         self._catalogs: dict[str, OllamaCatalog] = {}
         self._routes: dict[str, tuple[float, Route]] = {}
         self._default = ""
@@ -109,10 +110,10 @@ class Roster:
 
     async def _first_model(self, provider: str) -> str:
         for address in self._config.models:
-            name, model = split_address(address, self._places)
+            name, model = split_address(address, self.places)
             if name == provider:
                 return f"{name}/{model}"
-        place = self._places[provider]
+        place = self.places[provider]
         if place.api == OLLAMA:
             try:
                 models = await self._catalog(provider).names()
@@ -131,6 +132,8 @@ class Roster:
         kept = self._routes.get(name)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]
+        if not self._default and not split_address(name, self.places)[0]:
+            await self.look_around()  # whoever was down at the start may be up by now
         route = await self._find(name)
         if len(self._routes) > 256:  # a client may ask for any name
             self._routes.clear()
@@ -139,7 +142,7 @@ class Roster:
 
     async def _find(self, name: str) -> Route:
         provider, model = self._locate(await self._offered(name) or name)
-        place = self._places[provider]
+        place = self.places[provider]
         settings = self._settings(provider, model)
         shown = await self._shown(provider, model)
         return Route(
@@ -162,7 +165,7 @@ class Roster:
         that in front; its own names need no look at the list.
         """
         own = name.removeprefix(CLAUDE)
-        if name in self._config.map or split_address(name, self._places)[0]:
+        if name in self._config.map or split_address(name, self.places)[0]:
             return ""
         if own != name and any(tier in own for tier in TIERS):
             return ""
@@ -172,14 +175,14 @@ class Roster:
 
     def _locate(self, name: str) -> tuple[str, str]:
         """Return provider and model; raise `UnknownModel` when nobody can be meant."""
-        provider, model = split_address(self._resolve(name), self._places)
+        provider, model = split_address(self._resolve(name), self.places)
         return (provider, model) if provider else (self._owner(), model)
 
     def _resolve(self, name: str) -> str:
         if self._default.startswith(f"{DEMO}/") and "/" not in name:
             # The demo model is alone here: whatever name a client brings, it means this one.
             return self._config.map.get(name) or self._default
-        provider, _ = split_address(name, self._places)
+        provider, _ = split_address(name, self.places)
         if provider and name not in self._config.map:
             return name
         known = {*self._config.models, *(a.partition("/")[2] for a in self._config.models)}
@@ -191,8 +194,12 @@ class Roster:
         A configured default serves any name. Without one, names of vendors' models mean "whatever
         you have"; any other name is taken at its word, and its provider says if it has it not.
         """
-        if "default" in self._config.map or not self._default:
+        if "default" in self._config.map:
             return self._default
+        if not self._default:
+            # An Ollama that does not answer yet is asked all the same, and its silence told.
+            owner = self._owner()
+            return f"{owner}/{name}" if self.places[owner].api == OLLAMA else ""
         vendors = ("claude", "gpt", "gemini", "o1", "o3", "o4", "codex")
         if name.lower().startswith(vendors):
             return self._default
@@ -200,7 +207,7 @@ class Roster:
 
     def _owner(self) -> str:
         """Return who is meant by a name without a provider."""
-        for name, place in self._places.items():
+        for name, place in self.places.items():
             if place.api == OLLAMA and (
                 name in self._config.providers or not self._config.providers
             ):
@@ -212,7 +219,7 @@ class Roster:
         return models.get(f"{provider}/{model}") or models.get(model) or ModelConfig()
 
     async def _shown(self, provider: str, model: str) -> Shown:
-        if self._places[provider].api != OLLAMA:
+        if self.places[provider].api != OLLAMA:
             return Shown()
         try:
             return await self._catalog(provider).show(model)
@@ -227,7 +234,7 @@ class Roster:
 
     def _catalog(self, provider: str) -> OllamaCatalog:
         if provider not in self._catalogs:
-            place = self._places[provider]
+            place = self.places[provider]
             headers = codecs.load(OLLAMA).authorize(secret(place.key, self._env))
             self._catalogs[provider] = OllamaCatalog(self._upstream, place.url, headers)
         return self._catalogs[provider]
@@ -240,7 +247,7 @@ class Roster:
                 found[name] = self._entry(name, address)
         for address in self._config.models:
             found.setdefault(address, self._entry(address, address))
-        asked = [p for p, at in self._places.items() if at.api == OLLAMA and self._offers(p)]
+        asked = [p for p, at in self.places.items() if at.api == OLLAMA and self._offers(p)]
         # All at once: clients give a list three seconds, and a server that is down takes two.
         for provider, models in zip(
             asked, await asyncio.gather(*map(self._names, asked)), strict=True
@@ -254,8 +261,8 @@ class Roster:
 
     def _entry(self, id: str, address: str) -> Listed:
         """Return a model with its window, as far as it is known without asking."""
-        provider, model = split_address(address, self._places)
-        place = self._places.get(provider, ProviderConfig())
+        provider, model = split_address(address, self.places)
+        place = self.places.get(provider, ProviderConfig())
         return Listed(id, address, self._settings(provider, model).window or place.window)
 
     def _offers(self, provider: str) -> bool:

@@ -43,12 +43,13 @@ class StreamReply:
 
     async def _open(self) -> None:
         self.opened = True
+        closes = self._exchange.header("connection").lower() == "close"
         await self._exchange.start(
             200,
             {
                 "content-type": self._codec.content_type,
                 "cache-control": "no-cache",
-                "connection": "keep-alive",
+                **({} if closes else {"connection": "keep-alive"}),
                 "x-accel-buffering": "no",
                 **self.headers,
             },

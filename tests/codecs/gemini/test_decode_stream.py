@@ -279,3 +279,12 @@ def test_a_call_in_pieces_that_the_limit_cut_is_kept_as_it_is():
     message = read(frame(opened, end="MAX_TOKENS"))
     assert message.content == (Call("1", "f", raw='{"a":"x"'),)
     assert message.stop == "length"
+
+
+@pytest.mark.parametrize("before", [[], [{"text": "Well"}]])
+def test_a_part_that_cannot_be_read_fails_behind_what_was_said(before):
+    told = events(sse(frame(*before, {"text": True}, {"text": "more"}, end="STOP")))
+    assert isinstance(told[0], ev.Started)
+    assert isinstance(told[-1], ev.Failed)
+    assert told[-1].problem.kind == "broken_wire"
+    assert told[-1].message.text == "".join(part["text"] for part in before)
