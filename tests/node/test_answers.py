@@ -103,6 +103,7 @@ class TestOldNodes:
         assert reading.decoder.closing
         assert not reading.decoder.ended
         reading.events += reading.decoder.close()
+        assert reading.decoder.over
         assert reading.message.stop == "end"
         assert reading.message.text == "a"
 

@@ -84,7 +84,7 @@ class NodeSession:
             await self._drop()
         else:
             await self._drop()
-            self._queue.release()  # whoever still waits learns that it is over
+            self._queue.release()  # a second stop finds the queue as free as the first
         await self._return_payment()
 
     async def _return_payment(self) -> None:
