@@ -9,7 +9,7 @@ import ollama
 import openai
 import pytest
 from google.genai import errors as genai
-from tests.peers import gateway, model_server
+from tests.peers import gateway, model_server, whole
 from tests.sdk_clients import upstreams
 from tests.sdks import PNG, SDKS, Tool
 
@@ -22,8 +22,15 @@ both_ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "who
 
 @asynccontextmanager
 async def bridged(behind: str, answer, **place):
-    """Serve a gateway in front of a server that speaks `behind`."""
-    async with model_server(answer) as server:
+    """Serve a gateway in front of a server that speaks `behind`, and tells nothing of itself."""
+
+    async def serve(heard, line):
+        if _is_chat(heard):
+            await answer(heard, line)
+        else:
+            await whole(line, {"error": "there is nothing here"}, 404)
+
+    async with model_server(serve) as server:
         settings = {"passthrough": False, "retries": 0, **place}
         there = ProviderConfig(api=behind, url=server.url, **settings)
         config = Config(
@@ -38,7 +45,11 @@ async def bridged(behind: str, answer, **place):
 
 def asked(server) -> list[dict]:
     """Return the requests for words that reached the server."""
-    return [h.json for h in server.heard if not h.path.startswith("/api/show")]
+    return [heard.json for heard in server.heard if _is_chat(heard)]
+
+
+def _is_chat(heard) -> bool:
+    return heard.method == "POST" and not heard.path.startswith("/api/show")
 
 
 @every_sdk

@@ -7,6 +7,7 @@ never written.
 import re
 import sys
 import time
+from contextlib import suppress
 from typing import TextIO
 
 import msgspec
@@ -91,8 +92,9 @@ class Journal:
             return
         # What a client sent must not write lines of its own, nor steer the terminal.
         text = _CONTROLS.sub("?", _pretty(line)) if self._style == "pretty" else dumps(line)
-        self._out.write(text + "\n")
-        self._out.flush()
+        with suppress(OSError):  # whoever read the log has left, or its disk is full
+            self._out.write(text + "\n")
+            self._out.flush()
 
 
 def _pretty(line: dict[str, Json]) -> str:

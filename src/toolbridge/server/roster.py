@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolbridge import codecs, providers
+from toolbridge import codecs, dialects, providers
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import Codec, Target
 from toolbridge.core.errors import ConfigError, ToolbridgeError, UnknownModel
+from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import TIERS, resolve, split_address
 from toolbridge.policy.thinking import is_thinking_capable
@@ -68,6 +69,7 @@ class Roster:
         self.places = _places(config, env)
         """Every provider, configured or known anyway."""
         _check_map(config, self.places)
+        _check_dialects(config)
         self._catalogs: dict[str, OllamaCatalog] = {}
         self._routes: dict[str, tuple[float, Route]] = {}
         self._default = ""
@@ -303,6 +305,23 @@ def _check_map(config: Config, places: Mapping[str, ProviderConfig]) -> None:
             )
 
 
+def _check_dialects(config: Config) -> None:
+    known = ["auto", "off", *dialects.names()]
+    for name, settings in config.models.items():
+        if settings.dialect not in known:
+            near = get_close_matches(settings.dialect, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            text = f"no dialect is called {settings.dialect!r}; {hint}"
+            raise ConfigError(text, where=f"models.{name}.dialect")
+
+
+def _check_quirks(place: ProviderConfig) -> None:
+    """Raise for a quirk that the place's API does not know, by saying something in it."""
+    if place.quirks and place.api != DEMO:
+        asked = Request(model="m", turns=(Turn("user", (Text("hi"),)),))
+        codecs.load(place.api).encode_request(asked, Target(model="m", quirks=place.quirks))
+
+
 def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> ProviderConfig:
     blank = ProviderConfig()
     if known is not None:
@@ -319,6 +338,10 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
         codecs.load(place.api)
         if not _is_url(place.url):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
+    try:
+        _check_quirks(place)
+    except ConfigError as error:
+        raise ConfigError(str(error), where=where) from None
     return place
 
 

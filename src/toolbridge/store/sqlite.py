@@ -2,10 +2,12 @@
 
 Values have a scope (what they are and whose), a key, an end, and a bound on how many of a scope's
 kind are kept. SQLite runs in a thread of its own, so that a slow disk does not stop the streams.
+Keeping is a convenience: where it fails, that is said, and whoever wanted it goes on without.
 """
 
 import asyncio
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +28,9 @@ create index if not exists kept_ends on kept (ends);
 
 
 class SqliteStore:
-    def __init__(self, path: Path | None = None, *, most: int = 10_000) -> None:
+    def __init__(self, path: Path | None = None, *, most: int = 10_000, wait: float = 5.0) -> None:
         self._path = path
+        self._wait = wait
         self._most = most
         self._thread = ThreadPoolExecutor(1, "toolbridge-store")
         self._connection: sqlite3.Connection | None = None
@@ -52,12 +55,11 @@ class SqliteStore:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self._path or ":memory:", isolation_level=None)
-            self._connection.execute("pragma journal_mode = wal")
-            self._connection.execute("pragma synchronous = normal")
-            self._connection.executescript(_SCHEMA)
+            try:
+                self._connection = _connect(self._path, self._wait)
+            except (OSError, sqlite3.Error) as error:
+                _complain(f"nothing is kept beyond this run: {self._path}: {error}")
+                self._connection = _connect(None, self._wait)
         return self._connection
 
     def _get(self, scope: str, key: str) -> bytes | None:
@@ -69,7 +71,14 @@ class SqliteStore:
         return None if row is None else bytes(row[0])
 
     def _put(self, scope: str, key: str, value: bytes, seconds: float) -> None:
-        connection = self._open()
+        try:
+            self._write(self._open(), scope, key, value, seconds)
+        except sqlite3.Error as error:  # a full disk, a lock that is not given up
+            _complain(f"an answer was not kept: {self._path}: {error}")
+
+    def _write(
+        self, connection: sqlite3.Connection, scope: str, key: str, value: bytes, seconds: float
+    ) -> None:
         now = time.time()
         connection.execute(
             "insert or replace into kept values (?, ?, ?, ?)", (scope, key, value, now + seconds)
@@ -93,3 +102,22 @@ class SqliteStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _connect(path: Path | None, wait: float) -> sqlite3.Connection:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # conversations are nobody else's business
+    connection = sqlite3.connect(path or ":memory:", timeout=wait, isolation_level=None)
+    try:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+        connection.executescript(_SCHEMA)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"toolbridge: {text}\n")
