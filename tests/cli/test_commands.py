@@ -256,7 +256,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\napi = "anthropic"', "needs `url`"),
         ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
         ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: no dialect is called 'hermes_jsn'; did you mean 'hermes_json'?"),
-        ('[providers.openai.quirks]\nstroe = true', "providers.openai: quirks: Object contains unknown field `stroe`"),
+        ("[providers.openai.quirks]\nstroe = true", "providers.openai: quirks: Object contains unknown field `stroe`"),
         ('key = "$NOT_SET"', "key: $NOT_SET is not set"),
         ('[map]\ndefault = "ollama/m"', "ollama at http://127.0.0.1:1 cannot be reached"),
         ('[map]\ndefault = "opnai/m"', "map.default: no provider is called 'opnai'; did you mean 'openai'?"),

@@ -38,7 +38,7 @@ class Scene:
     """Seconds before each chunk."""
     wrong: str = ""
     """The fault: `cut`, `close`, `stall`, `drop`, `swap`, `replay`, `flip`, `other_key`, `restart`,
-    `picture`, `engine`, `nothing`, `silence`."""
+    `picture`, `engine`, `nothing`, `silence`, `garbage`, `cut_at_end`."""
     at: int = 1
     """The chunk at which it happens."""
     fault: dict = field(default_factory=dict)
@@ -281,6 +281,8 @@ class _Answer:
                 return False
             case "drop":
                 return True
+            case "garbage":
+                await self._socket.send("no json")
             case "flip":
                 text = message["payload"]["ciphertextHex"]
                 message["payload"]["ciphertextHex"] = f"{int(text[0], 16) ^ 1:x}{text[1:]}"
@@ -323,6 +325,9 @@ class _Answer:
         await self._send(speaker.chunk("", final=True))
         if scene.responds:
             await self._send(speaker.response("error" if failed else "stop"))
+        if scene.wrong == "cut_at_end":
+            self._socket.transport.abort()
+            return
         more = {"vlm_tokens": scene.vlm_tokens} if scene.vlm_tokens else {}
         if scene.counts and scene.wrong != "nothing":
             more |= {"usage": speaker.usage(11, self._tokens), "finish_reason": finish}

@@ -8,9 +8,6 @@ import pytest
 from tests.peers import SHOW, bridged, gateway, model_server, ollama, recorded, replay
 
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.core.errors import ConfigError
-from toolbridge.server.roster import Roster
-from toolbridge.upstream.http import Upstream
 
 GOOD = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello world"}]}
 
@@ -291,30 +288,6 @@ async def test_an_ollama_that_comes_up_late_is_found():
             answer, _ = await call(url, "/v1/messages", "POST", GOOD | {"model": "claude-y"})
             assert answer.status == 200
             assert late.chats()[0].json["model"] == "tiny:latest"
-
-
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [
-        ("127.0.0.1:5", "http://127.0.0.1:5"),
-        ("box", "http://box:11434"),
-        ("0.0.0.0:7", "http://127.0.0.1:7"),
-        (":7", "http://127.0.0.1:7"),
-        ("https://box:7/", "https://box:7"),
-        ("[::1]:7", "http://[::1]:7"),
-        ("::1", "http://[::1]:11434"),
-        ("[::]:7", "http://[::1]:7"),
-        ("http://box/behind", "http://box:11434/behind"),
-    ],
-)
-def test_ollamas_own_setting_says_where_it_is(host, url):
-    roster = Roster(Config(), Upstream(), {"OLLAMA_HOST": host})
-    assert roster.places["ollama"].url == url
-
-
-def test_an_address_of_ollama_that_is_none_is_said():
-    with pytest.raises(ConfigError, match="OLLAMA_HOST"):
-        Roster(Config(), Upstream(), {"OLLAMA_HOST": "box:port"})
 
 
 async def test_a_stream_for_a_client_that_hangs_up_does_not_claim_to_stay():

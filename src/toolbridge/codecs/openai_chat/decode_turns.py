@@ -144,6 +144,8 @@ def decode_thoughts(message: shapes.Message) -> list[Thinking]:
         before, _, after = told.partition(written)
         found = (Thinking(before), Thinking(written, seals), Thinking(after))
         return [thought for thought in found if thought.text]
+    if seals and told and not written and not any(detail.signature for detail in details):
+        return [Thinking(told), Thinking("", seals)]  # what is encrypted seals no other text
     text = told or written
     return [Thinking(text, seals)] if text or seals else []
 

@@ -5,6 +5,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.json import Json, dump_bytes, dumps, loads
+from toolbridge.core.messages import StopReason
 from toolbridge.node import seal
 from toolbridge.node.answers import AnswerDecoder, Sent
 from toolbridge.node.messages import (
@@ -16,6 +17,8 @@ from toolbridge.node.messages import (
 )
 from toolbridge.node.seal import Opener, Secret
 from toolbridge.node.vectors.case import Case, Checks, guarded, numbered
+
+_STOPS: dict[str, StopReason] = {"length": "length", "cancelled": "aborted", "error": "error"}
 
 
 def transcript(found: Case) -> Checks:
@@ -29,6 +32,7 @@ class _Listener:
         self._host = host
         self._key = host
         self._heard: bytes = b""
+        self._index = 0
         self._answer: AnswerDecoder | None = None
         self._events: list[ev.Event] = []
 
@@ -47,8 +51,11 @@ class _Listener:
             self._heard = payload.open(self._host)
             self._key = Case(loads(self._heard)).secret("sessionKey")
             payload.signer(seal.public_key(self._host))
+            self._index = 0
         else:
-            self._heard = message.payload().open(Opener(self._key), seal.message_aad(0))
+            due = seal.message_aad(self._index)
+            self._heard = message.payload().open(Opener(self._key), due)
+            self._index += 1
             self._answer = AnswerDecoder(Opener(self._key), Sent(message.text("id")))
             self._events = []
         return iter(())
@@ -62,10 +69,15 @@ class _Listener:
             return
         said = self._answer.feed(found)
         self._events += said
-        failed = [event.problem.text for event in said if isinstance(event, ev.Failed)]
-        yield "read", dumps(failed), "[]"
+        failed = [event.problem for event in said if isinstance(event, ev.Failed)]
+        broken = [problem.text for problem in failed if problem.kind == "broken_wire"]
+        yield "read", dumps(broken), "[]"
         if isinstance(found, StreamEnd):
-            told = collect(self._events)
-            yield "finished", told.stop, "end"
-            if found.usage is not None:
-                yield "usage", told.usage.output, found.usage.completion_tokens
+            yield from self._end(found)
+
+    def _end(self, end: StreamEnd) -> Checks:
+        told = collect(self._events)
+        claimed = end.finish_reason if end.reason == "complete" else end.reason
+        yield "finished", told.stop, _STOPS.get(claimed or "", "end")
+        if end.usage is not None and told.problem is None:
+            yield "usage", told.usage.output, end.usage.completion_tokens

@@ -1,0 +1,110 @@
+"""Every place that speaks an API: configured, or known anyway; and whether what is said fits."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+import msgspec
+
+from toolbridge import codecs, dialects, providers
+from toolbridge.config import Config, ProviderConfig
+from toolbridge.core.codec import Target
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.messages import Request, Text, Turn
+
+DEMO = "demo"
+OLLAMA = "ollama"
+OLLAMA_PORT = 11434
+
+
+def find_places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderConfig]:
+    """Return every place: the configured ones first, then those that are known anyway."""
+    found: dict[str, ProviderConfig] = {}
+    for name, place in config.providers.items():
+        known = providers.load(name) if name in providers.names() else None
+        found[name] = _merge(name, place, known)
+    for name in providers.names():
+        found.setdefault(name, providers.load(name))
+    if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
+        found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
+    _check_map(config, found)
+    _check_dialects(config)
+    return found
+
+
+def _check_map(config: Config, places: Mapping[str, ProviderConfig]) -> None:
+    """Raise for an address whose provider is all but the name of one.
+
+    Any other word before a slash may be part of a model's own name.
+    """
+    for name, address in config.map.items():
+        provider, slash, _ = address.partition("/")
+        near = get_close_matches(provider, places, 1, cutoff=0.9)
+        if slash and near and provider not in places:
+            raise ConfigError(
+                f"no provider is called {provider!r}; did you mean {near[0]!r}?",
+                where=f"map.{name}",
+            )
+
+
+def _check_dialects(config: Config) -> None:
+    known = ["auto", "off", *dialects.names()]
+    for name, settings in config.models.items():
+        if settings.dialect not in known:
+            near = get_close_matches(settings.dialect, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            text = f"no dialect is called {settings.dialect!r}; {hint}"
+            raise ConfigError(text, where=f"models.{name}.dialect")
+
+
+def _check_quirks(place: ProviderConfig) -> None:
+    """Raise for a quirk that the place's API does not know, by saying something in it."""
+    if place.quirks and place.api != DEMO:
+        asked = Request(model="m", turns=(Turn("user", (Text("hi"),)),))
+        codecs.load(place.api).encode_request(asked, Target(model="m", quirks=place.quirks))
+
+
+def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> ProviderConfig:
+    blank = ProviderConfig()
+    if known is not None:
+        given = {
+            field: value
+            for field in ProviderConfig.__struct_fields__
+            if (value := getattr(place, field)) != getattr(blank, field)
+        }
+        place = msgspec.structs.replace(known, **given)
+    where = f"providers.{name}"
+    if not place.api:
+        raise ConfigError(f"needs `api`, one of {', '.join(codecs.names())}", where=where)
+    if place.api != DEMO:
+        codecs.load(place.api)
+        if not _is_url(place.url):
+            raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
+    try:
+        _check_quirks(place)
+    except ConfigError as error:
+        raise ConfigError(str(error), where=where) from None
+    return place
+
+
+def _is_url(text: str) -> bool:
+    try:
+        split = urlsplit(text)
+        return split.scheme in {"http", "https"} and bool(split.hostname) and (split.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _ollama_url(host: str) -> str:
+    """Return Ollama's own setting as a URL: `0.0.0.0` listens everywhere, but is reached here."""
+    scheme, _, rest = host.strip().rpartition("://")
+    try:
+        split = urlsplit(
+            f"//{rest if rest.count(':') < 2 or rest.startswith('[') else f'[{rest}]'}"
+        )
+        name, port = split.hostname or "", split.port or OLLAMA_PORT
+    except ValueError:
+        raise ConfigError(f"{host!r} is no address", where="OLLAMA_HOST") from None
+    name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
+    shown = f"[{name}]" if ":" in name else name
+    return f"{scheme or 'http'}://{shown}:{port}{split.path.rstrip('/')}"

@@ -1,0 +1,82 @@
+"""A session with a node, and the purse that pays for it."""
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+from itertools import count
+
+from tests.node.server import ANSWER, HOST, Node, running
+
+from toolbridge.core import events as ev
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.fold import collect
+from toolbridge.node import seal
+from toolbridge.node.exchange import Prompt
+from toolbridge.node.jobs import Host, Job
+from toolbridge.node.line import Waits
+from toolbridge.node.seal import Secret
+from toolbridge.node.session import NodeSession, Settings
+
+WALLET = Secret.from_hex("12" * 32)
+QUICK = Waits(connect=1, init=0.4, first=0.4, next=0.3, grace=0.2)
+TEXT = "".join(ANSWER)
+
+
+class CountingPurse:
+    """Pays with numbers, and remembers everything."""
+
+    def __init__(self, node: Node, **job):
+        self.host = Host(node.url, seal.public_key(HOST))
+        self.job = job
+        self.numbers = count(101)
+        self.opened: list[Job] = []
+        self.closed: list[Job] = []
+        self.over: set[str] = set()
+        self.error: ToolbridgeError | None = None
+        self.pause = 0.0
+
+    async def open(self):
+        await asyncio.sleep(self.pause)
+        if self.error:
+            raise self.error
+        self.opened.append(Job(str(next(self.numbers)), self.host, "repo:file", **self.job))
+        return self.opened[-1]
+
+    async def is_active(self, job):
+        return job.id not in self.over
+
+    async def close(self, job):
+        self.closed.append(job)
+
+
+@asynccontextmanager
+async def session_with(node=None, *, waits=QUICK, job=None, **settings):
+    async with running() as own:
+        node = node or own
+        purse = CountingPurse(node, **(job or {}))
+        session = NodeSession(purse, WALLET, Settings(waits, **settings))
+        try:
+            yield session, node, purse
+        finally:
+            await session.close()
+
+
+def prompt(text="hi", *, stops=(), **body):
+    return Prompt({"prompt": text, "model": "m", "max_tokens": 50, "stream": True} | body, stops)
+
+
+async def told(session, asked=None):
+    """Return the message of one answer, whole or failed."""
+    events = []
+    async with aclosing(session.answer(asked or prompt())) as batches:
+        async for batch in batches:
+            assert batch
+            events += batch
+    assert isinstance(events[-1], ev.Finished | ev.Failed)
+    return collect(events)
+
+
+async def works(session):
+    """The next request is answered as if nothing had been."""
+    message = await told(session)
+    assert message.stop == "end"
+    assert message.text == TEXT

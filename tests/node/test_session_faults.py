@@ -1,0 +1,403 @@
+"""A node that breaks: what is told, what is mended, and that the next request works."""
+
+import asyncio
+import json
+import logging
+import time
+
+import pytest
+from tests.node.server import HOST, Scene, running
+from tests.node.sessions import (
+    QUICK,
+    TEXT,
+    WALLET,
+    prompt,
+    session_with,
+    told,
+    works,
+)
+
+from toolbridge.core.errors import (
+    Aborted,
+    Overloaded,
+    Rejected,
+    TimedOut,
+    Unreachable,
+)
+from toolbridge.node import seal
+from toolbridge.node.jobs import FundingUnresolved, GivenJob, Host, Job
+from toolbridge.node.line import Waits
+from toolbridge.node.seal import Secret
+from toolbridge.node.session import NodeSession, Settings
+
+BROKEN = [
+    ("cut", "truncated"),
+    ("close", "truncated"),
+    ("drop", "broken_wire"),
+    ("swap", "broken_wire"),
+    ("replay", "broken_wire"),
+    ("flip", "broken_wire"),
+    ("garbage", "broken_wire"),
+    ("stall", "timed_out"),
+    ("engine", "rejected"),
+]
+
+
+class TestFaults:
+    @pytest.mark.parametrize(("wrong", "kind"), BROKEN)
+    async def test_a_fault_in_the_answer_is_told_and_the_next_request_works(self, wrong, kind):
+        async with session_with() as (session, node, _):
+            node.play(Scene(wrong=wrong, pause=0.01))
+            before = time.monotonic()
+            message = await told(session)
+            assert time.monotonic() - before < QUICK.next + 1
+            assert message.problem.kind == kind
+            assert TEXT.startswith(message.text) or wrong == "engine"
+            await works(session)
+
+    @pytest.mark.parametrize("wrong", ["drop", "swap", "replay", "flip", "engine", "stall"])
+    async def test_a_fault_of_the_answer_costs_no_new_session(self, wrong):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong=wrong, pause=0.01))
+            await told(session)
+            await works(session)
+            assert len(purse.opened) == 1
+
+    async def test_an_answer_under_another_key_is_refused(self):
+        async with session_with() as (session, node, _):
+            node.play(Scene(wrong="other_key", pause=0.01))
+            message = await told(session)
+            assert (message.problem.kind, message.text) == ("broken_wire", "")
+            await works(session)
+
+    async def test_a_node_that_never_begins_is_waited_for_once(self):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong="silence"))
+            before = time.monotonic()
+            message = await told(session)
+            assert QUICK.first <= time.monotonic() - before < QUICK.first + 1
+            assert message.problem.kind == "timed_out"
+            await works(session)
+            assert len(purse.opened) == 1
+
+    async def test_a_slow_answer_may_take_longer_than_any_one_wait(self):
+        waits = Waits(first=0.3, next=0.3, grace=0.2)
+        async with session_with(waits=waits) as (session, node, _):
+            node.play(Scene(tuple("abcdefgh"), pause=0.08))
+            assert (await told(session)).text == "abcdefgh"
+
+    async def test_a_node_that_is_silent_even_when_stopped_is_hung_up_on(self):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong="silence", deaf=True))
+            assert (await told(session)).problem.kind == "timed_out"
+            await works(session)
+            assert len(purse.opened) == 2
+
+    async def test_greetings_do_not_keep_a_stalled_answer_alive(self):
+        async with session_with() as (session, node, _):
+            node.play(Scene(wrong="stall", pause=0.01))
+
+            async def chatter():
+                while True:
+                    for socket in list(node.sockets):
+                        await socket.send('{"type":"connected"}')
+                    await asyncio.sleep(0.05)
+
+            task = asyncio.create_task(chatter())
+            message = await asyncio.wait_for(told(session), 2)
+            task.cancel()
+            assert message.problem.kind == "timed_out"
+
+    async def test_an_answer_whose_text_is_whole_survives_the_end_of_its_connection(self):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong="cut_at_end"))
+            await works(session)
+            assert len(node.heard) == 1
+            await works(session)
+            assert len(purse.opened) == 2
+
+    async def test_a_picture_instead_of_an_answer_is_an_error(self):
+        async with session_with() as (session, node, _):
+            node.play(Scene(wrong="picture"))
+            assert (await told(session)).problem.kind == "unsupported"
+            await works(session)
+
+    async def test_nothing_at_all_is_an_error(self):
+        async with session_with() as (session, node, _):
+            node.play(Scene(wrong="nothing"))
+            assert "too long" in (await told(session)).problem.text
+            await works(session)
+
+    @pytest.mark.parametrize("ends", [True, False])
+    @pytest.mark.parametrize(
+        ("fault", "kind"),
+        [
+            ({"error": "engine failed"}, "rejected"),
+            ({"code": "TOKEN_LIMIT_EXCEEDED", "message": "long", "prompt_tokens": 9,
+              "context_window_size": 5}, "context_overflow"),
+            ({"code": "INVALID_PAYLOAD", "message": "bad"}, "rejected"),
+        ],
+    )  # fmt: skip
+    async def test_both_shapes_of_an_error_are_told_and_drained(self, fault, kind, ends):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(fault=fault, fault_ends=ends))
+            assert (await told(session)).problem.kind == kind
+            await works(session)
+            assert len(purse.opened) == 1
+
+    async def test_a_busy_node_is_left_alone(self):
+        async with session_with() as (session, node, _):
+            limited = {"error": "Rate limit exceeded, retry after 60 seconds"}
+            node.play(Scene(fault=limited))
+            assert (await told(session)).problem.retry_after == 60
+            with pytest.raises(Overloaded) as caught:
+                await told(session)
+            assert 50 < caught.value.problem.retry_after <= 60
+        assert len(node.heard) == 1
+
+
+class TestRecovery:
+    async def test_a_forgotten_key_is_renewed_on_the_same_job(self):
+        async with session_with(memory="keep") as (session, node, purse):
+            await works(session)
+            node.forget()
+            await works(session)
+            assert len(node.inits) == 2
+            assert (len(purse.opened), node.connections) == (1, 1)
+
+    async def test_a_key_that_is_forgotten_again_and_again_is_an_error(self):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong="restart"), Scene(wrong="restart"))
+            with pytest.raises(Rejected, match="SESSION_KEY_NOT_FOUND"):
+                await told(session)
+            assert len(purse.opened) == 1
+            await works(session)
+
+    @pytest.mark.req("CB-17")
+    @pytest.mark.parametrize("code", ["SESSION_NOT_FOUND", "SESSION_NOT_ACTIVE"])
+    async def test_a_session_that_is_over_is_dropped_and_asked_for_again_once(self, code):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(fault={"code": code, "message": "gone"}))
+            await works(session)
+            assert len(purse.opened) == 2
+            node.play(*(Scene(fault={"code": code, "message": "gone"}) for _ in range(2)))
+            with pytest.raises(Rejected, match="gone"):
+                await told(session)
+
+    async def test_a_forgotten_key_on_a_job_that_is_over_needs_a_new_job(self):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong="restart"))
+            purse.over.add("101")
+            await works(session)
+            assert [job.id for job in purse.opened] == ["101", "102"]
+
+    async def test_a_connection_that_went_in_silence_takes_its_job_with_it(self):
+        async with session_with() as (session, node, purse):
+            await works(session)
+            node.restart()
+            await asyncio.sleep(0.05)
+            await works(session)
+            assert [job.id for job in purse.opened] == ["101", "102"]
+            assert [job.id for job in purse.closed] == ["101"]
+
+    async def test_a_cut_before_the_first_word_is_mended_once(self):
+        async with session_with() as (session, node, purse):
+            node.play(Scene(wrong="cut", at=0))
+            await works(session)
+            assert len(purse.opened) == 2
+            node.play(Scene(wrong="cut", at=0), Scene(wrong="cut", at=0))
+            with pytest.raises(Unreachable):
+                await told(session)
+            assert len(purse.opened) == 3
+
+    async def test_a_cut_after_the_first_word_is_not_asked_again(self):
+        async with session_with() as (session, node, _):
+            node.play(Scene(wrong="cut"))
+            assert (await told(session)).problem.kind == "truncated"
+            assert len(node.heard) == 1
+
+    async def test_an_unresolved_payment_is_never_followed_by_another(self):
+        async with session_with() as (session, _, purse):
+            purse.error = FundingUnresolved("sent, but nobody knows what became of it")
+            with pytest.raises(FundingUnresolved):
+                await told(session)
+            purse.error = None
+            with pytest.raises(FundingUnresolved):
+                await told(session)
+            assert purse.opened == []
+
+    async def test_a_client_that_leaves_in_mid_payment_leaves_the_job_to_the_next(self):
+        async with session_with() as (session, node, purse):
+            purse.pause = 0.1
+            task = asyncio.create_task(told(session))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await works(session)
+            assert [job.id for job in purse.opened] == ["101"]
+            assert len(node.heard) == 1
+
+    async def test_a_payment_that_is_under_way_at_the_stop_is_given_back(self):
+        async with session_with() as (session, _, purse):
+            purse.pause = 0.1
+            task = asyncio.create_task(told(session))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.sleep(0)
+            await session.close()
+            assert len(purse.opened) == 1
+            assert purse.closed == purse.opened
+
+    async def test_a_payment_that_fails_may_be_tried_again(self):
+        async with session_with() as (session, _, purse):
+            purse.error = Rejected("no money")
+            with pytest.raises(Rejected, match="no money"):
+                await told(session)
+            purse.error = None
+            await works(session)
+
+    async def test_a_deposit_that_is_nearly_used_up_is_followed_by_a_new_one(self):
+        async with session_with(job={"max_tokens": 10}) as (session, node, purse):
+            asked = prompt(max_tokens=4)
+            for _ in range(4):
+                assert (await told(session, asked)).stop == "end"
+        jobs = [heard.session_id.partition("-")[0] for heard in node.heard]
+        assert jobs == ["101", "101", "101", "102"]
+        assert len(purse.opened) == 2
+
+    async def test_no_more_is_asked_for_than_the_deposit_pays(self):
+        async with session_with(job={"max_tokens": 10}) as (session, node, _):
+            await told(session, prompt(max_tokens=5000))
+        assert node.heard[0].prompt["max_tokens"] == 10
+
+
+class TestHandshakes:
+    async def test_a_node_that_does_not_answer_is_given_up(self):
+        async with session_with() as (session, node, _):
+            node.init_scenes.append("silence")
+            before = time.monotonic()
+            with pytest.raises(TimedOut, match="handshake"):
+                await told(session)
+            assert time.monotonic() - before < QUICK.init + 1.5
+            await works(session)
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            {"code": "SESSION_AUTH_DENIED"},
+            {"error": "no"},
+            {"type": "session_init_ack", "status": "failed"},
+        ],
+    )
+    async def test_a_refusal_is_told(self, fault):
+        async with session_with() as (session, node, _):
+            node.init_scenes.append(fault)
+            with pytest.raises(Rejected):
+                await told(session)
+            await works(session)
+
+    async def test_a_cut_in_the_handshake_is_mended_once(self):
+        async with session_with() as (session, node, _):
+            node.init_scenes.append("cut")
+            await works(session)
+            assert node.connections == 2
+
+    async def test_a_wrong_host_key_is_told_before_any_answer(self):
+        async with running() as node:
+            host = Host(node.url, seal.public_key(Secret.from_hex("99" * 32)))
+            session = NodeSession(GivenJob(Job("1", host, "m")), WALLET, Settings(QUICK))
+            with pytest.raises(Rejected, match="DECRYPTION_FAILED"):
+                await told(session)
+            await session.close()
+
+    async def test_a_host_that_is_not_there_is_named_and_its_job_kept(self):
+        async with session_with() as (session, _, purse):
+            gone = purse.host
+            purse.host = Host("http://127.0.0.1:1/", gone.public)
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1/v1/ws"):
+                await told(session)
+            with pytest.raises(Unreachable):
+                await told(session)
+            assert len(purse.opened) == 1
+
+    async def test_a_job_that_ended_before_its_host_was_reached_is_not_used(self):
+        async with session_with() as (session, _, purse):
+            host, purse.host = purse.host, Host("http://127.0.0.1:1", b"")
+            with pytest.raises(Unreachable):
+                await told(session)
+            purse.host = host
+            purse.over.add("101")
+            await works(session)
+            assert [job.id for job in purse.opened] == ["101", "102"]
+
+    async def test_a_host_that_accepts_and_says_nothing_is_given_up(self):
+        async def ignore(reader, writer):
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(ignore, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            job = Job("1", Host(url, seal.public_key(HOST)), "m")
+            session = NodeSession(GivenJob(job), WALLET, Settings(Waits(connect=0.1)))
+            with pytest.raises(Unreachable, match=r"did not answer within 0\.1 s"):
+                await asyncio.wait_for(told(session), 2)
+            await session.close()
+
+    async def test_a_stop_while_connecting_leaves_no_connection(self):
+        async with session_with() as (session, node, purse):
+            purse.pause = 0.05
+            task = asyncio.create_task(told(session))
+            await asyncio.sleep(0.02)
+            await session.close()
+            with pytest.raises(Aborted):
+                await task
+            await asyncio.sleep(0.05)
+            assert not node.sockets
+            assert node.heard == []
+
+
+class TestBreaker:
+    async def test_two_failures_in_a_row_and_the_node_rests(self):
+        async with session_with(rest=0.3) as (session, node, _):
+            node.play(Scene(wrong="cut"), Scene(wrong="flip", pause=0.01))
+            await told(session)
+            await told(session)
+            with pytest.raises(Overloaded, match="left alone"):
+                await told(session)
+            assert len(node.heard) == 2
+            await asyncio.sleep(0.35)
+            await works(session)
+
+    async def test_a_success_in_between_is_a_new_beginning(self):
+        async with session_with() as (session, node, _):
+            for _ in range(3):
+                node.play(Scene(wrong="cut"))
+                await told(session)
+                await works(session)
+
+
+async def test_no_secret_is_logged_sent_or_shown(caplog):
+    """After a run with every kind of failure, nobody has seen a key."""
+    caplog.set_level(logging.DEBUG)
+    shown = []
+    async with session_with(failures=99) as (session, node, purse):
+        scenes = [Scene(wrong=wrong, pause=0.01) for wrong, _ in BROKEN]
+        node.play(*scenes, Scene(wrong="other_key"), Scene(wrong="restart"), Scene())
+        for _ in range(len(scenes) + 2):
+            message = await told(session)
+            shown += [repr(message), str(message.problem)]
+        node.init_scenes.append({"error": "no"})
+        with pytest.raises(Rejected) as caught:
+            await told(session)
+        shown += [
+            repr(caught.value),
+            repr(vars(session)),
+            repr(vars(session._line)),
+            repr(purse.opened),
+        ]
+        secrets = [init["inside"]["sessionKey"] for init in node.inits]
+        frames = "\n".join([*node.sent, *(json.dumps(i["outside"]) for i in node.inits)])
+    everything = "\n".join([*shown, *(record.getMessage() for record in caplog.records)])
+    for secret in [*secrets, WALLET.reveal().hex(), HOST.reveal().hex()]:
+        assert secret not in everything
+        assert secret not in frames
+        assert repr(bytes.fromhex(secret)) not in everything

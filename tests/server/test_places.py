@@ -1,0 +1,50 @@
+"""The places that speak an API, and what is said of them that cannot be."""
+
+import pytest
+
+from toolbridge.config import Config, ModelConfig, ProviderConfig
+from toolbridge.core.errors import ConfigError
+from toolbridge.server.places import find_places
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1:5", "http://127.0.0.1:5"),
+        ("box", "http://box:11434"),
+        ("0.0.0.0:7", "http://127.0.0.1:7"),
+        (":7", "http://127.0.0.1:7"),
+        ("https://box:7/", "https://box:7"),
+        ("[::1]:7", "http://[::1]:7"),
+        ("::1", "http://[::1]:11434"),
+        ("[::]:7", "http://[::1]:7"),
+        ("http://box/behind", "http://box:11434/behind"),
+    ],
+)
+def test_ollamas_own_setting_says_where_it_is(host, url):
+    assert find_places(Config(), {"OLLAMA_HOST": host})["ollama"].url == url
+
+
+def test_an_address_of_ollama_that_is_none_is_said():
+    with pytest.raises(ConfigError, match="OLLAMA_HOST"):
+        find_places(Config(), {"OLLAMA_HOST": "box:port"})
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"map": {"opus": "antropic/x"}}, "map.opus: .* did you mean 'anthropic'"),
+        ({"models": {"m": ModelConfig(dialect="nosuch")}}, "models.m.dialect: .* there are auto"),
+        ({"providers": {"x": ProviderConfig(api="ollama", url="box:1")}}, "providers.x: needs `url`"),
+        ({"providers": {"x": ProviderConfig(api="ollama", url="http://box:99999")}}, "needs `url`"),
+        ({"providers": {"groq": ProviderConfig(quirks={"stroe": 1})}}, "providers.groq: .*stroe"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_at_the_start(config, words):
+    with pytest.raises(ConfigError, match=words):
+        find_places(Config(**config), {})
+
+
+@pytest.mark.parametrize("address", ["ollama/x", "hf.co/someone/model:Q4", "mistralai/x", "plain"])
+def test_a_models_own_name_may_hold_a_slash(address):
+    find_places(Config(map={"default": address}), {})
