@@ -78,7 +78,9 @@ def main() -> int:
                "--mock-port", str(MOCK), "--json", str(OUT / "result.json")]  # fmt: skip
     if len(specified) > 1:
         harness += ["--base", "nginx"]
-    return subprocess.run(harness, check=False, env={**os.environ, "OLLAMA_HOST": "127.0.0.1:1"}).returncode
+    return subprocess.run(
+        harness, check=False, env={**os.environ, "OLLAMA_HOST": "127.0.0.1:1"}
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -78,3 +78,7 @@ def test_white_space_around_an_object_is_nothing():
 )
 def test_halves_that_stand_alone_are_replaced(text, whole):
     assert replace_lone_surrogates(text) == whole
+
+
+def test_half_a_surrogate_pair_is_replaced_when_it_is_written():
+    assert dumps({"a\ud800": ["\udfff", 1]}) == '{"a\ufffd":["\ufffd",1]}'

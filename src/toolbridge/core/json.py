@@ -4,6 +4,7 @@ Arguments are written compactly and with their keys in the order in which they c
 finds its cached prefix again only if the same history gives the same bytes.
 """
 
+import json
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -22,11 +23,16 @@ _decoder = msgspec.json.Decoder()
 
 def dumps(value: object) -> str:
     """Return `value` as compact JSON, keys in their own order, nothing escaped without need."""
-    return _encoder.encode(value).decode()
+    return dump_bytes(value).decode()
 
 
 def dump_bytes(value: object) -> bytes:
-    return _encoder.encode(value)
+    """Return `value` as compact JSON; half a surrogate pair, which UTF-8 cannot carry, replaced."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+        return replace_lone_surrogates(text).encode()
 
 
 def loads(text: str | bytes) -> Json:
