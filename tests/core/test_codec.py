@@ -1,7 +1,7 @@
 import pytest
 
 from toolbridge import codecs
-from toolbridge.core.codec import Codec, Target
+from toolbridge.core.codec import Codec, Target, check_quirks
 from toolbridge.core.errors import ConfigError
 
 
@@ -30,3 +30,9 @@ def test_a_codec_is_found_by_its_name(name):
 def test_no_other_module_is_loaded(name):
     with pytest.raises(ConfigError, match="no API is called"):
         codecs.load(name)
+
+
+def test_a_quirk_that_nobody_knows_is_named():
+    check_quirks({"a": 1}, {"a", "b"})
+    with pytest.raises(ConfigError, match=r"quirks.c: there is no quirk 'c'; there are a, b"):
+        check_quirks({"c": 1}, {"a", "b"})

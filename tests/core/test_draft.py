@@ -323,3 +323,9 @@ def test_an_end_of_what_is_not_open_says_nothing():
     assert kinds(draft.end()) == ["TextEnd"]
     assert draft.end() == []
     assert draft.end("never") == []
+
+
+def test_a_call_without_a_name_has_one_all_the_same():
+    draft = Draft()
+    events = draft.call(0, name="") + draft.finish("end")
+    assert events[-1].message.calls[0].name == "unknown"

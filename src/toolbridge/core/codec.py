@@ -1,11 +1,12 @@
 """What every codec offers: the door of each folder in `codecs/`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
+from toolbridge.core.errors import ConfigError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
@@ -53,6 +54,14 @@ class Target(msgspec.Struct, frozen=True):
     def can(self, capability: str, *, unknown: bool = True) -> bool:
         """Whether the model has `capability`; `unknown` answers where nobody knows."""
         return unknown if self.capabilities is None else capability in self.capabilities
+
+
+def check_quirks(given: JsonObject, known: Collection[str]) -> None:
+    """Raise `ConfigError` for a quirk that the codec does not know: a typo would do nothing."""
+    for name in given:
+        if name not in known:
+            text = f"there is no quirk {name!r}; there are {', '.join(sorted(known))}"
+            raise ConfigError(text, where=f"quirks.{name}")
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -23,6 +23,8 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.usage import Usage
 
+NAMELESS = "unknown"
+"""The name of a call without one: clients stop at an empty name, but tell the model of a wrong one."""
 FLOW = "flow"
 """The key of running text or thought in APIs that do not number their blocks."""
 
@@ -114,7 +116,7 @@ class Draft:
             id = self._ids.call()
         self._called.add(id)
         self._calls = True
-        return said + self._begin("call", key, id, name)
+        return said + self._begin("call", key, id, name or NAMELESS)
 
     def arguments(self, key: Hashable, piece: str) -> list[ev.Event]:
         """Write a piece of a call's arguments, as JSON text."""

@@ -415,3 +415,12 @@ def test_an_overflow_in_mid_stream_is_one_too():
     failed = decode(body({"error": inner}))[-1]
     assert failed.problem.kind == "context_overflow"
     assert failed.problem.text == "prompt is too long: 9 tokens > 8 maximum"
+
+
+@pytest.mark.parametrize(("given", "counted"), [("2.5", 2), ("1e400", 0), ("-3", 0), ("7", 7)])
+def test_an_odd_count_does_not_spoil_an_answer(given, counted):
+    line = '{"message":{"content":"Hi"},"done":true,"eval_count":' + given + "}\n"
+    decoder = StreamDecoder(Ids("x"))
+    last = (decoder.feed(line.encode()) + decoder.close())[-1]
+    assert isinstance(last, ev.Finished)
+    assert last.message.usage.output == counted

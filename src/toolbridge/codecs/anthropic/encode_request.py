@@ -12,7 +12,7 @@ from toolbridge.codecs.anthropic.shapes import (
     tokens,
     write_cache,
 )
-from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.codec import Outgoing, Target, check_quirks
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     Audio,
@@ -52,6 +52,7 @@ Lose: TypeAlias = Callable[[str, str], None]
 
 
 def encode_request(request: Request, target: Target) -> Outgoing:
+    check_quirks(target.quirks, QUIRKS)
     losses: list[Loss] = []
 
     def lose(what: str, why: str) -> None:

@@ -80,8 +80,9 @@ class StreamDecoder:
             said += draft.add(part) if isinstance(part, Image) else []
         for call in message.tool_calls or ():
             said += self._call(call)
-        if chunk.prompt_eval_count or chunk.eval_count:
-            said += draft.usage(Usage(chunk.prompt_eval_count or 0, chunk.eval_count or 0))
+        read, written = _count(chunk.prompt_eval_count), _count(chunk.eval_count)
+        if read or written:
+            said += draft.usage(Usage(read, written))
         if chunk.done:
             said += draft.finish(shapes.STOPS.get(chunk.done_reason or "", "end"))
         return said
@@ -90,6 +91,11 @@ class StreamDecoder:
         said = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
         said += self._draft.arguments(_CALL, _arguments(call.function.arguments))
         return said + self._draft.end(_CALL)
+
+
+def _count(given: float | None) -> int:
+    """Return a number of tokens; a server that cannot count does not spoil an answer."""
+    return int(given) if given is not None and 0 < given < 2**53 else 0
 
 
 def _arguments(value: Json) -> str:

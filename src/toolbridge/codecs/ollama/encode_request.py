@@ -6,7 +6,7 @@ and messages of one conversation are therefore always written in the same way an
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
-from toolbridge.core.codec import Outgoing, Target
+from toolbridge.core.codec import Outgoing, Target, check_quirks
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Reference, Request, Result, Think, Tool
 from toolbridge.wire.json_schema import inline
@@ -31,6 +31,7 @@ _ENFORCE = "Ollama cannot be made to call a tool; the prompt asks it to"
 
 
 def encode_request(request: Request, target: Target) -> Outgoing:
+    check_quirks(target.quirks, QUIRKS)
     return _RequestEncoder(request, target).encode()
 
 

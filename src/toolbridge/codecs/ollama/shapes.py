@@ -73,8 +73,8 @@ class Chunk(msgspec.Struct):
     tool_calls: list[ToolCall] | None = None
     done: bool | None = None
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
+    prompt_eval_count: float | None = None
+    eval_count: float | None = None
     error: Json = None
     """Text; sometimes the text of another server's JSON, sometimes that JSON itself."""
 
