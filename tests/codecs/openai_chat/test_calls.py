@@ -197,7 +197,7 @@ def test_a_call_without_an_id_or_with_a_used_one_gets_its_own():
 
 
 def test_a_name_that_never_comes_loses_no_arguments():
-    assert told(calls(entry(0, "a", None, '{"p":1}'))) == [("", {"p": 1}, "")]
+    assert told(calls(entry(0, "a", None, '{"p":1}'))) == [("unknown", {"p": 1}, "")]
 
 
 def test_a_whole_call_ends_before_anything_else_is_said():
