@@ -15,10 +15,8 @@ from toolbridge.cli import options
 from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.errors import MalformedRequest, error_of
-from toolbridge.core.messages import Request, Text, Think, Turn
-from toolbridge.server.answering import Answering
-from toolbridge.server.gateway import Gateway
-from toolbridge.translate import Wishes, plan
+from toolbridge.core.messages import Loss, Request, Text, Think, Turn
+from toolbridge.switchboard import Switchboard
 from toolbridge.upstream.http import Upstream
 
 
@@ -44,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(config: Config, model: str, words: str, args: argparse.Namespace) -> None:
     async with Upstream() as upstream:
-        gateway = Gateway(config, upstream)
-        await gateway.roster.look_around()
-        name = model or gateway.roster.default
+        board = Switchboard(config, upstream)
+        await board.roster.look_around()
+        name = model or board.roster.default
         request = Request(
             model=name,
             turns=(Turn("user", (Text(words),)),),
@@ -54,16 +52,18 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
             think=Think(mode="on") if args.think else Think(),
             stream=True,
         )
-        route = await gateway.roster.route(name)
-        codec = None if route.is_demo else route.codec
-        ready = plan(request, codec, route.target, Wishes(thinking="drop"))
-        for loss in ready.losses:
-            print(f"toolbridge: lost {loss}", file=sys.stderr)
-        answering = Answering(upstream, route, request, ready, heal=config.heal)
+        route = await board.roster.route(name)
+        counted = board.admit(request, route)
+        answering = board.answering(request, route, counted.tokens, attaches=True, tell=_mourn)
         async with aclosing(answering.events()) as batches:
             async for batch in batches:
                 for event in batch:
                     _show(event, as_json=args.json)
+
+
+def _mourn(losses: tuple[Loss, ...]) -> None:
+    for loss in losses:
+        print(f"toolbridge: lost {loss}", file=sys.stderr)
 
 
 def _show(event: ev.Event, *, as_json: bool) -> None:

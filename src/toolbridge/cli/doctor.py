@@ -13,9 +13,10 @@ from toolbridge.cli import options, state, version
 from toolbridge.cli.serve import listen
 from toolbridge.config import Config, find, secret
 from toolbridge.core.errors import ToolbridgeError
-from toolbridge.server.answering import base_url
-from toolbridge.server.auth import Guard, hostname, is_loopback
-from toolbridge.server.roster import Roster
+from toolbridge.server.auth import Guard
+from toolbridge.switchboard.answering import base_url
+from toolbridge.switchboard.roster import Roster
+from toolbridge.upstream.hosts import hostname, is_loopback
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {

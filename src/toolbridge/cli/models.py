@@ -5,8 +5,7 @@ import asyncio
 
 from toolbridge.cli import options
 from toolbridge.config import Config
-from toolbridge.server.gateway import Gateway
-from toolbridge.server.roster import Listed
+from toolbridge.switchboard.roster import Listed, Roster
 from toolbridge.upstream.http import Upstream
 
 
@@ -27,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
 
 async def list_models(config: Config) -> tuple[str, list[Listed]]:
     async with Upstream() as upstream:
-        gateway = Gateway(config, upstream)
-        await gateway.roster.look_around()
-        return gateway.roster.default, await gateway.roster.listed()
+        roster = Roster(config, upstream)
+        await roster.look_around()
+        return roster.default, await roster.listed()

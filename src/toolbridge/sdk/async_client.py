@@ -10,12 +10,12 @@ from weakref import WeakSet
 from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.messages import Message
+from toolbridge.sdk.answers import Answers, Notes
 from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.backstage import Closed
 from toolbridge.sdk.errand import AsyncRun, Errand
 from toolbridge.sdk.options import Options, Order, Prompt, order_of
 from toolbridge.sdk.structured import Shape, text_of
-from toolbridge.sdk.switchboard import Notes, Switchboard
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class AsyncClient:
         if not isinstance(config, Config):
             path = None if config is None else Path(config)
             config = configuration.load(path, env=env)
-        self._switchboard = Switchboard(config, env)
+        self._answers = Answers(config, env)
         self._streams: WeakSet[AsyncStream] = WeakSet()
         self._closed = False
 
@@ -45,7 +45,7 @@ class AsyncClient:
         if self._closed:
             raise Closed("the client is closed")
         notes = Notes()
-        stream = AsyncStream(self._switchboard.answer(order, notes), order, notes)
+        stream = AsyncStream(self._answers.answer(order, notes), order, notes)
         self._streams.add(stream)
         return stream
 
@@ -89,7 +89,7 @@ class AsyncClient:
         self.refuse()
         for stream in list(self._streams):
             await stream.aclose("the client was closed")
-        await self._switchboard.close()
+        await self._answers.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -18,9 +18,9 @@ from toolbridge.core.errors import Aborted, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Problem, StopReason, Turn
+from toolbridge.sdk.answers import Notes
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.signal import ASKED
-from toolbridge.sdk.switchboard import Notes
 
 Batch = list[ev.Event]
 

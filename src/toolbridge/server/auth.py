@@ -6,33 +6,11 @@ Origin.
 """
 
 import hmac
-import ipaddress
-from functools import lru_cache
-from urllib.parse import urlsplit
 
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
 from toolbridge.server.http import Exchange
-
-
-@lru_cache(256)
-def is_loopback(host: str) -> bool:
-    """Whether `host` can only be this machine; a name like `127.example.org` can be anywhere."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-@lru_cache(256)
-def hostname(url: str) -> str:
-    """Return the host that `url` names; nothing where it is no URL."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+from toolbridge.upstream.hosts import hostname, is_loopback
 
 
 class Guard:

@@ -7,34 +7,30 @@ its codec, and where the model stands if not in the body.
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from toolbridge.accounting.calibrate import Calibration
-from toolbridge.accounting.count import estimate_request
 from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
-from toolbridge.policy.limits import check_window, was_truncated
-from toolbridge.policy.mending import Lack, lacking, without_thoughts
 from toolbridge.policy.thinking import attaches
-from toolbridge.server.answering import Answering
 from toolbridge.server.conversations import Conversations, stateless
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
 from toolbridge.server.keepsakes import Keepsakes
-from toolbridge.server.pricing import priced
 from toolbridge.server.relay import Relay
-from toolbridge.server.roster import Roster, Route
 from toolbridge.server.streaming import StreamReply
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.translate import Plan, Wishes, plan
+from toolbridge.switchboard import Switchboard
+from toolbridge.switchboard.answering import Answering
+from toolbridge.switchboard.pricing import priced
+from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
@@ -63,35 +59,20 @@ class Ask:
         return msgspec.structs.replace(request, extra=request.extra | self.extra)
 
 
-class Counted(msgspec.Struct, frozen=True):
-    tokens: int
-    raw: int
-    """Before calibration: what the estimator said."""
-    accuracy: str
-
-
 @dataclass(frozen=True)
-class _Attempt:
-    """One way of asking: what is asked of whom, and what of the client's wishes was left out."""
+class _Turn:
+    """One request of a client, and what its reply needs."""
 
     exchange: Exchange
     entry: Entry
     codec: Codec
     asked: Asked
-    route: Route
-    request: Request
-    losses: tuple[Loss, ...] = ()
 
-    def without(self, lack: Lack) -> "_Attempt":
-        """Return an attempt that leaves out what the provider refused."""
-        if lack == "history":
-            request, losses = without_thoughts(self.request)
-            return replace(self, request=request, losses=(*self.losses, *losses))
-        target = self.route.target
-        can = target.capabilities
-        known = frozenset({"tools", "thinking", "vision"}) if can is None else can
-        lesser = msgspec.structs.replace(target, capabilities=known - {lack})
-        return replace(self, route=msgspec.structs.replace(self.route, target=lesser))
+    def lose(self, losses: tuple[Loss, ...]) -> None:
+        """Say what the model's API cannot be told, in the log and in a header."""
+        self.entry.losses = list(losses)
+        if losses:
+            self.exchange.extra_headers["x-toolbridge-warning"] = _warning(losses)
 
 
 class Gateway:
@@ -99,9 +80,8 @@ class Gateway:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self.config = config
-        self.upstream = upstream
-        self.roster = Roster(config, upstream, env)
-        self._calibration = Calibration()
+        self.board = Switchboard(config, upstream, env)
+        self.roster = self.board.roster
         self._keepsakes = Keepsakes()
         self._store = SqliteStore(_store_path(env))
         self.conversations = Conversations(self._store)
@@ -116,17 +96,18 @@ class Gateway:
         request = await self.conversations.resume(request, exchange.caller)
         request = msgspec.structs.replace(request, session=_session(exchange, request))
         route = await self.roster.route(request.model)
-        counted = self.count(request, route.address)
         _note(entry, ask.codec, request, route)
-        check_window(counted.tokens, route.target.window, sure=counted.accuracy != "estimated")
+        counted = self.board.admit(request, route)
         asked = Asked(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         if route.place.api == ask.codec.name and route.place.passthrough:
-            message = await Relay(self.upstream, self.config, route).carry(exchange, body, asked)
+            message = await Relay(self.board.upstream, self.config, route).carry(
+                exchange, body, asked
+            )
         else:
-            message = await self._translated(exchange, entry, ask.codec, asked, route)
-        self._learn(message, counted, route, entry)
+            message = await self._translated(_Turn(exchange, entry, ask.codec, asked), route)
+        entry.losses += self.board.learn(message, counted, route)
         entry.finish(await priced(message, route, entry.at))
 
     async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
@@ -134,7 +115,7 @@ class Gateway:
         body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        counted = self.count(request, self.roster.address(request.model))
+        counted = self.board.count(request, self.roster.address(request.model))
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.tokens
 
@@ -146,64 +127,30 @@ class Gateway:
             id = msgspec.json.decode(body, type=_Identified).id
             await self.conversations.keep(id, asked.request, message, body, exchange.caller)
 
-    def count(self, request: Request, address: str) -> Counted:
-        """Return how many tokens `request` is to a model, as well as anybody here can tell."""
-        raw = estimate_request(request)
-        tokens, accuracy = self._calibration.apply(address, raw)
-        return Counted(tokens, raw, accuracy)
-
-    async def _translated(
-        self, exchange: Exchange, entry: Entry, codec: Codec, asked: Asked, route: Route
-    ) -> Message:
-        restored = self._keepsakes.restore(stateless(asked.request), exchange.caller)
-        attempt = _Attempt(exchange, entry, codec, asked, route, restored)
-        mended: set[Lack] = set()
-        while True:
-            try:
-                return await self._attempt(attempt)
-            except ToolbridgeError as error:
-                lack = lacking(error.problem)
-                if lack is None or lack in mended or exchange.status:
-                    raise
-                mended.add(lack)
-                attempt = attempt.without(lack)
-
-    async def _attempt(self, attempt: "_Attempt") -> Message:
-        ready = self._plan(attempt)
-        losses = (*attempt.losses, *ready.losses)
-        attempt.entry.losses = list(losses)
-        if losses:
-            attempt.exchange.extra_headers["x-toolbridge-warning"] = _warning(losses)
-        settings = attempt.route.settings
-        heal = self.config.heal if settings.heal is None else settings.heal
-        answering = Answering(self.upstream, attempt.route, attempt.request, ready, heal=heal)
-        answer = self._stream if attempt.request.stream else self._whole
-        return await answer(attempt, answering)
-
-    def _plan(self, attempt: "_Attempt") -> Plan:
-        exchange, route = attempt.exchange, attempt.route
-        wishes = Wishes(
-            thinking=self.config.thinking,
+    async def _translated(self, turn: _Turn, route: Route) -> Message:
+        exchange, asked = turn.exchange, turn.asked
+        answering = self.board.answering(
+            self._keepsakes.restore(stateless(asked.request), exchange.caller),
+            route,
+            asked.estimate,
             attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
-            sequential=route.settings.sequential_tools,
-            prompt_tokens=attempt.asked.estimate,
-            dialect=route.settings.dialect,
+            tell=turn.lose,
         )
-        codec = None if route.is_demo else route.codec
-        return plan(attempt.request, codec, route.target, wishes)
+        answer = self._stream if asked.request.stream else self._whole
+        return await answer(turn, answering)
 
-    async def _whole(self, attempt: "_Attempt", answering: Answering) -> Message:
+    async def _whole(self, turn: _Turn, answering: Answering) -> Message:
         message = await answering.message()
-        attempt.entry.speak()
-        exchange, codec, asked = attempt.exchange, attempt.codec, attempt.asked
+        turn.entry.speak()
+        exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
         await self._keep(exchange, codec, asked, message)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(self, attempt: "_Attempt", answering: Answering) -> Message:
-        exchange, codec, asked = attempt.exchange, attempt.codec, attempt.asked
+    async def _stream(self, turn: _Turn, answering: Answering) -> Message:
+        exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         encoder = codec.stream_encoder(asked)
         waits = (self.config.first_byte, self.config.keep_alive)
         reply = StreamReply(exchange, codec, encoder, waits)
@@ -211,7 +158,7 @@ class Gateway:
         try:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
-                    attempt.entry.speak()
+                    turn.entry.speak()
                     last = batch[-1]
                     if isinstance(last, ev.Finished):  # kept before a client can ask for it
                         shown = _as_shown(last.message, encoder)
@@ -231,16 +178,6 @@ class Gateway:
         await reply.write(b"".join(encoder.close()))
         await reply.finish()
         return last.message if isinstance(last, ev.Finished) else Message()
-
-    def _learn(self, message: Message, counted: Counted, route: Route, entry: Entry) -> None:
-        actual = message.usage.input_total
-        if not actual:
-            return
-        if was_truncated(counted.tokens, actual, route.target.window):
-            why = f"{route.provider} cut it to {actual} of about {counted.tokens} tokens"
-            entry.losses.append(Loss("prompt", why))
-            return
-        self._calibration.learn(route.address, counted.raw, actual)
 
 
 def _as_shown(message: Message, encoder: Encoder) -> Message:

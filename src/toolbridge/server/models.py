@@ -7,7 +7,7 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.server.http import Exchange
-from toolbridge.server.roster import CLAUDE, Listed, Route
+from toolbridge.switchboard.roster import CLAUDE, Listed, Route
 
 OLLAMA_VERSION = "0.32.15"
 """The server that our Ollama surface behaves like; clients refuse what is too old for them."""

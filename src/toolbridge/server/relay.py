@@ -15,11 +15,11 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Message, Request
-from toolbridge.server.answering import send
 from toolbridge.server.http import Exchange
-from toolbridge.server.refusals import is_page, rejected
-from toolbridge.server.roster import Route
 from toolbridge.server.streaming import StreamReply
+from toolbridge.switchboard.answering import send
+from toolbridge.switchboard.refusals import is_page, rejected
+from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Incoming, Upstream
 
 _OPEN_LIST = ("anthropic-", "x-goog-", "openai-")

@@ -4,7 +4,7 @@ import pytest
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ConfigError
-from toolbridge.server.places import find_places
+from toolbridge.switchboard.places import find_places
 
 
 @pytest.mark.parametrize(

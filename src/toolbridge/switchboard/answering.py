@@ -1,15 +1,16 @@
 """From a request of ours to the events that the client is told.
 
 Until the client has been told anything of the content, a failure is ours to mend: the same request
-is sent again, after the wait that the provider asks for. From the first word on, a second answer
-would not match the first, and a failure is told.
+is sent again, after the wait that the provider asks for, or at once without what it refused. From
+the first word on, a second answer would not match the first, and a failure is told.
 """
 
 import asyncio
 import random
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,32 +20,54 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
 from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dump_bytes
-from toolbridge.core.messages import Message, Problem, Request
+from toolbridge.core.json import dump_bytes, dumps
+from toolbridge.core.messages import Loss, Message, Problem, Request, Text
 from toolbridge.core.stage import Passage, Stage
+from toolbridge.policy.mending import Lack, lacking, without_thoughts
 from toolbridge.policy.retry import may_retry, wait
-from toolbridge.server.refusals import check_status, rejection
-from toolbridge.server.roster import Route
-from toolbridge.translate import Plan, answer_stages
+from toolbridge.switchboard.refusals import check_status, rejection
+from toolbridge.switchboard.roster import Route
+from toolbridge.translate import Plan, Wishes, answer_stages, plan
 from toolbridge.upstream.http import Incoming, Upstream
 
-Batch = list[ev.Event]
+Batch: TypeAlias = list[ev.Event]
+Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
 _PRELUDE = (ev.Started, ev.UsageReported)
+
+
+def quiet(_: tuple[Loss, ...]) -> None:
+    """Do nothing with what gets lost."""
 
 
 class Answering:
     """One answer to one request, over as many attempts as it takes."""
 
     def __init__(
-        self, upstream: Upstream, route: Route, request: Request, plan: Plan, *, heal: int = 2
+        self,
+        upstream: Upstream,
+        route: Route,
+        request: Request,
+        wishes: Wishes,
+        *,
+        heal: int = 2,
+        tell: Tell = quiet,
     ) -> None:
         self._upstream = upstream
         self._route = route
         self._request = request
-        self._plan = plan
+        self._wishes = wishes
         self._heal = heal
+        self._tell = tell
         self._seed = random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
+        self._mended: dict[Lack, tuple[Loss, ...]] = {}
         self.attempts = 0
+        self._plan = self._prepare()
+
+    def _prepare(self) -> Plan:
+        ready = _planned(self._request, self._route, self._wishes)
+        mended = [loss for losses in self._mended.values() for loss in losses]
+        self._tell((*mended, *ready.losses))
+        return ready
 
     @property
     def aborts(self) -> bool:
@@ -68,9 +91,8 @@ class Answering:
                         yield batch
                 return
             except ToolbridgeError as error:
-                if spoke or not self._again(error.problem):
+                if spoke or not await self._again(error.problem):
                     raise
-                await self._wait(error.problem)
 
     async def message(self) -> Message:
         """Return the whole answer. The client hears nothing before, so any failure is ours."""
@@ -86,17 +108,33 @@ class Answering:
                     raise error_of(last.problem)
                 raise Truncated(f"{self._route.provider} ended without an end")
             except ToolbridgeError as error:
-                if not self._again(error.problem):
+                if not await self._again(error.problem):
                     raise
-                await self._wait(error.problem)
 
-    async def _wait(self, problem: Problem) -> None:
-        await asyncio.sleep(wait(problem, self.attempts, random.random()))  # noqa: S311  jitter
-
-    def _again(self, problem: Problem) -> bool:
+    async def _again(self, problem: Problem) -> bool:
+        """Whether to ask again: at once without what was refused, or after a wait."""
+        if self._mend(problem):
+            return True
         if self.attempts > self._route.place.retries:
             return False
-        return may_retry(problem, attempt=self.attempts, content_sent=False)
+        if not may_retry(problem, attempt=self.attempts, content_sent=False):
+            return False
+        await asyncio.sleep(wait(problem, self.attempts, random.random()))  # noqa: S311  jitter
+        return True
+
+    def _mend(self, problem: Problem) -> bool:
+        """Leave out what the provider refused, once; return whether there was such a thing."""
+        lack = lacking(problem)
+        if lack is None or lack in self._mended:
+            return False
+        self._mended[lack] = ()
+        if lack == "history":
+            self._request, self._mended[lack] = without_thoughts(self._request)
+        else:
+            self._route = _without(self._route, lack)
+        self._plan = self._prepare()
+        self.attempts = 0
+        return True
 
     async def _attempt(self) -> AsyncGenerator[Batch, None]:
         """Yield one attempt's events, nothing before there is content.
@@ -180,6 +218,35 @@ class Answering:
             heal=self._heal,
             seed=self._seed,
         )
+
+
+def _planned(request: Request, route: Route, wishes: Wishes) -> Plan:
+    codec = None if route.is_demo else route.codec
+    ready = plan(request, codec, route.target, wishes)
+    if request.output is None or not _schema_lost(ready.losses):
+        return ready
+    return plan(_told(request), codec, route.target, wishes)
+
+
+def _schema_lost(losses: tuple[Loss, ...]) -> bool:
+    return any(loss.what in {"output", "output.schema"} for loss in losses)
+
+
+def _told(request: Request) -> Request:
+    """Return `request` with its format in words, for a place that cannot be held to one."""
+    schema = request.output.schema if request.output else None
+    shape = f", of the shape of this JSON Schema:\n{dumps(schema)}" if schema else "."
+    system = (*request.system, Text(f"Answer with JSON only{shape}"))
+    return msgspec.structs.replace(request, system=system)
+
+
+def _without(route: Route, lack: Lack) -> Route:
+    """Return `route` to a model that is now known to lack something."""
+    target = route.target
+    can = target.capabilities
+    known = frozenset({"tools", "thinking", "vision"}) if can is None else can
+    lesser = msgspec.structs.replace(target, capabilities=known - {lack})
+    return msgspec.structs.replace(route, target=lesser)
 
 
 class _EmptyAnswer(ToolbridgeError):

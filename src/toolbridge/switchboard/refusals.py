@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of
-from toolbridge.server.roster import Route
+from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Incoming
 
 MOST = 1024 * 1024

@@ -13,7 +13,7 @@ from toolbridge.core.errors import ToolbridgeError, UnknownModel
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import TIERS, resolve, split_address
 from toolbridge.policy.thinking import is_thinking_capable
-from toolbridge.server.places import DEMO, OLLAMA, find_places
+from toolbridge.switchboard.places import DEMO, OLLAMA, find_places
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.ollama import OllamaCatalog, Shown
 

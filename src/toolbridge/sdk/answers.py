@@ -1,0 +1,92 @@
+"""Answers to orders, from a switchboard that opens with the first of them."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from toolbridge.config import Config
+from toolbridge.core import events as ev
+from toolbridge.core.errors import UnknownModel
+from toolbridge.core.messages import Loss
+from toolbridge.core.stage import Stage
+from toolbridge.sdk.options import Order
+from toolbridge.sdk.retention import keep
+from toolbridge.switchboard import Switchboard
+from toolbridge.switchboard.answering import Answering, Batch
+from toolbridge.switchboard.pricing import pricing
+from toolbridge.switchboard.roster import Route
+from toolbridge.upstream.http import Upstream
+
+
+class Notes:
+    """What became known of an answer beside what was said."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        """Who answers, as `provider/model`."""
+        self.losses: tuple[Loss, ...] = ()
+
+    def lose(self, losses: tuple[Loss, ...]) -> None:
+        self.losses = losses
+
+
+class Answers:
+    def __init__(self, config: Config, env: Mapping[str, str]) -> None:
+        self._upstream = Upstream()
+        self._board = Switchboard(config, self._upstream, env)
+        self._opening = asyncio.Lock()
+        self._entered = False
+        self._looked = False
+
+    async def open(self) -> None:
+        """Open the connections and find out who serves, once."""
+        async with self._opening:
+            if not self._entered:
+                await self._upstream.__aenter__()
+                self._entered = True
+            if not self._looked:
+                await self._board.roster.look_around()
+                self._looked = True
+
+    async def close(self) -> None:
+        if self._entered:
+            self._entered = False
+            await self._upstream.__aexit__(None, None, None)
+            await asyncio.sleep(0)  # a transport closes its socket in the turn after
+
+    async def answer(self, order: Order, notes: Notes) -> AsyncGenerator[Batch, None]:
+        """Yield what the model does; raise only while nothing was yielded."""
+        await self.open()
+        board = self._board
+        name = order.request.model or board.roster.default
+        if not name:
+            raise UnknownModel("no model is named, and none is the default", where="model")
+        route = await board.roster.route(name)
+        counted = board.admit(order.request, route)
+        notes.address = route.address
+        kept = keep(order.request, route.target, route.place.api, order.retention)
+        there = replace(route, target=kept.target)
+        answering = board.answering(kept.request, there, counted.tokens, tell=notes.lose)
+        last: ev.Event | None = None
+        async with aclosing(_priced(answering, route)) as batches:
+            async for batch in batches:
+                last = batch[-1]
+                yield batch
+        if isinstance(last, ev.Finished):
+            notes.losses += board.learn(last.message, counted, route)
+
+
+async def _priced(answering: Answering, route: Route) -> AsyncGenerator[Batch, None]:
+    """Yield what is said with its cost: after every count, where anybody knows the price."""
+    costs: Stage[ev.Event, ev.Event] | None = None
+    async with aclosing(answering.events()) as batches:
+        async for batch in batches:
+            if costs is None and any(isinstance(event, ev.UsageReported) for event in batch):
+                costs = await pricing(route, time.time())
+            if costs is None:
+                yield batch
+            else:
+                yield [priced for event in batch for priced in costs.feed(event)]

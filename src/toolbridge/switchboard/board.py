@@ -1,0 +1,77 @@
+"""One gateway's or client's view of all models: who serves, how much is asked, who answers."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from toolbridge.accounting.calibrate import Calibration
+from toolbridge.accounting.count import estimate_request
+from toolbridge.config import Config
+from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.policy.limits import check_window, was_truncated
+from toolbridge.switchboard.answering import Answering, Tell, quiet
+from toolbridge.switchboard.roster import Roster, Route
+from toolbridge.translate import Wishes
+from toolbridge.upstream.http import Upstream
+
+
+class Counted(msgspec.Struct, frozen=True):
+    tokens: int
+    raw: int
+    """Before calibration: what the estimator said."""
+    accuracy: str
+
+
+class Switchboard:
+    def __init__(
+        self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
+    ) -> None:
+        self.config = config
+        self.upstream = upstream
+        self.roster = Roster(config, upstream, env)
+        self._calibration = Calibration()
+
+    def count(self, request: Request, address: str) -> Counted:
+        """Return how many tokens `request` is to a model, as well as anybody here can tell."""
+        raw = estimate_request(request)
+        tokens, accuracy = self._calibration.apply(address, raw)
+        return Counted(tokens, raw, accuracy)
+
+    def admit(self, request: Request, route: Route) -> Counted:
+        """Return how large `request` is; raise `Overflow` when it does not fit the model."""
+        counted = self.count(request, route.address)
+        check_window(counted.tokens, route.target.window, sure=counted.accuracy != "estimated")
+        return counted
+
+    def answering(
+        self,
+        request: Request,
+        route: Route,
+        tokens: int = 0,
+        *,
+        attaches: bool = False,
+        tell: Tell = quiet,
+    ) -> Answering:
+        """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost."""
+        settings = route.settings
+        wishes = Wishes(
+            thinking=self.config.thinking,
+            attaches=attaches,
+            sequential=settings.sequential_tools,
+            prompt_tokens=tokens,
+            dialect=settings.dialect,
+        )
+        heal = self.config.heal if settings.heal is None else settings.heal
+        return Answering(self.upstream, route, request, wishes, heal=heal, tell=tell)
+
+    def learn(self, message: Message, counted: Counted, route: Route) -> tuple[Loss, ...]:
+        """Learn from the place's own count; return what of the prompt it has cut in silence."""
+        actual = message.usage.input_total
+        if not actual:
+            return ()
+        if was_truncated(counted.tokens, actual, route.target.window):
+            why = f"{route.provider} cut it to {actual} of about {counted.tokens} tokens"
+            return (Loss("prompt", why),)
+        self._calibration.learn(route.address, counted.raw, actual)
+        return ()

@@ -1,0 +1,43 @@
+"""What an answer costs.
+
+The price list is large. It is loaded beside the loop when the first answer from a place with prices
+is counted, and never for models that run on this machine.
+"""
+
+import asyncio
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.messages import Message
+from toolbridge.core.stage import Passage, Stage
+from toolbridge.switchboard.roster import Route
+from toolbridge.upstream.hosts import hostname, is_loopback
+
+
+async def priced(message: Message, route: Route, at: float) -> Message:
+    """Return `message` with its cost, where anybody knows the price."""
+    (counted,) = (await pricing(route, at)).feed(ev.UsageReported(message.usage))
+    if not isinstance(counted, ev.UsageReported) or counted.usage == message.usage:
+        return message
+    return msgspec.structs.replace(message, usage=counted.usage)
+
+
+async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
+    """Return a stage that adds the cost to every count of an answer from `route`."""
+    given = route.settings.rates
+    if given is None and (route.is_demo or is_loopback(hostname(route.place.url))):
+        return Passage()
+    return await asyncio.to_thread(_pricing, route, at)
+
+
+def _pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
+    from toolbridge.accounting.cost import Pricing, Rates
+    from toolbridge.accounting.tariff import tariff
+
+    given = route.settings.rates
+    model, provider = route.target.model, route.provider
+    if given is None:
+        tariff(model, provider)
+        return Pricing(model, provider, at=at)
+    return Pricing(model, provider, Rates(**msgspec.structs.asdict(given)), at=at)
