@@ -49,6 +49,12 @@ HOSTILE = {
     "triple quotes": lambda n: '{"a": ' + '"""' * (n // 3),
     "plus": lambda n: '{"a": ' + '"x" + ' * (n // 6),
     "digits": lambda n: '{"a": ' + "1" * n,
+    "strange members": lambda n: "{" + ", ".join(f'"k{i}": {i}' for i in range(n // 12)) + ",}",
+    "one name, many spellings": lambda n: (
+        "{"
+        + ", ".join(f'"{"_" * (i % 50)}con{"-" * (i // 50)}tent": 1' for i in range(n // 40))
+        + ",}"
+    ),
     "valid": lambda n: json.dumps({"content": 'x = "y"\n' * (n // 10), "file_path": "a"}),
     "records": lambda n: json.dumps({"content": [{"id": i} for i in range(n // 12)]}),
 }

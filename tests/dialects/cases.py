@@ -83,11 +83,13 @@ def faults_of(case: dict, cut: str) -> list[str]:
 
 
 def read(case: dict, cut: str, *, thoughts: bool = True) -> Reading:
+    """Read a case; where it says that thoughts are unwanted, those that are read are left out."""
+    init = case.get("init") or {}
     reader = TextReader(
         tools_of(case),
         dialect=case["dialect"],
-        reasoning_open=bool((case.get("init") or {}).get("reasoning_open")),
-        thoughts=thoughts,
+        reasoning_open=init.get("reasoning_open") or init.get("generation_prompt", ""),
+        thoughts=None if thoughts and init.get("thinking") is False else thoughts,
     )
     events = []
     for piece in pieces(case["input"], cut, case["id"]):
@@ -124,13 +126,17 @@ def _call_faults(wanted: dict, call: Call) -> list[str]:
     for path, value in wanted.get("arguments_contains", ()):
         node = arguments
         for step in path:
-            node = node[step] if isinstance(node, list) else (node or {}).get(step, KeyError)
+            node = node[step] if isinstance(node, list) else _member(node, step)
         if not same(value, node):
             found.append(f"arguments at {path}: {node!r} is not {value!r}")
     raw = "".join(wanted.get("arguments_raw", "").split())
     if raw and not "".join((call.raw or json.dumps(call.arguments)).split()).startswith(raw):
         found.append(f"arguments: {call.raw!r} do not begin with {raw!r}")
     return found
+
+
+def _member(node: object, key: str) -> object:
+    return node.get(key, KeyError) if isinstance(node, dict) else KeyError
 
 
 def same(a: object, b: object) -> bool:

@@ -290,9 +290,94 @@ class TestThoughts:
         text = "<think>Hm.</think>Yes."
         assert read_text(text, TOOLS, reasoning_open=True) == Reading("Yes.", "Hm.")
 
+    def test_the_end_of_the_prompt_tells_whether_a_thought_is_open(self):
+        answer = Reading("Yes.", "Hm.")
+        assert read_text("Hm.</think>Yes.", TOOLS, reasoning_open="bot\n<think>\n") == answer
+        assert read_text("Yes.", TOOLS, reasoning_open="<think></think>") == Reading("Yes.")
+
+    def test_an_opener_in_words_belongs_to_the_thought(self):
+        prompt = "\nHere are my reasoning steps:\n"
+        text = "Hm.\n[BEGIN FINAL RESPONSE]\nYes."
+        reading = read_text(text, TOOLS, dialect="apriel", reasoning_open=prompt)
+        assert reading == Reading("Yes.", "Here are my reasoning steps:\nHm.")
+
+    def test_a_thought_in_the_text_begins_where_the_prompt_began_it(self):
+        reading = read_text("Hm.</think>Yes.", TOOLS, reasoning_open="<think>\n", thoughts=False)
+        assert reading == Reading("<think>\nHm.</think>Yes.")
+
+    def test_unwanted_thoughts_are_left_out(self):
+        text = "<think>Hm.</think>Yes."
+        assert read_text(text, TOOLS, thoughts=None) == Reading("Yes.")
+        assert read_text("</think>Yes.", TOOLS, thoughts=None) == Reading("</think>Yes.")
+
+    def test_a_mark_that_a_thought_only_speaks_of_stays_thought(self):
+        text = "<think>A <tool_call> is a tag.\n<tool_call>read_file</tool_call>"
+        reading = read_text(text, TOOLS)
+        assert reading.reasoning == "A <tool_call> is a tag."
+        assert [call.name for call in reading.calls] == ["read_file"]
+
     def test_thoughts_may_stay_in_the_text(self):
         text = "<think>Hm.</think>Yes."
         assert read_text(text, TOOLS, thoughts=False) == Reading(text)
+
+
+class TestReAct:
+    CALL = 'Action: read_file\nAction Input: {"path": "a"}'
+
+    def test_the_line_before_an_action_belongs_to_it(self):
+        reading = read_text(f"Thought: I read.\n{self.CALL}", TOOLS, dialect="react")
+        assert (reading.content, reading.reasoning) == ("", "")
+        assert reading.calls[0].arguments == {"path": "a"}
+
+    def test_any_other_thought_is_a_thought(self):
+        text = "Thought: I know.\nFinal Answer: 4"
+        assert read_text(text, TOOLS, dialect="react") == Reading("Final Answer: 4", "I know.")
+
+
+def test_results_that_the_model_makes_up_are_no_text():
+    outputs = "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>22<｜tool▁output▁end｜>"
+    end = "<｜tool▁outputs▁end｜>"
+    assert read_text(f"A{outputs}{end}B", TOOLS, dialect="deepseek_v3") == Reading("AB")
+    assert read_text(f"A{outputs}", TOOLS, dialect="deepseek_v3") == Reading("A22")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "content"),
+    [
+        ("deepseek_dsml_v32", "Yes.\n<｜DSML｜function_calls", "Yes.\n"),
+        ("muse_atem", " to=user<|message|>Yes.<|eo", "Yes."),
+        ("hermes_json", "A <tool", "A <tool"),
+        ("hermes_json", "A <", "A <"),
+    ],
+)
+def test_half_a_mark_at_the_end_is_no_text_once_it_is_certain(dialect, text, content):
+    assert read_text(text, TOOLS, dialect=dialect).content == content
+
+
+def test_text_before_the_frames_is_said():
+    text = "so <|odd|> is it <|channel|>final<|message|>Yes.<|end|>"
+    assert read_text(text, TOOLS, dialect="harmony").content == "so <|odd|> is it Yes."
+
+
+def test_a_name_without_arguments_is_no_sentence():
+    text = "[TOOL_CALLS] not json at all"
+    assert read_text(text, None, dialect="mistral_args") == Reading(text)
+
+
+def test_a_tag_may_lack_its_bracket():
+    text = "<tool_call>\n<function=read_file\n<parameter=path>\na\n</parameter>\n</function>"
+    assert read_text(text, TOOLS).calls[0].arguments == {"path": "a"}
+
+
+def test_a_call_that_begins_anew_is_one_call():
+    text = "<tool_call:x>gar<tool_call:x>a<tool_sep:x>{}<end_of_tool_call:x>"
+    reading = read_text(text, None, dialect="hunyuan_v3")
+    assert (reading.content, [call.name for call in reading.calls]) == ("", ["a"])
+
+
+def test_a_text_that_is_never_closed_ends_with_its_call():
+    text = '<|tool_call>call:read_file{path:<|"|>a}<tool_call|>'
+    assert read_text(text, TOOLS, dialect="gemma4").calls[0].arguments == {"path": "a"}
 
 
 def test_the_model_decides_before_anything_is_seen():

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.properties.grammar import check
+from tests.work import calls_made
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
@@ -156,3 +157,11 @@ def test_a_sealed_thought_is_never_taken_apart():
     seal = Opaque("anthropic", "signature", "sig")
     message = collect(staged(answer(lambda d: d.think(CALL) + d.seal(seal))))
     assert message.content == (Thinking(CALL, (seal,)),)
+
+
+@pytest.mark.parametrize(("dialect", "most"), [("auto", 61), ("hermes_json", 54)])
+def test_ten_characters_of_prose_cost_few_calls(dialect, most):
+    text = "The house is small, but it has a garden; to the left, a tree. " * 50
+    events = answer(*(text[at : at + 10] for at in range(0, len(text), 10)))
+    staged(events, dialect=dialect)  # what is made once is made here
+    assert calls_made(lambda: staged(events, dialect=dialect)) / len(events) < most

@@ -128,6 +128,12 @@ def test_a_name_is_found_exactly_then_without_case_or_namespace(name, found):
     assert Toolbox([Tool("get_weather")]).resolve(name) == found
 
 
+def test_the_tools_of_an_offered_server_are_offered():
+    tools = Toolbox([Tool("mcp__desk"), Tool("get_weather")])
+    assert tools.resolve("mcp__desk__open") == "mcp__desk__open"
+    assert tools.resolve("mcp__door__open") is None
+
+
 def test_two_tools_that_differ_in_case_are_told_apart():
     box = Toolbox([Tool("Read"), Tool("read")])
     assert box.resolve("Read") == "Read"

@@ -4,7 +4,7 @@ import pytest
 
 from toolbridge.healing import heal
 from toolbridge.healing.names import heal_choice, heal_key, heal_name
-from toolbridge.healing.schema import Schema
+from toolbridge.healing.schema import Schema, is_plain
 
 
 def tool(required=("a",), **properties) -> dict:
@@ -250,3 +250,25 @@ def test_a_tool_is_found_by_its_name_and_not_by_likeness(name, tools, found):
 def test_a_choice_or_key_with_two_meanings_is_left():
     assert heal_choice("AB", ["ab", "Ab"]) is None
     assert heal_key("AB", ["a_b", "ab"]) is None
+
+
+SHORT_CUTS = [
+    *(INTEGER, NUMBER, BOOLEAN, TEXT, LIST, OBJECT, UNIT),
+    *({}, True, False, None, {"type": ["string", "null"]}, {"type": "STRING"}),
+    {"type": "integer", "nullable": True},
+    {"type": "string", "const": "x"},
+    {"type": "string", "$ref": "#/nowhere"},
+]
+
+
+@pytest.mark.parametrize("schema", SHORT_CUTS)
+@pytest.mark.parametrize("value", ["x", "none", 3, 3.0, 3.5, True, None, [], ["x"], {}, {"n": 1}])
+def test_the_short_cut_never_says_more_than_the_long_way(schema, value):
+    assert not is_plain(value, schema) or Schema({}).fits(value, schema)
+
+
+def test_a_plain_value_takes_the_short_cut():
+    assert is_plain("x", TEXT)
+    assert is_plain(3, INTEGER)
+    assert not is_plain(True, INTEGER)
+    assert not is_plain("x", UNIT)

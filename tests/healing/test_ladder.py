@@ -352,3 +352,26 @@ def test_half_a_surrogate_pair_is_replaced_and_reported():
     healing = heal('{"a": "x\\ud83d y"}')
     assert healing.value == {"a": "x\ufffd y"}
     assert [step.what for step in healing.steps] == ["escape that is not JSON's"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("""{"long_first_key": 1, 'b': 2}""", "'b'"),
+        ("""{"long_first_key": 1, b: 2}""", "b: 2"),
+        ("""{"long_first_key": 1,  "b": '2'}""", '"b"'),
+    ],
+)
+def test_a_step_shows_the_place_of_odd_quotes(text, key):
+    at = text.index(key)
+    assert heal(text).steps[0].before == text[at - 12 :]
+
+
+def test_a_small_repair_costs_few_calls():
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        "required": ["city"],
+    }
+    assert calls_made(lambda: heal('{"city": "Paris", "days": 2,}', schema)) < 130
+    assert calls_made(lambda: heal('{"city": "Paris", "days": 2}', schema)) < 45

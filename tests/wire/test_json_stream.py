@@ -213,6 +213,27 @@ def test_tracker_keeps_several_calls_apart():
     assert tracker.append_delta(7, "x") is None
 
 
+def state(reader: JsonReader) -> tuple:
+    """Return all that a reader says of itself."""
+    return (
+        reader.value, reader.path, reader.members, reader.value_start, reader.taken, reader.fault,
+        reader.complete, reader.in_string, reader.in_member, reader.in_escape,
+    )  # fmt: skip
+
+
+@given(values, st.integers(0, 200), st.sampled_from(["", ",", "}", '"', "\\", "0", " ", "\n", "x"]))
+def test_what_comes_whole_is_read_as_what_comes_letter_by_letter(value, at, noise):
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    text = text[:at] + noise + text[at:]
+    assert state(read(text)) == state(read(text, list(range(len(text)))))
+
+
+def test_ten_characters_of_records_cost_few_calls():
+    text = dumps([{"id": i, "ok": True} for i in range(1000)])
+    made = calls_made(lambda: read(text, list(range(0, len(text), 10))))
+    assert made / (len(text) / 10) < 45
+
+
 @pytest.mark.req("ZG-03")
 def test_an_unfinished_call_is_kept_as_text_and_not_completed():
     tracker = CallTracker()

@@ -62,6 +62,26 @@ class TestMarks:
     def test_without_marks_nothing_is_found_or_held(self):
         assert Marks(()).find("<a>", 0, ended=False) == (3, 3)
 
+    @given(
+        st.lists(st.text("<a b", min_size=1, max_size=7), max_size=4),
+        st.text("<a b", max_size=12),
+        st.booleans(),
+    )
+    def test_the_first_look_misses_neither_a_mark_nor_its_beginning(self, marks, text, ended):
+        assert Marks(marks).find(text, 0, ended=ended) == plainly_found(marks, text, ended=ended)
+
+
+def plainly_found(marks, text, *, ended):
+    """Look at every place in turn."""
+    for at in range(len(text)):
+        rest = text[at:]
+        if not ended and any(mark.startswith(rest) and mark != rest for mark in marks):
+            return at, at
+        here = [mark for mark in marks if rest.startswith(mark)]
+        if here:
+            return at, at + max(map(len, here))
+    return len(text), len(text)
+
 
 class TestScanner:
     def test_runs_and_marks_come_in_order(self):
@@ -133,6 +153,12 @@ def walk(pieces, ends=("</end>",)):
 
 
 class TestJsonWalk:
+    def test_escapes_do_not_cut_a_string_into_small_pieces(self):
+        cursor, said = Cursor(), []
+        walk = JsonWalk(cursor, said.append, Marks(())).value()
+        run(walk, cursor, [r'"a\nb\"c', r'\\d"'])
+        assert said == ['"', r"a\nb\"c", r"\\d", '"']
+
     @pytest.mark.parametrize(
         "text",
         [

@@ -17,7 +17,10 @@ DIALECT = Dialect(
                 ),
             )
         },
-        thoughts=(Span("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"), *THINK),
+        thoughts=(
+            Span("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", spoken=True),
+            *THINK,
+        ),
         drop=("<|end|>", "[END FINAL RESPONSE]"),
     ),
     render=Writing(

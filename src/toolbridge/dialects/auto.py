@@ -15,12 +15,11 @@ from typing_extensions import override
 
 from toolbridge.dialects import load, names
 from toolbridge.dialects.dialect import ReadStream
-from toolbridge.dialects.engines.calls_json import Shape
 from toolbridge.dialects.engines.prose import FENCE, CallReader, Prose, Span
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
-from toolbridge.dialects.engines.shared import BARE_JSON
-from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.shared import BARE_JSON, FENCED_JSON
+from toolbridge.dialects.react import Scaffold
 from toolbridge.wire.tags import Wait
 
 _FRAMES = (
@@ -43,6 +42,10 @@ _FRAMES = (
 @dataclass(frozen=True)
 class _Addressed:
     """An answer that begins with its recipient, because the prompt has opened the header."""
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return ()
 
     def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
@@ -71,22 +74,27 @@ class Auto(Prose):
     def _is_addressed(self, scribe: Scribe) -> Wait[bool]:
         """Tell whether a line with the name of a tool comes first, and JSON after it."""
         cursor = scribe.cursor
+        place = cursor.remember()
+        yield from cursor.accept(">>>")
         name = yield from cursor.match(_NAME)
-        if name not in scribe.tools.names:
-            return False
-        if not (yield from cursor.stands(name + "\n")):
-            return False
-        return (yield from cursor.follows("{", offset=len(name), at_end=False))
+        found = (
+            name in scribe.tools.names
+            and bool((yield from cursor.stands(name + "\n")))
+            and (yield from cursor.follows("{", offset=len(name), at_end=False))
+        )
+        cursor.rewind(place)
+        cursor.forget()
+        return found
 
 
 _NAME = re.compile(r"[\w.:-]*")
 _HEADER = re.compile(r"\s*to=[^\s<]*\s*")
-_FENCED = JsonBody(shape=Shape(strict=True), fence=True)
 _BARE: dict[str, tuple[CallReader, ...]] = {
     "{": BARE_JSON,
     "[": (*BARE_JSON, PythonCalls(json=False)),
-    FENCE: (_FENCED,),
+    FENCE: FENCED_JSON,
     " to=": (_Addressed(),),
+    "Thought:": (Scaffold(),),
 }
 
 

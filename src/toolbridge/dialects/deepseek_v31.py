@@ -9,7 +9,9 @@ from toolbridge.dialects.engines.deepseek import (
     CALL_END,
     DROP,
     END,
+    OUTPUTS,
     SEPARATOR,
+    MadeUpOutputs,
 )
 from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.engines.tag_json import NamedJson
@@ -25,7 +27,13 @@ _CALLS = NamedJson(
 DIALECT = Dialect(
     name="deepseek_v31",
     marks=BEGIN,
-    reader=Prose({**dict.fromkeys(BEGIN, (_CALLS,)), **dict.fromkeys(CALL, (_CALLS,))}, drop=DROP),
+    reader=Prose(
+        {
+            **dict.fromkeys((*BEGIN, *CALL), (_CALLS,)),
+            **dict.fromkeys(OUTPUTS, (MadeUpOutputs(),)),
+        },
+        drop=DROP,
+    ),
     render=Writing(
         open="<｜tool▁calls▁begin｜>",
         call="<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",

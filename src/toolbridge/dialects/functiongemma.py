@@ -5,11 +5,14 @@ from toolbridge.dialects.engines.gemma import GemmaCalls
 from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.engines.writing import Writing, quoted_with
 
+_CALLS = GemmaCalls(
+    "<escape>", ("<end_function_call>",), opener=("<start_function_call>", "<end_of_turn>")
+)
 DIALECT = Dialect(
     name="functiongemma",
     marks=("<start_function_call>",),
     reader=Prose(
-        {"<start_function_call>": (GemmaCalls("<escape>", ("<end_function_call>",)),)},
+        {"<start_function_call>": (_CALLS,)},
         drop=("<end_of_turn>",),
     ),
     render=Writing(

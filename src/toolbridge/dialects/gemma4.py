@@ -6,7 +6,13 @@ from toolbridge.dialects.engines.prose import Prose, Span
 from toolbridge.dialects.engines.writing import Writing, quoted_with
 
 _QUOTE = '<|"|>'
-_CALLS = GemmaCalls(_QUOTE, ("<tool_call|>",), inner='"', forward=True)
+_CALLS = GemmaCalls(
+    _QUOTE,
+    ("<tool_call|>",),
+    inner='"',
+    opener=("<|tool_call>", "<turn|>", "<|tool_response>"),
+    forward=True,
+)
 DIALECT = Dialect(
     name="gemma4",
     marks=("<|tool_call>",),

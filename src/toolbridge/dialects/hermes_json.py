@@ -1,10 +1,11 @@
 """Hermes and Qwen: JSON in `<tool_call>`."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.prose import FENCE, Prose
 from toolbridge.dialects.engines.shared import (
     BARE_JSON,
     CALLING_TOOL,
+    FENCED_JSON,
     FUNCTION,
     NAMED_FUNCTION,
     TOOL_CALL,
@@ -21,8 +22,9 @@ DIALECT = Dialect(
             "[Calling tool: ": CALLING_TOOL,
             "{": BARE_JSON,
             "[": BARE_JSON,
+            FENCE: FENCED_JSON,
         },
-        first=("{", "["),
+        first=("{", "[", FENCE),
         drop=("<|im_end|>",),
     ),
     render=Writing(

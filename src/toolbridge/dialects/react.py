@@ -1,16 +1,49 @@
 """ReAct: `Action:` and `Action Input:` on lines of their own."""
 
+from dataclasses import dataclass
+
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.prose import CallReader, Prose, Span
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.dialects.engines.tag_json import NamedJson
 from toolbridge.dialects.engines.writing import Writing
+from toolbridge.wire.tags import Marks, Wait
 
+_ACTION = "Action:"
+_LINE = Marks(["\n"])
 _CALLS = NamedJson(separators=("Action Input:",), close=())
+
+
+@dataclass(frozen=True)
+class Scaffold:
+    """A line of thought that leads to an action: the form asks for it, so it belongs to the call.
+
+    Any other thought is one.
+    """
+
+    calls: CallReader = _CALLS
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return ()
+
+    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
+        cursor = scribe.cursor
+        yield from cursor.until(_LINE, lambda _: None)
+        yield from cursor.skip()
+        if not (yield from cursor.stands(_ACTION)):
+            raise NotACall("a thought")
+        yield from self.calls(scribe, _ACTION)
+
+
 DIALECT = Dialect(
     name="react",
     marks=("\nAction:", "Thought:"),
     reader=Prose(
-        {"Action:": (_CALLS,)}, thoughts=(Span("Thought:", "\n"),), drop=("Observation:",)
+        {_ACTION: (_CALLS,), "Thought:": (Scaffold(),)},
+        thoughts=(Span("Thought:", "\n"),),
+        bare=("Thought:",),
+        drop=("Observation:",),
     ),
     render=Writing(call="Action: $name\nAction Input: $arguments", result="Observation: $result"),
 )

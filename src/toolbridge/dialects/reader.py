@@ -16,6 +16,7 @@ from toolbridge.core.tools import as_tools
 from toolbridge.dialects import for_model, load
 from toolbridge.dialects.auto import auto_reader
 from toolbridge.dialects.dialect import ReadStream
+from toolbridge.dialects.engines.prose import Prose
 from toolbridge.dialects.engines.scribe import Scribe
 from toolbridge.dialects.engines.toolbox import Toolbox
 
@@ -36,6 +37,9 @@ class TextReader:
 
     `tools` are those of the request: without any, calls stay text, and a name that nobody offered
     is none. `None` says that the tools are unknown: every name is then taken as it stands.
+
+    `reasoning_open` tells whether the prompt has opened a thought, or how the prompt ended. With
+    `thoughts=False` thoughts stay text, marks and all; with `None` they are left out.
     """
 
     def __init__(
@@ -44,8 +48,8 @@ class TextReader:
         *,
         dialect: str = "auto",
         model: str = "",
-        reasoning_open: bool = False,
-        thoughts: bool = True,
+        reasoning_open: bool | str = False,
+        thoughts: bool | None = True,
         ids: Ids | None = None,
     ) -> None:
         self._draft = Draft(ids)
@@ -53,13 +57,15 @@ class TextReader:
         self._scribe = Scribe(self._draft, Toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         reader = reader_of(dialect, model)
-        self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open)
+        if isinstance(reasoning_open, str) and isinstance(reader, Prose):
+            self._scribe.cursor.feed(reader.begun(reasoning_open))
+        self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open is True)
         self._running = True
         self._model = model
 
     def feed(self, piece: str | bytes, /) -> list[Event]:
         """Read on. Bytes are UTF-8, and may be cut inside of a character."""
-        events = self._start()
+        events = [] if self._draft.started else self._start()
         text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
         self._scribe.cursor.feed(text)
         self._go_on()
@@ -108,8 +114,8 @@ def read_text(
     *,
     dialect: str = "auto",
     model: str = "",
-    reasoning_open: bool = False,
-    thoughts: bool = True,
+    reasoning_open: bool | str = False,
+    thoughts: bool | None = True,
 ) -> Reading:
     """Return what a whole text says."""
     reader = TextReader(

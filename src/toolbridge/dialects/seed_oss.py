@@ -5,7 +5,7 @@ from toolbridge.dialects.engines.function_xml import function_xml
 from toolbridge.dialects.engines.prose import Prose, Span
 from toolbridge.dialects.engines.writing import Writing
 
-_CALLS = function_xml("<seed:tool_call>", "</seed:tool_call>")
+_CALLS = function_xml("<seed:tool_call>", "</seed:tool_call>", newlines=False)
 DIALECT = Dialect(
     name="seed_oss",
     marks=("<seed:tool_call>",),

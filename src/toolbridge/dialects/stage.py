@@ -23,6 +23,10 @@ _Numbered: TypeAlias = (
     ev.TextStart | ev.TextDelta | ev.TextEnd | _Thoughts
     | ev.CallStart | ev.CallDelta | ev.CallEnd | ev.PartAdded | ev.Healed
 )  # fmt: skip
+_OUTER = (ev.Started, ev.UsageReported, ev.Finished, ev.Failed)
+"""What a reader says of an answer, and not of a block: here the answer is another's."""
+_CALL_EDGES = (ev.CallStart, ev.CallEnd)
+_DELTAS = (ev.TextDelta, ev.CallDelta, ev.ThinkingDelta)
 
 
 class DialectStage:
@@ -55,29 +59,38 @@ class DialectStage:
         """The ids of calls, as they were written and as they were said."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        if isinstance(event, ev.Finished):
+        if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
+            reader = self._reader or self._open_reader()
+            said = self._said(reader.feed(event.text))
+        elif isinstance(event, ev.Finished):
             return self._end(event, self._finished(event.reason))
-        if isinstance(event, ev.Failed):
+        elif isinstance(event, ev.Failed):
             return self._end(event, self._failed())
-        said = self._read(event)
-        for one in said:
-            self._fold.feed(one)
+        else:
+            said = self._read(event)
+        self._keep(said)
         return said
 
     def close(self) -> list[ev.Event]:
         return []
 
     def _end(self, event: ev.Finished | ev.Failed, said: list[ev.Event]) -> list[ev.Event]:
-        for one in said:
-            self._fold.feed(one)
+        self._keep(said)
         return [*said, self._fold.refinish(event)]
+
+    def _keep(self, said: list[ev.Event]) -> None:
+        for event in said:
+            if isinstance(event, ev.TextDelta):
+                self._fold.append(event.index, event.text)
+            elif isinstance(event, ev.CallDelta):
+                self._fold.append(event.index, event.json)
+            else:
+                self._fold.feed(event)
 
     def _read(self, event: ev.Event) -> list[ev.Event]:
         match event:
             case ev.TextStart():
                 return self._release() + self._end_reader()
-            case ev.TextDelta(_, piece):
-                return self._said(self._open_reader().feed(piece))
             case ev.TextEnd(_, text):
                 self._text = text  # whether its last call is whole depends on what follows
                 return []
@@ -116,23 +129,23 @@ class DialectStage:
         return said
 
     def _said(self, events: list[ev.Event]) -> list[ev.Event]:
+        if len(events) == 1 and isinstance(events[0], _DELTAS):
+            return self._numbers.give(self._readers, [events[0]])
         kept = [
-            self._with_own_id(event)
+            self._with_own_id(event) if isinstance(event, _CALL_EDGES) else event
             for event in events
-            if not isinstance(event, ev.Started | ev.UsageReported | ev.Finished | ev.Failed)
+            if not isinstance(event, _OUTER)
         ]
         return self._numbers.give(self._readers, kept)
 
-    def _with_own_id(self, event: _Numbered) -> _Numbered:
+    def _with_own_id(self, event: ev.CallStart | ev.CallEnd) -> ev.CallStart | ev.CallEnd:
         """Replace the id of a call that this answer has used before."""
         if isinstance(event, ev.CallStart):
             id = self._ids.call() if event.id in self._called else event.id
             self._called[event.id] = id
             return msgspec.structs.replace(event, id=id)
-        if isinstance(event, ev.CallEnd):
-            call = msgspec.structs.replace(event.call, id=self._called[event.call.id])
-            return msgspec.structs.replace(event, call=call)
-        return event
+        call = msgspec.structs.replace(event.call, id=self._called[event.call.id])
+        return msgspec.structs.replace(event, call=call)
 
     def _release(self) -> list[ev.Event]:
         """Say what was held of a thought: something follows it, so that it was one."""
@@ -161,12 +174,13 @@ class _Numbers:
         self._given: dict[tuple[Hashable, int], int] = {}
 
     def give(self, source: Hashable, events: Sequence[_Numbered]) -> list[ev.Event]:
-        return [
-            msgspec.structs.replace(
-                event, index=self._given.setdefault((source, event.index), len(self._given))
-            )
-            for event in events
-        ]
+        given = self._given
+        said: list[ev.Event] = []
+        for event in events:
+            index = given.setdefault((source, event.index), len(given))
+            same = index == event.index
+            said.append(event if same else msgspec.structs.replace(event, index=index))
+        return said
 
 
 class _Thought:

@@ -19,6 +19,10 @@ _ATTRIBUTE = re.compile(r"(\w+)=([^\s⟧]+)")
 class SentinelCalls:
     """A sentinel with attributes, JSON, and the sentinel that ends it."""
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return (_END,)
+
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         cursor.take(len(mark))

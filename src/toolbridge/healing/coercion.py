@@ -5,18 +5,19 @@ up: a null that is not allowed is left out, not turned into a zero.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable
 
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.names import heal_choice, heal_key
-from toolbridge.healing.reading import Reading, clip
+from toolbridge.healing.reading import Reading, brief
 from toolbridge.healing.schema import (
     MAX_VISITS,
     Schema,
     choices_of,
-    is_plain_text,
+    is_plain,
     required_of,
     type_names,
 )
@@ -24,12 +25,16 @@ from toolbridge.healing.schema import (
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 _NULL_WORDS = {"null", "none", "nil", "undefined"}
+_NUMBERS = (int, float)
+_HOLDERS = (dict, list)
 _SIMPLE = frozenset({"anyOf", "oneOf", "allOf"})
 Path = tuple[str | int, ...]
 
 
 class Coercion:
     """One pass over a value. `read` reads nested text; `written` finds a number as it was written."""
+
+    __slots__ = ("_level", "_read", "_schema", "_written", "cut", "steps")
 
     def __init__(
         self,
@@ -114,12 +119,13 @@ class Coercion:
         if not isinstance(value, dict):
             return value
         members = self._schema.members(rule)
-        value = self._rename(value, rule, path)
+        if not value.keys() <= members.keys():
+            value = self._rename(value, rule, path)
         more = rule.get("additionalProperties")
         healed: JsonObject = {}
         for key, member in value.items():
             wanted = members.get(key, more if isinstance(more, dict) else None)
-            if is_plain_text(member, wanted):
+            if is_plain(member, wanted):
                 healed[key] = member
                 continue
             if self._leave_out(key, member, wanted, rule, path):
@@ -166,7 +172,7 @@ class Coercion:
         meant = {key: name for key in strange if (name := heal_key(key, free)) is not None}
         lonely = self._lonely(value, rule, [key for key in strange if key not in meant], meant)
         meant.update(lonely)
-        twice = {name for name in meant.values() if list(meant.values()).count(name) > 1}
+        twice = {name for name, times in Counter(meant.values()).items() if times > 1}
         renamed: JsonObject = {}
         for key, member in value.items():
             name = meant.get(key, key)
@@ -215,14 +221,16 @@ class Coercion:
     # Scalars.
 
     def _to_scalar(self, value: Json, rule: JsonObject, name: str, path: Path) -> Json:
-        if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list):
+        if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], _HOLDERS):
             healed = self._scalar(value[0], name, (*path, 0))
         elif isinstance(value, dict) and (inner := _only_inner(value, path)) is not None:
             healed = self._scalar(inner, name, path)
         else:
             healed = self._scalar(value, name, path)
         healed = self._choice(healed, rule)
-        if not self._schema.fits(healed, {**rule, "type": name}):
+        if not self._schema.fits(
+            healed, rule if rule.get("type") == name else {**rule, "type": name}
+        ):
             return value
         self.say(f"not {name}", path, value, healed)
         return healed
@@ -243,7 +251,7 @@ class Coercion:
     def _to_string(self, value: Json, path: Path) -> Json:
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, int | float):
+        if isinstance(value, _NUMBERS):
             # 1.10 is another version than 1.1: the text is what the model wrote.
             return self._written(path) or dumps(value)
         if isinstance(value, dict) or (isinstance(value, list) and not _all_text(value)):
@@ -272,7 +280,7 @@ class Coercion:
         if text.lstrip()[:1] not in {"{", "[", "(", '"', "`", "\\", "'"}:
             return None
         reading = self._read(text)
-        if not reading.found or reading.doubtful or not isinstance(reading.value, dict | list):
+        if not reading.found or reading.doubtful or not isinstance(reading.value, _HOLDERS):
             return None
         if kind is dict and not isinstance(reading.value, dict):
             return None
@@ -282,8 +290,8 @@ class Coercion:
         return reading.value
 
     def say(self, what: str, path: Path, before: Json, after: Json, *, level: int = 2) -> None:
-        shown = "" if after is None else clip(dumps(after))
-        self.steps.append(Step(_at(what, path), level, clip(dumps(before)), shown))
+        shown = "" if after is None else brief(after)
+        self.steps.append(Step(_at(what, path), level, brief(before), shown))
 
 
 ENVELOPE = {
@@ -311,7 +319,7 @@ def _only_inner(value: JsonObject, path: Path) -> Json:
     """Return the scalar in an object that only repeats the name of its member: `{"a": {"a": 1}}`."""
     name, inner = next(iter(value.items()), ("", None))
     repeats = len(value) == 1 and path and name in {path[-1], "value"}
-    return inner if repeats and not isinstance(inner, dict | list) else None
+    return inner if repeats and not isinstance(inner, _HOLDERS) else None
 
 
 def _all_text(value: list[Json]) -> bool:
@@ -331,7 +339,7 @@ def _to_number(value: Json, name: str) -> Json:
 
 
 def _to_boolean(value: Json) -> Json:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value in (0, 1):
+    if isinstance(value, _NUMBERS) and not isinstance(value, bool) and value in (0, 1):
         return bool(value)
     if isinstance(value, str):
         word = value.strip().lower()

@@ -17,14 +17,16 @@ from toolbridge.healing.names import plain
 from toolbridge.healing.reading import (
     NOT_FINITE,
     Reading,
+    brief,
     clip,
+    decode,
     finite,
     grows,
+    read_decoded,
     read_text,
     take_reader,
 )
 from toolbridge.healing.schema import Schema, required_of
-from toolbridge.healing.strings import INNER_QUOTES, LOST_QUOTE
 from toolbridge.healing.syntax import TolerantReader
 
 WRAPPERS = (
@@ -63,11 +65,17 @@ def heal(arguments: object, schema: JsonObject | None = None, *, level: int = 2)
     if isinstance(arguments, dict):
         return Ladder("", rules, level).heal_object(arguments)
     text = arguments if isinstance(arguments, str) else dumps(arguments)
-    return Ladder(replace_lone_surrogates(text), rules, level).heal_text()
+    if not text.isascii():
+        text = replace_lone_surrogates(text)
+    return Ladder(text, rules, level).heal_text()
 
 
 class Ladder:
     """One text on its way up."""
+
+    __slots__ = (
+        "_base", "_cut", "_known", "_level", "_open", "_rules", "_schema", "_steps", "_text",
+    )  # fmt: skip
 
     def __init__(self, text: str, rules: Schema, level: int) -> None:
         self._text = text
@@ -81,13 +89,17 @@ class Ladder:
         self._open = False
 
     def heal_text(self) -> Healing:
-        reading = self._read(self._text) if self._level else read_text(self._text, tolerant=False)
-        if self._level == 0 and (reading.steps or not isinstance(reading.value, dict)):
-            return self._hopeless() if self._text.strip() else Healing({})
+        text = self._text
+        decoded = decode(text)
+        if isinstance(decoded, dict):
+            return self.heal_object(decoded)
+        if self._level == 0:
+            return self._hopeless() if text.strip() else Healing({})
+        reading = read_decoded(decoded, text, self._names)
         self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
         if self._level < 2 and any(level > 1 for _, level, _ in reading.notes):
             return self._hopeless()
-        if self._misread(reading):
+        if reading.guessed and self._misread(reading):
             return self._hopeless()
         if reading.doubtful:
             if self._level < 3:
@@ -102,10 +114,12 @@ class Ladder:
             value = self._align(value)
         if not self._steps:
             return Healing(value, 0, (), self._cut, self._open)
-        if any(step.what == NOT_FINITE for step in self._steps):
-            clean = finite(value)
-            value = clean if isinstance(clean, dict) else value
-        level = max([step.level for step in self._steps])
+        level = 0
+        for step in self._steps:
+            level = max(level, step.level)
+            if step.what == NOT_FINITE:
+                clean = finite(value)
+                value = clean if isinstance(clean, dict) else value
         return Healing(value, level, tuple(self._steps), self._cut, self._open)
 
     def heal_resumed(self, reader: TolerantReader) -> Healing:
@@ -116,16 +130,14 @@ class Ladder:
             return self._hopeless()
         take_reader(reader, reading)
         self._steps, self._cut, self._open = reading.steps, reading.cut, reading.open
-        if self._misread(reading) or (reading.doubtful and self._level < 3):
+        if (reading.guessed and self._misread(reading)) or (reading.doubtful and self._level < 3):
             return self._hopeless()
         more = reading.value if isinstance(reading.value, dict) else {}
         return self.heal_object({**more, **first})
 
     def _misread(self, reading: Reading) -> bool:
-        """Whether a key that nobody knows says that a string with quotes inside ended too early."""
-        if not isinstance(reading.value, dict) or not self._schema:
-            return False
-        if all(what not in {INNER_QUOTES, LOST_QUOTE} for what, _, _ in reading.notes):
+        """Whether a key that nobody knows says that a quote was guessed wrongly."""
+        if not self._schema or not isinstance(reading.value, dict):
             return False
         names = {plain(name) for name in self._names()}
         return bool(names) and any(plain(key) not in names for key in reading.value)
@@ -221,13 +233,13 @@ class Ladder:
 
     def _align(self, value: JsonObject) -> JsonObject:
         try:
-            if value.keys().isdisjoint(_AROUND) and self._rules.fits(value, self._schema):
+            bare = _AROUND.isdisjoint(value)
+            if bare and self._rules.fits(value, self._schema):
                 return value
-            members = self._rules.members(self._schema)
-            if members and value and not any(k in members and k not in ENVELOPE for k in value):
-                value = self._unwrap(value, members)
-            if self._rules.fits(value, self._schema):
-                return value
+            found = self._maybe_unwrapped(value)
+            if not (bare and found is value) and self._rules.fits(found, self._schema):
+                return found
+            value = found
             coercion = self._coercion()
             healed = coercion.bring(value, self._schema)
         except RecursionError:
@@ -235,6 +247,13 @@ class Ladder:
         self._steps = self._steps + coercion.steps
         self._cut |= coercion.cut
         return healed if isinstance(healed, dict) else value
+
+    def _maybe_unwrapped(self, value: JsonObject) -> JsonObject:
+        """Return the arguments alone, where no member of `value` is one of them."""
+        members = self._rules.members(self._schema)
+        if not members or not value or not (members.keys() & value.keys()) <= ENVELOPE:
+            return value
+        return self._unwrap(value, members)
 
     def _coercion(self) -> Coercion:
         return Coercion(self._rules, self._read, self._written, level=self._level)
@@ -254,6 +273,8 @@ class Ladder:
     def _wrapped(self, value: JsonObject, names: frozenset[str]) -> tuple[str, JsonObject] | None:
         members = self._rules.members(self._schema)
         others = {key for key in value if key.lower() not in ENVELOPE}
+        if len(others) > 1:
+            return None
         for key, member in value.items():
             known = key.lower() in WRAPPERS or key.lower() in _WHOLE_CALLS
             if key in members or others - {key} or not (known or len(value) == 1):
@@ -299,7 +320,7 @@ class Ladder:
         return found if isinstance(found, str) else None
 
     def _say(self, what: str, before: Json, after: Json, *, level: int = 2) -> None:
-        self._steps = [*self._steps, Step(what, level, clip(dumps(before)), clip(dumps(after)))]
+        self._steps = [*self._steps, Step(what, level, brief(before), brief(after))]
 
 
 _AROUND = frozenset(WRAPPERS) | _WHOLE_CALLS

@@ -56,15 +56,19 @@ BARE_KEY = re.compile(
 _WS = r"[ \t\r\n]*+"
 _TEXT = r'[^"\\\x00-\x1f]'
 _TEXT_1 = r"[^'\\\x00-\x1f]"
-CLEAR_MEMBER = re.compile(
+_MEMBER = (
     rf'(?:"({_TEXT}{{1,64}}+)"|\'({_TEXT_1}{{1,64}}+)\'|([A-Za-z_]\w{{0,63}}+)){_WS}:{_WS}'
     rf'(?:"({_TEXT}*+)"|\'({_TEXT_1}*+)\'|(-?(?:0|[1-9]\d{{0,15}}+)(?:\.\d{{1,15}}+)?)'
     r"|(true|false|null|True|False|None))"
     rf'(?={_WS}(?:,?+{_WS}(?:"{_TEXT}{{1,64}}+"|\'{_TEXT_1}{{1,64}}+\'){_WS}:'
-    rf"|,{_WS}[A-Za-z_]\w{{0,63}}+{_WS}:|,?+{_WS}\}}{_WS}(?:$|[,}}\]])|$))"
+    rf"|,{_WS}[A-Za-z_]\w{{0,63}}+{_WS}:|,?+{_WS}\}}{_WS}(?:$|[,}}\]]|</|<\||```)|$))"
 )
 """A member that can be read in one way only: no quote or escape inside, a key or the end behind."""
-SOUND_KEY = re.compile(r'"([^"\\\x00-\x1f]{1,64}+)"(?=[ \t]{0,8}+:)')
+CLEAR_MEMBER = re.compile(_MEMBER)
+NEXT_CLEAR_MEMBER = re.compile(rf"{_WS},{_WS}(?:{_MEMBER})?+")
+"""A comma, and the clear member behind it, if there is one."""
+SOUND_KEY = re.compile(rf'"({_TEXT}{{1,64}}+)"[ \t]{{0,8}}+:(?:[{_BLANK}]|\\[nrt])*+')
+"""A key in its quotes, with its colon and what stands between that and the value."""
 LONE_KEY = re.compile(
     rf"[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)[{QUOTES}][{_BLANK}]{{1,16}}+[{QUOTES}\d\[{{\-tfnTFN]"
 )
@@ -128,6 +132,11 @@ def number(written: str) -> int | float | None:
     except ValueError:
         return None
     return value if abs(value) != float("inf") else None
+
+
+def plain_number(written: str) -> int | float:
+    """Return the number that `written` is in JSON; it is short and has no exponent."""
+    return float(written) if "." in written else int(written)
 
 
 def _whole(digits: str) -> int | None:

@@ -9,22 +9,33 @@ import msgspec
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import lexis as lx
+from toolbridge.healing.strings import INNER_QUOTES, LOST_QUOTE
 from toolbridge.healing.syntax import TolerantReader
 
 MAX_LAYERS = 4
 _strict = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
 _ESCAPED = re.compile(r"\s*(?:\\[nrt]|\s)*+(?:[{\[](?:\\[nrt]|\s)*+)?\\+[\"']")
 _ENTITIES = re.compile(r"\s*+[{\[]?\s*+&(?:quot|apos|#34|#39|#x22|#x27);")
+_FAULTS = (ValueError, RecursionError)
+_MORE_JSON = frozenset('{["')
 _VALUE_FOLLOWS = frozenset(":,[{(=")
 _BARE = re.compile(r"\{\s*+[\"'\w]")
 _PLAIN_QUOTE = re.compile(r"(?<!\\)\"")
 _QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
 
 
+class Broken:
+    """What strict JSON makes of a text that is none."""
+
+
+BROKEN = Broken()
+
+
 class Reading:
     """What was read, and what had to be put right for it."""
 
-    __slots__ = ("cut", "doubtful", "found", "notes", "open", "value")
+    __slots__ = ("cut", "doubtful", "found", "guessed", "notes", "open", "value")
 
     def __init__(self) -> None:
         self.value: Json = None
@@ -35,6 +46,8 @@ class Reading:
         self.cut = False
         self.open = False
         self.doubtful = False
+        self.guessed = False
+        """Whether a quote was taken for text, or added: another reading may be right."""
 
     def take(self, what: str, before: str, level: int = 1) -> None:
         self.notes.append((what, level, before))
@@ -43,7 +56,7 @@ class Reading:
     def steps(self) -> list[Step]:
         if not self.notes:
             return []
-        after = clip(show(self.value)) if self.found else ""
+        after = brief(self.value) if self.found else ""
         return [Step(what, level, clip(before), after) for what, level, before in self.notes]
 
 
@@ -51,31 +64,41 @@ def clip(text: str, size: int = 60) -> str:
     return text if len(text) <= size else text[: size - 1] + "\u2026"
 
 
-def read_text(
-    text: str, names: Callable[[], frozenset[str]] = frozenset, *, tolerant: bool = True
-) -> Reading:
+def read_text(text: str, names: Callable[[], frozenset[str]] = frozenset) -> Reading:
     """Read arguments as text; `names` gives the names of the parameters, if they are needed."""
+    return read_decoded(decode(text), text, names)
+
+
+def decode(text: str) -> "Json | Broken":
+    """Return the value of strict JSON."""
+    try:
+        value: Json = _strict.decode(text)
+    except _FAULTS:
+        return BROKEN
+    return value
+
+
+def read_decoded(value: "Json | Broken", text: str, names: Callable[[], frozenset[str]]) -> Reading:
+    """Read `text`, of which strict JSON makes `value`."""
     reading = Reading()
     for _ in range(MAX_LAYERS):
-        inner = _read_strict(text, reading)
-        if inner is None and tolerant and not reading.found:
+        if isinstance(value, Broken):
             inner = _peel(text, reading)
             if inner is None:
                 _read_tolerantly(text, names, reading)
+        else:
+            inner = _take_value(value, text, reading)
         if inner is None:
             break
         text = inner
+        value = decode(text)
     return reading
 
 
-def _read_strict(text: str, reading: Reading) -> str | None:
-    """Read strict JSON; return the text inside a string that holds more of it."""
-    try:
-        value: Json = _strict.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
+def _take_value(value: Json, text: str, reading: Reading) -> str | None:
+    """Take a value; return the text inside a string that holds more JSON."""
     reading.value, reading.found = value, True
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+    if isinstance(value, str) and value.lstrip()[:1] in _MORE_JSON:
         reading.take("encoded as a string", text)
         reading.found = False
         return value
@@ -84,7 +107,7 @@ def _read_strict(text: str, reading: Reading) -> str | None:
 
 def _peel(text: str, reading: Reading) -> str | None:
     """Return what stands inside one layer around the arguments, or None when there is none."""
-    if _BARE.match(text) and not (again := _last_emission(text)):
+    if _BARE.match(text) and (text.find(text[:8], 8) < 0 or not _last_emission(text)):
         return None
     if _ENTITIES.match(text):
         reading.take("HTML entities", text)
@@ -135,17 +158,19 @@ def _read_tolerantly(text: str, names: Callable[[], frozenset[str]], reading: Re
 def take_reader(reader: TolerantReader, reading: Reading) -> None:
     """Take over what `reader` has read."""
     reading.cut |= reader.cut
-    reading.open |= reader.open
-    reading.doubtful |= reader.doubtful
-    for what, at in reader.notes.items():
-        reading.take(what, reader.text[max(at - 12, 0) : at + 48])
-    reading.value = _one(reader.docs, reading)
+    reading.open = reader.open
+    reading.doubtful = reader.doubtful
+    text, notes = reader.text, reader.notes
+    reading.guessed = INNER_QUOTES in notes or LOST_QUOTE in notes
+    reading.notes += [
+        (what, 1, text[at - 12 if at > 12 else 0 : at + 48]) for what, at in notes.items()
+    ]
+    docs = reader.docs
+    reading.value = docs[0] if len(docs) == 1 else _one(docs, reading)
 
 
 def _one(docs: list[Json], reading: Reading) -> Json:
     """Return the one value that several in a row stand for."""
-    if len(docs) == 1:
-        return docs[0]
     full = [doc for doc in docs if doc not in ({}, [])]
     if not full:
         return docs[0] if docs else None
@@ -189,3 +214,14 @@ def show(value: object) -> str:
         return dumps(value)
     except (RecursionError, UnicodeEncodeError, ValueError):
         return ""
+
+
+def brief(value: Json) -> str:
+    """Return the beginning of `value` as JSON, for a report."""
+    if isinstance(value, str) and len(value) > 60:
+        value = value[:60]
+    try:
+        text = _encode(value).decode()
+    except (RecursionError, ValueError):
+        text = show(value)
+    return text if len(text) <= 60 else clip(text)

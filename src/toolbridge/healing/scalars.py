@@ -1,20 +1,14 @@
 """Numbers, words and texts without quotes: the values that are neither objects nor lists."""
 
-from collections.abc import Callable
-
 from toolbridge.core.json import Json
 from toolbridge.healing import lexis as lx
 from toolbridge.healing.strings import LONG, Frame, StringReader
 
 
 class ScalarReader(StringReader):
-    """The part of the reader that knows scalars. With `verbatim`, numbers stay as they are written."""
+    """The part of the reader that knows scalars."""
 
-    def __init__(
-        self, text: str, names: Callable[[], frozenset[str]], *, verbatim: bool = False
-    ) -> None:
-        super().__init__(text, names)
-        self.verbatim = verbatim
+    __slots__ = ()
 
     def put(self, value: Json) -> None:
         frame = self.stack[-1]

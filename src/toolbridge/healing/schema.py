@@ -16,6 +16,8 @@ _EMPTY: JsonObject = {}
 class Schema:
     """A schema with its root, for references, and a bound on the work that one value may cost."""
 
+    __slots__ = ("_names", "root", "visits")
+
     def __init__(self, root: JsonObject) -> None:
         self.root = root
         self.visits = 0
@@ -47,14 +49,18 @@ class Schema:
     def fits(self, value: Json, schema: Json) -> bool:
         """Whether `value` is what `schema` asks for."""
         self.visits += 1
-        if schema is False:
+        if isinstance(schema, dict) and "$ref" not in schema:
+            rule = schema
+        elif schema is False:
             return False
-        rule = self.resolve(schema)
+        else:
+            rule = self.resolve(schema)
         if not rule or self.visits > MAX_VISITS:
             return True
         if value is None and rule.get("nullable") is True:
             return True
-        if not _fits_type(value, rule.get("type")):
+        wanted = rule.get("type")
+        if wanted != _NAME_OF.get(type(value)) and not _fits_type(value, wanted):
             return False
         if not _PARTS.isdisjoint(rule) and not self._fits_parts(value, rule):
             return False
@@ -86,10 +92,16 @@ class Schema:
             properties = _EMPTY
         for key, member in value.items():
             wanted = properties.get(key)
+            if (
+                isinstance(wanted, dict)
+                and wanted.get("type") == _SCALAR_OF.get(type(member), "")
+                and _MORE_RULES.isdisjoint(wanted)
+            ):
+                continue  # the common case of `is_plain`, without the call
             if wanted is None:
                 if not self._fits_more(member, rule):
                     return False
-            elif not is_plain_text(member, wanted) and not self.fits(member, wanted):
+            elif not self.fits(member, wanted):
                 return False
         return True
 
@@ -169,8 +181,6 @@ def choices_of(rule: JsonObject) -> list[Json] | None:
 
 
 def _fits_type(value: Json, wanted: Json) -> bool:
-    if wanted is None or (wanted == "string" and isinstance(value, str)):
-        return True
     if isinstance(wanted, str):
         return is_type(value, wanted.lower())
     if isinstance(wanted, list):
@@ -178,16 +188,20 @@ def _fits_type(value: Json, wanted: Json) -> bool:
     return True
 
 
-def is_plain_text(value: Json, wanted: Json) -> bool:
-    """Whether a text is wanted, any text, and `value` is one: the common case, answered at once."""
+def is_plain(value: Json, wanted: Json) -> bool:
+    """Whether any value of one type is wanted and `value` is one: the common case, answered at once."""
     return (
-        isinstance(value, str)
-        and isinstance(wanted, dict)
-        and wanted.get("type") == "string"
-        and _PARTS.isdisjoint(wanted)
+        isinstance(wanted, dict)
+        and wanted.get("type") == _SCALAR_OF.get(type(value), "")
+        and _MORE_RULES.isdisjoint(wanted)
     )
 
 
+_MORE_RULES = _PARTS | {"$ref"}
+_SCALAR_OF: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_NAME_OF: dict[type, str] = {**_SCALAR_OF, dict: "object", list: "array"}
+"""The type that a value has without looking at it: a whole float may also be an integer."""
+_NUMBERS = (int, float)
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "boolean": bool,
@@ -203,7 +217,7 @@ def is_type(value: Json, name: str) -> bool:
         return isinstance(value, wanted)
     if name not in {"integer", "number"}:
         return True
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return False
     return name == "number" or isinstance(value, int) or value.is_integer()
 

@@ -47,20 +47,34 @@ class StringReader:
     `names` gives the names that a schema declares, when a quote cannot be judged without them.
     """
 
-    cut = False
-    """Whether the text ends inside a value: what is missing is not known."""
-    open = False
-    """Whether the text ends before its brackets do."""
-    doubtful = False
-    """Whether a reading was chosen that another one could compete with."""
-    hopeless = False
-    """Whether nothing can be made of the text."""
+    __slots__ = (
+        "_names", "at", "cut", "docs", "doubtful", "hopeless", "notes", "open", "size", "stack",
+        "text", "verbatim",
+    )  # fmt: skip
 
-    def __init__(self, text: str, names: Callable[[], frozenset[str]]) -> None:
+    def __init__(
+        self,
+        text: str,
+        names: Callable[[], frozenset[str]] = frozenset,
+        *,
+        verbatim: bool = False,
+    ) -> None:
         self.text = text
         self.size = len(text)
+        self.verbatim = verbatim
+        """Whether numbers stay as they are written."""
         self._names = names
         self.at = 0
+        self.cut = False
+        """Whether the text ends inside a value: what is missing is not known."""
+        self.open = False
+        """Whether the text ends before its brackets do."""
+        self.doubtful = False
+        """Whether a reading was chosen that another one could compete with."""
+        self.hopeless = False
+        """Whether nothing can be made of the text."""
+        self.docs: list[Json] = []
+        """The outermost values."""
         self.stack: list[Frame] = []
         self.notes: dict[str, int] = {}
         """What was put right, and where first."""
@@ -83,10 +97,6 @@ class StringReader:
     def read_string(self, *, key: bool) -> str:
         """Read the string whose opening quote is at `at`."""
         text, start = self.text, self.at
-        sound = lx.SOUND_KEY.match(text, start) if key else None
-        if sound is not None:
-            self.at = sound.end()
-            return sound.group(1)
         quote = text[start]
         if text.startswith((quote * 3,), start) and quote in "\"'`":
             end = text.find(quote * 3, start + 3)

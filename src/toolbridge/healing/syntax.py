@@ -5,37 +5,32 @@ It knows no schema but the names of the parameters, which tell a key from a piec
 """
 
 import re
-from collections.abc import Callable
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.healing import lexis as lx
-from toolbridge.healing.scalars import ScalarReader
-from toolbridge.healing.strings import INNER_QUOTES, Frame
+from toolbridge.healing.members import MemberReader
+from toolbridge.healing.strings import Frame
 
 MAX_DEPTH = 200
 _FIRST_MARKS = frozenset("\"'{[")
 
 
-class TolerantReader(ScalarReader):
+class TolerantReader(MemberReader):
     """Reads values; `docs` are the outermost ones, of which a confused model writes several."""
 
-    def __init__(
-        self,
-        text: str,
-        names: Callable[[], frozenset[str]] = frozenset,
-        *,
-        verbatim: bool = False,
-    ) -> None:
-        super().__init__(text, names, verbatim=verbatim)
-        self.docs: list[Json] = []
+    __slots__ = ()
 
     def read(self) -> bool:
         """Read the whole text; return whether there is anything of JSON in it."""
-        self.at = self.skip_space(0)
-        if not self._find_start():
-            return False
+        if self.text.startswith("{"):
+            self._open_bracket()
+        else:
+            self.at = self.skip_space(0)
+            if not self._find_start():
+                return False
         self._run()
-        self._read_rest()
+        if self.at < self.size:
+            self._read_rest()
         return not self.hopeless
 
     def resume(self, members: JsonObject, at: int) -> bool:
@@ -136,8 +131,8 @@ class TolerantReader(ScalarReader):
         self.stack.append(Frame(holder, closer))
 
     def _open_bracket(self) -> bool:
-        bracket = self.text[self.at]
-        if len(self.stack) >= MAX_DEPTH:
+        bracket, stack = self.text[self.at], self.stack
+        if len(stack) >= MAX_DEPTH:
             self.note("nested too deeply")
             self.hopeless = True
             return False
@@ -145,29 +140,44 @@ class TolerantReader(ScalarReader):
             self.note("parentheses")
         elif bracket not in "{[":
             self.note("full-width punctuation")
-        closer = lx.OPENERS[bracket]
-        holder: JsonObject | list[Json] = {} if closer in "}\uff5d" else []
-        if self.stack:
+        holder: JsonObject | list[Json] = {} if bracket in "{\uff5b" else []
+        if stack:
             self.put(holder)
-        self._begin(holder, closer)
+        stack.append(Frame(holder, lx.OPENERS[bracket]))
         self.at += 1
         return True
 
     def _run(self) -> None:
-        text = self.text
-        while self.stack and not self.hopeless:
-            frame = self.stack[-1]
-            before = self.at
-            if not self._skip_filler(frame) or (text[self.at] in "<`" and self._tag_follows()):
-                self._end_of_text()
-            elif self.text[self.at] in lx.ENDS:
-                self._close_bracket(frame)
-            elif isinstance(frame.holder, dict):
-                self._read_member(frame, frame.holder)
-            else:
-                self._read_element(frame, frame.holder)
-            if self.at == before and self.stack and self.stack[-1] is frame:
+        text, size, stack = self.text, self.size, self.stack
+        while stack and not self.hopeless:
+            frame = stack[-1]
+            before, holder = self.at, frame.holder
+            mark = text[before] if before < size else ""
+            if mark and mark == frame.closer:
+                self.at += 1
+                self._pop()
+                continue
+            if (mark in _FIRST_MARKS and not holder and not frame.words) or self._go_on(frame):
+                if isinstance(holder, dict):
+                    self._read_member(frame, holder)
+                else:
+                    self._read_element(frame, holder)
+            if self.at == before and stack and stack[-1] is frame:
                 self.hopeless = True
+
+    def _go_on(self, frame: Frame) -> bool:
+        """Pass on to what comes next; return whether it is a member and not an end."""
+        if not self._skip_filler(frame):
+            self._end_of_text()
+            return False
+        mark = self.text[self.at]
+        if mark in lx.ENDS:
+            self._close_bracket(frame)
+            return False
+        if mark in "<`" and self._tag_follows():
+            self._end_of_text()
+            return False
+        return True
 
     def _tag_follows(self) -> bool:
         """Whether the model ended its call here, without the brackets."""
@@ -181,10 +191,8 @@ class TolerantReader(ScalarReader):
         """Pass over what separates two members; return whether anything follows."""
         text, at = self.text, self.at
         fresh = not frame.holder and not frame.words
-        if fresh and text[at : at + 1] in _FIRST_MARKS:
-            return True
-        plain = lx.PLAIN_FILLER.match(text, at)
-        if plain is not None and not fresh:
+        plain = None if fresh else lx.PLAIN_FILLER.match(text, at)
+        if plain is not None:
             self.at = plain.end()
             if self.at < self.size and text[self.at] not in "}],/#.\\;":
                 return True
@@ -233,14 +241,18 @@ class TolerantReader(ScalarReader):
     def _pop(self) -> None:
         frame = self.stack.pop()
         holder: Json = frame.holder
-        if frame.words and not frame.holder and self.stack:
-            holder = frame.words
-            self.note("set")
-            self.put(holder)
-        elif frame.words:
-            self.note("key without a value")
+        if frame.words:
+            holder = self._with_words(frame)
         if not self.stack:
             self.docs.append(holder)
+
+    def _with_words(self, frame: Frame) -> Json:
+        if frame.holder or not self.stack:
+            self.note("key without a value")
+            return frame.holder
+        self.note("set")
+        self.put(frame.words)
+        return frame.words
 
     def _end_of_text(self) -> None:
         """Close what is open: the text is over."""
@@ -253,81 +265,29 @@ class TolerantReader(ScalarReader):
     # Members and elements.
 
     def _read_member(self, frame: Frame, holder: JsonObject) -> None:
-        text = self.text
-        clear = lx.CLEAR_MEMBER.match(text, self.at)
-        if clear is not None and self._take_clear(clear, holder):
+        if self.read_clear_members(holder):
             return
+        sound = lx.SOUND_KEY.match(self.text, self.at)
+        if sound is not None:
+            frame.key, self.at = sound.group(1), sound.end()
+        elif not self._read_odd_key(frame):
+            return
+        if frame.key in holder:
+            self.doubt_repeated()
+        if sound is not None or self.read_colon(frame):
+            self._read_member_value(frame)
+
+    def _read_odd_key(self, frame: Frame) -> bool:
+        """Read a key that is not as it should be; return whether there is one."""
         self.skip_backslash()
-        mark = text[self.at : self.at + 1]
+        mark = self.text[self.at : self.at + 1]
         if mark and mark in lx.QUOTES:
             frame.key = self.read_string(key=True)
-            if self.cut and self.at >= self.size:
-                return
-        elif mark == "{":
+            return not self.cut or self.at < self.size
+        if mark == "{":
             self._restart()
-            return
-        elif not self._read_bare_key(frame):
-            return
-        # The same key again, after quotes inside a string: the string ended too early.
-        self.hopeless |= frame.key in holder and INNER_QUOTES in self.notes
-        separator = lx.SEPARATOR.match(text, self.at)
-        if separator is not None:
-            self.at = separator.end()
-            if separator.group(1) != ":":
-                self.note("wrong colon", separator.start(1))
-        elif not self._value_follows(frame):
-            return
-        self._read_member_value(frame)
-
-    def _take_clear(self, clear: re.Match[str], holder: JsonObject) -> bool:
-        """Take a member that needs no thought, unless it is a number that the end may have cut."""
-        key, key_1, key_bare, text, text_1, number, word = clear.groups()
-        if number is not None and clear.end() == self.size:
             return False
-        if key is None or text_1 is not None:
-            self.note("missing quote" if key_bare else "single quotes")
-            key = key or key_1 or key_bare
-        self.hopeless |= key in holder and INNER_QUOTES in self.notes
-        if number is not None:
-            holder[key] = number if self.verbatim else lx.number(number)
-        elif word is not None:
-            self.at = clear.start(7)
-            holder[key] = self.take_literal(word)
-        else:
-            holder[key] = text if text_1 is None else text_1
-        self.at = clear.end()
-        return True
-
-    def _read_bare_key(self, frame: Frame) -> bool:
-        found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)
-        if found is None:
-            word = lx.NUMBER.match(self.text, self.at)
-            if word is None:
-                self.hopeless = True
-                return False
-            self.at = word.end()
-            self.doubtful = True  # `1,000`, or a key that is a number
-            frame.words.append(word.group())
-            return False
-        frame.key = found.group(1) if found.re is lx.BARE_KEY else found.group()
-        self.note("missing quote")
-        self.at = found.end(1) if found.re is lx.BARE_KEY else found.end()
-        if self.text[self.at : self.at + 1] in lx.CLOSERS:
-            self.at += 1
-        return True
-
-    def _value_follows(self, frame: Frame) -> bool:
-        """Whether a value follows a key at once, without a colon."""
-        self.at = self.skip_space(self.at)
-        mark = self.text[self.at : self.at + 1]
-        if not mark:
-            self.cut = True
-            return False
-        if mark in lx.ENDS or mark in lx.SEPARATORS:
-            frame.words.append(frame.key)
-            return False
-        self.note("missing colon")
-        return True
+        return self.read_bare_key(frame)
 
     def _read_member_value(self, frame: Frame) -> None:
         mark = self.text[self.at : self.at + 1]

@@ -5,6 +5,8 @@ wants to keep a snapshot copies it. The reader is strict: it stops at the first 
 cannot follow, and nothing before the end makes an unfinished text count as a whole one.
 """
 
+# ruff: noqa: SLF001 -- the places in the grammar are methods, named below their class
+
 import re
 from collections.abc import Callable
 from typing import Any  # a slot is a str in a dict and an int in a list; no type says both
@@ -32,11 +34,18 @@ _HALF_ESCAPE = re.compile(
     rf"|[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?)?)?"
 )
 _NUMBER = re.compile(r"[-+.eE0-9]++")
+# What a piece holds whole, without escapes: nearly every key, number and literal is read at once.
+_WS = r"[ \t\n\r]*+"
+_TEXT = r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"'
+_KEY = re.compile(rf"{_WS}{_TEXT}{_WS}:{_WS}")
+_NEXT_KEY = re.compile(rf",{_WS}{_TEXT}{_WS}:{_WS}")
+_SCALAR = re.compile(rf"{_TEXT}|(-?(?:0|[1-9][0-9]{{0,17}}+)(?=[,}}\] \t\n\r]))|true|false|null")
 _LITERALS: dict[str, tuple[str, Json]] = {
     "t": ("true", True),
     "f": ("false", False),
     "n": ("null", None),
 }
+_WORDS: dict[str, Json] = dict(_LITERALS.values())
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -59,13 +68,13 @@ class JsonReader:
         self._max_size = max_size
         self._root: list[Json] = []
         self._stack: list[JsonObject | list[Json]] = []
-        self._keys: list[str | int] = []
+        self._keys: list[Any] = []
         self._pieces: list[str] = []
         self._escape = ""
         self._word: tuple[str, Json] = ("", None)
         self._may_close = False
         self._base = 0
-        self._step: Callable[[str, int], int] = self._read_value
+        self._step = _VALUE_PLACE
         self.fault = ""
         self.taken = 0
         """How many characters were read."""
@@ -87,24 +96,19 @@ class JsonReader:
     @property
     def complete(self) -> bool:
         """Whether a whole value was read. A bare number is whole only when `close` says so."""
-        return self._step == self._read_end and not self.fault
+        return self._step is _END_PLACE and not self.fault
 
     @property
     def in_string(self) -> bool:
         """Whether a string that is a value, not a key, is open."""
-        return self._step == self._read_string
+        return self._step is _STRING_PLACE
 
     @property
     def in_member(self) -> bool:
         """Whether a member of the outermost object has its colon and is not finished."""
         if len(self._stack) != 1:
             return bool(self._stack)
-        return self._step in (
-            self._read_value,
-            self._read_string,
-            self._read_number,
-            self._read_literal,
-        )
+        return self._step in _VALUE_PLACES
 
     @property
     def in_escape(self) -> int:
@@ -118,7 +122,7 @@ class JsonReader:
         at, end = 0, len(piece)
         self._base = self.taken
         while at < end and not self.fault:
-            at = self._step(piece, at)
+            at = self._step(self, piece, at)
         self.taken += at
         return at
 
@@ -128,7 +132,7 @@ class JsonReader:
 
     def close(self) -> Json:
         """Return the whole value; raise `ValueError` when the text is not exactly one."""
-        if not self.fault and self._step == self._read_number and not self._stack:
+        if not self.fault and self._step is _NUMBER_PLACE and not self._stack:
             self._end_number(0)
         if self.fault:
             raise ValueError(f"{self.fault} (character {self.taken})")
@@ -142,9 +146,12 @@ class JsonReader:
         if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
             return at
         first = text[at]
+        whole = None if first in "{[" else _SCALAR.match(text, at)
+        if whole is not None:
+            return self._take_scalar(whole)
         if first == '"':
             self._put("", at)
-            self._step = self._read_string
+            self._step = _STRING_PLACE
         elif first == "{":
             return self._open({}, at)
         elif first == "[":
@@ -155,28 +162,52 @@ class JsonReader:
             return self._read_scalar(first, at)
         return at + 1
 
+    def _take_scalar(self, whole: "re.Match[str]") -> int:
+        kind = whole.lastindex
+        if kind == 1:
+            value: Json = whole[1]
+        else:
+            value = int(whole[2]) if kind else _WORDS[whole[0]]
+        at, end = whole.span()
+        if len(self._stack) > 1:
+            self._add(value)
+            self._step = _AFTER_PLACE
+        else:
+            self._put(value, at)
+            self._done(end)
+        return end
+
     def _read_scalar(self, first: str, at: int) -> int:
         if first in "-0123456789":
-            self._step = self._read_number
+            self._step = _NUMBER_PLACE
         elif first in _LITERALS:
             self._word = _LITERALS[first]
-            self._step = self._read_literal
+            self._step = _LITERAL_PLACE
         else:
             return self._fail("a value is missing", at)
         self._put(None, at)
         return at
 
     def _read_key(self, text: str, at: int) -> int:
+        whole = _KEY.match(text, at)
+        if whole is not None:
+            return self._take_key(whole)
         if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
             return at
         if text[at] == '"':
             self._pieces.clear()
-            self._step = self._read_key_string
+            self._step = _KEY_STRING_PLACE
         elif text[at] == "}" and self._may_close:
             self._close(at + 1)
         else:
             return self._fail("a key is missing", at)
         return at + 1
+
+    def _take_key(self, whole: "re.Match[str]") -> int:
+        self._keys[-1] = whole[1]
+        self._may_close = False
+        self._step = _VALUE_PLACE
+        return whole.end()
 
     def _read_colon(self, text: str, at: int) -> int:
         if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
@@ -185,7 +216,7 @@ class JsonReader:
             return self._fail("a colon is missing", at)
         self._keys[-1] = "".join(self._pieces)
         self._may_close = False
-        self._step = self._read_value
+        self._step = _VALUE_PLACE
         return at + 1
 
     def _read_after(self, text: str, at: int) -> int:
@@ -193,8 +224,11 @@ class JsonReader:
             return at
         in_object = isinstance(self._stack[-1], dict)
         if text[at] == ",":
+            whole = _NEXT_KEY.match(text, at) if in_object else None
+            if whole is not None:
+                return self._take_key(whole)
             self._may_close = False
-            self._step = self._read_key if in_object else self._read_value
+            self._step = _KEY_PLACE if in_object else _VALUE_PLACE
         elif text[at] == ("}" if in_object else "]"):
             self._close(at + 1)
         else:
@@ -221,7 +255,7 @@ class JsonReader:
             self._pieces.append(_unescape(run.group()))
             return run.end()
         if text[at] == '"' and not self._escape:
-            self._step = self._read_colon
+            self._step = _COLON_PLACE
             return at + 1
         return self._read_escape(text, at, self._pieces.append)
 
@@ -277,12 +311,18 @@ class JsonReader:
     def _put(self, value: Json, at: int) -> None:
         """Place a new value, which begins at `at`, where the writing is."""
         self._pieces.clear()
-        if len(self._stack) == 1:
-            self.value_start = self._base + at
-        if not self._stack:
+        stack = self._stack
+        if not stack:
             self._root.append(value)
-        elif isinstance(holder := self._stack[-1], dict):
-            holder[str(self._keys[-1])] = value
+            return
+        if len(stack) == 1:
+            self.value_start = self._base + at
+        self._add(value)
+
+    def _add(self, value: Json) -> None:
+        holder = self._stack[-1]
+        if isinstance(holder, dict):
+            holder[self._keys[-1]] = value
         else:
             self._keys[-1] = len(holder)
             holder.append(value)
@@ -310,7 +350,7 @@ class JsonReader:
         self._stack.append(holder)
         self._keys.append("" if isinstance(holder, dict) else 0)
         self._may_close = True
-        self._step = self._read_key if isinstance(holder, dict) else self._read_value
+        self._step = _KEY_PLACE if isinstance(holder, dict) else _VALUE_PLACE
         return at + 1
 
     def _close(self, at: int) -> None:
@@ -321,17 +361,31 @@ class JsonReader:
     def _done(self, at: int) -> None:
         """Go on after a value that is whole and ends at `at`."""
         self._pieces.clear()
-        if not self._stack:
-            self._step = self._read_end
+        stack = self._stack
+        if not stack:
+            self._step = _END_PLACE
             return
-        self._step = self._read_after
-        if len(self._stack) == 1 and isinstance(holder := self._stack[0], dict):
-            key = str(self._keys[0])
+        self._step = _AFTER_PLACE
+        if len(stack) == 1 and isinstance(holder := stack[0], dict):
+            key = self._keys[0]
             self.members.append(Member(key, holder[key], self.value_start, self._base + at))
 
     def _fail(self, fault: str, at: int) -> int:
         self.fault = fault
         return at
+
+
+# The places in the grammar, as functions: a reader that holds a bound method of its own is a cycle.
+_VALUE_PLACE = JsonReader._read_value
+_KEY_PLACE = JsonReader._read_key
+_KEY_STRING_PLACE = JsonReader._read_key_string
+_COLON_PLACE = JsonReader._read_colon
+_STRING_PLACE = JsonReader._read_string
+_NUMBER_PLACE = JsonReader._read_number
+_LITERAL_PLACE = JsonReader._read_literal
+_AFTER_PLACE = JsonReader._read_after
+_END_PLACE = JsonReader._read_end
+_VALUE_PLACES = (_VALUE_PLACE, _STRING_PLACE, _NUMBER_PLACE, _LITERAL_PLACE)
 
 
 def _skip_space(text: str, at: int) -> int:

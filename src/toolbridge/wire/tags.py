@@ -9,7 +9,7 @@ beginning of a mark.
 import re
 from collections.abc import Callable, Generator, Iterable
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -24,24 +24,55 @@ def _run_of(characters: str) -> "re.Pattern[str]":
     return re.compile(f"[{re.escape(characters)}]*")
 
 
+_DEPTH = 4
+"""How many characters tell text from the beginning of a mark; ` to` alone is in every sentence."""
+
+
+@lru_cache(maxsize=256)
+def _beginning_of(marks: tuple[str, ...]) -> "re.Pattern[str]":
+    """Return what finds the first characters of a mark, or fewer of them at the end of the text."""
+    return re.compile("|".join(_branches(marks, _DEPTH)) or r"(?!)")
+
+
+def _branches(marks: Iterable[str], depth: int) -> list[str]:
+    """Return a pattern for each first character of `marks`, with what may follow it."""
+    rests: dict[str, list[str]] = {}
+    for mark in filter(None, marks):
+        rests.setdefault(mark[0], []).append(mark[1:])
+    return [
+        re.escape(first)
+        if depth == 1 or "" in more
+        else rf"{re.escape(first)}(?:{'|'.join(_branches(more, depth - 1))}|\Z)"
+        for first, more in rests.items()
+    ]
+
+
 class Marks:
     """Literal marks. The first in the text is found; of two at one place the longer."""
 
     def __init__(self, marks: Iterable[str]) -> None:
         self.all = tuple(sorted(set(marks), key=lambda mark: (-len(mark), mark)))
         self._pattern = re.compile("|".join(map(re.escape, self.all)) or r"(?!)")
+        self._beginning = _beginning_of(self.all)
         self._beginnings = frozenset(mark[:n] for mark in self.all for n in range(1, len(mark)))
         self._longest = max(map(len, self.all), default=0)
 
     def held(self, text: str, start: int = 0) -> int:
         """Return how many of the last characters may be the beginning of a mark."""
-        for size in range(min(self._longest - 1, len(text) - start), 0, -1):
-            if text[-size:] in self._beginnings:
-                return size
+        at = max(start, len(text) - self._longest + 1)
+        while (beginning := self._beginning.search(text, at)) is not None:
+            at = beginning.start()
+            if text[at:] in self._beginnings:
+                return len(text) - at
+            at += 1
         return 0
 
     def find(self, text: str, start: int, *, ended: bool) -> tuple[int, int]:
         """Return where the next mark begins and ends; both are the same where none is certain."""
+        beginning = self._beginning.search(text, start)
+        if beginning is None:  # nearly every piece of prose
+            return len(text), len(text)
+        start = beginning.start()
         edge = len(text) if ended else len(text) - self.held(text, start)
         match = self._pattern.search(text, start)
         if match is None or match.start() >= edge:
@@ -227,7 +258,10 @@ class Ending(Enum):
 
 _LOOSE = re.compile(r"[\s0-9A-Za-z+\-.,:_$]+")
 _SCALAR = re.compile(r"[0-9A-Za-z+\-._]+")
-_IN_STRING = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
+_IN_STRING = {
+    '"': re.compile(r'(?:[^"\\]++|\\.)++', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]++|\\.)++", re.DOTALL),
+}
 _CLOSES = {"{": "}", "[": "]"}
 
 
@@ -305,18 +339,20 @@ class JsonWalk:
         """Take a string; tell whether it was closed."""
         cursor = self._cursor
         self._sink(cursor.take(1))
+        run = _IN_STRING[quote]
         while True:
-            here = yield from cursor.peek()
-            if not here:
-                return False
-            if here == quote:
+            if match := run.match(cursor.text, cursor.at):
+                self._sink(cursor.take(match.end() - cursor.at))
+            elif cursor.at == len(cursor.text):
+                if cursor.ended:
+                    return False
+                yield
+            elif cursor.text[cursor.at] == quote:
                 self._sink(cursor.take(1))
                 return True
-            if here == "\\":
+            else:  # a backslash, and what it escapes has not come yet
                 yield from cursor.need(2)
                 self._sink(cursor.take(2))
-            elif match := _IN_STRING[quote].match(cursor.text, cursor.at):
-                self._sink(cursor.take(len(match.group())))
 
     def _scalar(self) -> Wait[Ending]:
         cursor = self._cursor

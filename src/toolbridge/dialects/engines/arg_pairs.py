@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from toolbridge.dialects.engines.arguments import Arguments, RawValue
 from toolbridge.dialects.engines.calls_json import stream_object
+from toolbridge.dialects.engines.halves import STOPS, drop_half, is_half, value_until
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Marks, Wait
@@ -28,6 +29,10 @@ class PairCalls:
     value: str = "<arg_value"
     value_close: str = "</arg_value"
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return tuple(mark + ">" for mark in (*self.call_close, *self.wrapper_close))
+
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         if mark.rstrip(">") in self.wrapper:
@@ -44,7 +49,7 @@ class PairCalls:
             try:
                 yield from self._call(scribe)
             except NotACall:
-                cursor.rewind(place)
+                scribe.back(place)
                 return
         if self.wrapper_close and (yield from cursor.follows(*self.wrapper_close, at_end=False)):
             yield from self._space(scribe)
@@ -77,6 +82,9 @@ class PairCalls:
         yield from cursor.skip()
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
+        if written and (yield from cursor.stands(*self.call)) and not scribe.tools.known:
+            yield from self._call(scribe)  # the model began anew; what it began with is nothing
+            return
         name = scribe.resolve(written)
         spaced = yield from cursor.skip(" \t")
         yield from self._space(scribe)
@@ -89,9 +97,8 @@ class PairCalls:
             yield from stream_object(scribe, Marks([*self.call_close, *self.call]))
             yield from self._close(scribe)
             return
-        if not (yield from cursor.stands(self.key, *self.call_close)) and (
-            yield from cursor.peek()
-        ):
+        marks = (self.key, *self.call_close)
+        if not (yield from cursor.stands(*marks)) and not is_half(cursor, marks):
             raise NotACall("text after the name")
         scribe.call(name)
         yield from self._pairs(scribe, Arguments(scribe, name))
@@ -141,10 +148,10 @@ class PairCalls:
         """End a call whose end mark is missing: at the end of the stream it may be cut."""
         cursor = scribe.cursor
         rest = cursor.text[cursor.at :]
-        marks = (self.key, *self.call_close)
-        if not rest:
+        if not rest or (not self.key.startswith(rest) and is_half(cursor, self.closing)):
+            cursor.take(len(rest))
             arguments.end_or_cut()
-        elif cursor.ended and any(m.startswith(rest) or _half(rest, m) for m in marks):
+        elif cursor.ended and (self.key.startswith(rest) or _half(rest, self.key)):
             cursor.take(len(rest))
             arguments.cut()
         else:
@@ -167,14 +174,15 @@ class PairCalls:
         if not (yield from self._accept(scribe, self.value)):
             if (yield from cursor.stands(self.key, *self.call_close)):
                 return True  # a key without a value
-            if not (yield from cursor.peek()):
+            if is_half(cursor, [self.value]):
+                drop_half(cursor, [self.value])
                 arguments.cut()
                 return False
         value = RawValue(arguments, key, arguments.types(key))
         marks = Marks([self.value_close])
-        after = (self.key, *self.call_close, "\\n")
+        after = (self.key, *self.call_close, *self.call, "\\n", *STOPS)
         while True:
-            if not (yield from cursor.until(marks, value.feed, keep=True)):
+            if not (yield from value_until(cursor, marks, value.feed)):
                 value.cut()
                 arguments.cut()
                 return False
@@ -184,7 +192,7 @@ class PairCalls:
                 value.cut()
                 arguments.cut()
                 return False
-            if (yield from cursor.follows(*after)):
+            if (yield from cursor.follows(*after)) or is_half(cursor, after):
                 cursor.forget()
                 value.end()
                 return True

@@ -63,7 +63,7 @@ def read_calls(scribe: Scribe, shape: Shape) -> Wait[int]:
         try:
             yield from _read_call(scribe, shape)
         except NotACall:
-            cursor.rewind(place)
+            scribe.back(place)
             break
     return scribe.calls - before
 
@@ -87,7 +87,7 @@ def _read_list(scribe: Scribe, shape: Shape) -> Wait[None]:
         except NotACall:
             if scribe.calls == before:
                 raise
-            cursor.rewind(place)
+            scribe.back(place)
             return
 
 

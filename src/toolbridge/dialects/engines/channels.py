@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import unescape as unescape_html
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.halves import is_half, until, value_until
 from toolbridge.dialects.engines.scribe import Scribe
 from toolbridge.wire.tags import Marks, Wait
 
@@ -39,7 +40,7 @@ class Channels:
         channel = "think" if thinking else ""
         while True:
             write = scribe.think if channel == "think" and scribe.thoughts else scribe.text
-            mark = yield from cursor.until(self.marks, write, keep=True)
+            mark = yield from until(scribe, self.marks, write, keep=True)
             if not mark:
                 return
             if mark in self.drop:
@@ -65,7 +66,8 @@ class Channels:
         yield from cursor.accept(self.open, self.close)
         name = yield from cursor.match(_HALF, 256)
         cursor.take(len(name))
-        ended = not (yield from cursor.peek())
+        yield from cursor.stands(self.separator)
+        ended = not (yield from cursor.peek()) or is_half(cursor, [self.separator])
         cursor.rewind(place)
         return ended
 
@@ -126,8 +128,14 @@ class Channels:
         types = TEXT if kind == "string" else _TYPES.get(kind, frozenset({kind}))
         value = RawValue(arguments, attributes.get("key", ""), types)
         close = f"{self.close}argument{self.separator}"
-        if not (yield from scribe.cursor.until(Marks([close]), value.feed)):
-            value.cut()
-            return False
-        value.end()
-        return True
+        marks = Marks([close])
+        after = (self.open, self.close, *self.drop)
+        cursor = scribe.cursor
+        while (yield from value_until(cursor, marks, value.feed)):
+            cursor.take(len(close))
+            if (yield from cursor.follows(*after)) or is_half(cursor, after):
+                value.end()
+                return True
+            value.feed(close)
+        value.cut()
+        return False

@@ -5,6 +5,11 @@ The fullwidth bars and the low line are the model's own; servers and fine-tunes 
 
 # ruff: noqa: RUF001 -- look-alikes are the point
 
+from dataclasses import dataclass, field
+
+from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.wire.tags import Marks, Wait
+
 _SPELLINGS = ("<｜{}｜>", "<|{}|>")
 _GAPS = ("▁", "_", " ")
 
@@ -20,10 +25,27 @@ END = _spelled("tool calls end")
 CALL = _spelled("tool call begin")
 CALL_END = _spelled("tool call end")
 SEPARATOR = _spelled("tool sep")
+OUTPUTS = _spelled("tool outputs begin")
+_OUTPUTS_END = _spelled("tool outputs end")
 DROP = (
-    *_spelled("tool outputs begin"),
-    *_spelled("tool outputs end"),
+    *OUTPUTS,
+    *_OUTPUTS_END,
     *_spelled("tool output begin"),
     *_spelled("tool output end"),
     "<｜end▁of▁sentence｜>",
 )
+
+
+@dataclass(frozen=True)
+class MadeUpOutputs:
+    """Results that the model writes itself instead of waiting for them: nobody's answer."""
+
+    ends: Marks = field(default_factory=lambda: Marks(_OUTPUTS_END))
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return ()
+
+    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
+        if not (yield from scribe.cursor.until(self.ends, lambda _: None)):
+            raise NotACall("results that do not end")

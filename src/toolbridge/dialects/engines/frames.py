@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.calls_json import Shape, stream_object
+from toolbridge.dialects.engines.halves import drop_half, is_half, until
 from toolbridge.dialects.engines.prose import CallReader, attempt
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -19,6 +20,7 @@ _ROLE = re.compile(r"\s*(?:assistant)?\s*(?:to=[^\s<]*)?\s*(?:[a-z]*)\s*")
 _HEAD = re.compile(r"\s*(?:[a-z]+)?\s*(?:to=\S+)?\s*")
 _WORD = re.compile(r"[\w.:-]*")
 _FILLER = frozenset({"", "commentary", "analysis", "final", "assistant", "json"})
+_HEAD_WORDS = 4
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 
 
@@ -35,23 +37,27 @@ class Harmony:
         cursor = scribe.cursor
         spoken = False
         if thinking:
-            yield from cursor.until(self.body_ends, scribe.think, keep=True)
+            yield from until(scribe, self.body_ends, scribe.think, keep=True)
             scribe.end_thought()
             yield from cursor.accept(*_ENDS)
         yield from self._stripped(scribe)
         while True:
             header: list[str] = []
             yield from self._before(scribe, header)
-            mark = yield from cursor.until(self.heads, header.append)
+            mark = yield from until(scribe, self.heads, header.append)
             if not mark:
                 self._say(scribe, "".join(header))
                 return
-            if mark in _ENDS:
+            if mark in _ENDS or not _is_head("".join(header)):
                 self._say(scribe, "".join(header))
+                header.clear()
+            if mark in _ENDS:
                 continue
             while mark and mark != "<|message|>" and mark not in _ENDS:
                 header.append(mark)
-                mark = yield from cursor.until(self.heads, header.append)
+                mark = yield from until(scribe, self.heads, header.append)
+            if not mark and _is_head("".join(header).rsplit("|>", 1)[-1]):
+                return  # the stream ends in a header
             if mark != "<|message|>":
                 self._say(scribe, _HEAD.sub("", "".join(header).rsplit("|>", 1)[-1], count=1))
                 continue
@@ -64,7 +70,7 @@ class Harmony:
         header.append(cursor.take(len(word)))
         if (yield from cursor.peek()) not in {"<", ""}:
             self._say(scribe, header.pop())
-            yield from cursor.until(self.heads, scribe.text, keep=True)
+            yield from until(scribe, self.heads, scribe.text, keep=True)
 
     def _stripped(self, scribe: Scribe) -> Wait[None]:
         """Read an answer whose control tokens were lost: `analysis … assistantfinal …`."""
@@ -74,7 +80,7 @@ class Harmony:
         yield from cursor.until(Marks(["assistantfinal", "<|"]), scribe.think, keep=True)
         yield from cursor.accept("assistantfinal")
         scribe.end_thought()
-        yield from cursor.until(self.heads, scribe.text, keep=True)
+        yield from until(scribe, self.heads, scribe.text, keep=True)
 
     def _say(self, scribe: Scribe, text: str) -> None:
         if text.strip() not in _FILLER:
@@ -91,11 +97,11 @@ class Harmony:
             yield from cursor.accept(*_ENDS)
             return False
         if channel == "analysis" and scribe.thoughts:
-            yield from cursor.until(self.body_ends, scribe.think, keep=True)
+            yield from until(scribe, self.body_ends, scribe.think, keep=True)
             scribe.end_thought()
         else:
             scribe.text("\n" if spoken else "")
-            yield from cursor.until(self.body_ends, scribe.text, keep=True)
+            yield from until(scribe, self.body_ends, scribe.text, keep=True)
             spoken = True
         yield from cursor.accept(*_ENDS)
         return spoken
@@ -122,6 +128,12 @@ class Harmony:
         return True
 
 
+def _is_head(text: str) -> bool:
+    """Tell whether a text may stand in a header: a role, a recipient, a channel, a type."""
+    words = text.replace("<|constrain|>", " ").split()
+    return len(words) <= _HEAD_WORDS and "<|" not in " ".join(words)
+
+
 @dataclass(frozen=True)
 class Recipients:
     """Frames of one recipient each: ` to=R<|message|>BODY<|eom|>`."""
@@ -142,20 +154,20 @@ class Recipients:
     def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         if thinking:
-            yield from cursor.until(self.body_ends, scribe.think)
+            yield from until(scribe, self.body_ends, scribe.think)
             scribe.end_thought()
         while (yield from cursor.peek()):
             head = yield from self._header(scribe)
             recipient = _RECIPIENT.search(head)
             to = recipient.group(1) if recipient else ""
             if to == "self" and scribe.thoughts:
-                yield from cursor.until(self.body_ends, scribe.think, keep=True)
+                yield from until(scribe, self.body_ends, scribe.think, keep=True)
                 scribe.end_thought()
             elif to in {"self", "user"}:
-                yield from cursor.until(self.body_ends, scribe.text, keep=True)
+                yield from until(scribe, self.body_ends, scribe.text, keep=True)
             elif to and not scribe.tools.offered:
                 scribe.text(head)
-                yield from cursor.until(self.body_ends, scribe.text, keep=True)
+                yield from until(scribe, self.body_ends, scribe.text, keep=True)
                 scribe.text((yield from cursor.accept(*self.ends)))
             else:
                 yield from self._speech(scribe)
@@ -172,6 +184,10 @@ class Recipients:
         if (yield from cursor.accept(self.message)):
             cursor.forget()
             return space + started + role + self.message
+        if started and is_half(cursor, [self.message]):
+            cursor.take(len(self.message))  # the stream ends in a header
+            cursor.forget()
+            return ""
         cursor.rewind(place)
         cursor.forget()
         if started:  # a frame without a header: its mark is no text
@@ -187,7 +203,9 @@ class Recipients:
             if not (yield from attempt(scribe, (self.calls,), self.opener)):
                 scribe.text(self.opener)
                 break
-        yield from cursor.until(self.body_ends, scribe.text, keep=True)
+        if scribe.behind_call:
+            drop_half(cursor, [self.opener])
+        yield from until(scribe, self.body_ends, scribe.text, keep=True)
 
 
 @dataclass(frozen=True)
@@ -216,28 +234,33 @@ class Blocks:
         cursor = scribe.cursor
         reader = JsonBody(close=self.ends, shape=Shape(ends=self.ends, strict=True), only="{")
         write = scribe.think if thinking and scribe.thoughts else scribe.text
-        scribe.text((yield from self._name(scribe)))
-        while mark := (yield from cursor.until(self.marks, write)):
+        name = yield from self._name(scribe)
+        while mark := (yield from until(scribe, self.marks, write)):
             if write == scribe.think:
                 scribe.end_thought()
-            head = ""
+            head = name
             if mark == self.start:
                 name = yield from self._name(scribe)
                 head, mark = mark + name, (yield from cursor.accept(*self.marks.all))
-                scribe.text("" if mark in self.tools else name)
             write = scribe.think if mark == self.thinking and scribe.thoughts else scribe.text
             if mark in self.tools and not scribe.tools.offered:
                 scribe.text(head + mark)
                 scribe.text((yield from cursor.until(Marks(self.ends), scribe.text)))
-            elif mark == self.calls:
-                yield from attempt(scribe, (reader,), mark)
+            elif mark == self.calls and not (yield from attempt(scribe, (reader,), mark)):
+                scribe.text(name)
+            name = ""
 
     def _name(self, scribe: Scribe) -> Wait[str]:
-        """Take the name of a tool that may stand before its call."""
+        """Take the name of a tool before its call; say any other word."""
         cursor = scribe.cursor
         word = yield from cursor.match(_WORD, 200)
         cursor.take(len(word))
-        return "" if (yield from cursor.stands(self.calls)) and scribe.tools.offered else word
+        if (yield from cursor.stands(*self.tools)):
+            return word
+        if scribe.behind_call and is_half(cursor, self.tools):
+            return word
+        scribe.text(word)
+        return ""
 
 
 @dataclass(frozen=True)
@@ -255,7 +278,7 @@ class Recipes:
             if not (yield from self._message(scribe)):
                 to_all = yield from cursor.accept(self.everyone + "\n")
                 scribe.text("" if to_all else mark)
-            mark = yield from cursor.until(Marks([self.mark]), scribe.text)
+            mark = yield from until(scribe, Marks([self.mark]), scribe.text)
             if not mark:
                 return
 
@@ -270,9 +293,10 @@ class Recipes:
         name = scribe.tools.resolve(written) if written and scribe.tools.offered else None
         yield from cursor.skip()
         if not name or not newline or (yield from cursor.peek()) != "{":
-            cursor.rewind(place)
+            cut = scribe.ran_out
+            scribe.back(place)
             cursor.forget()
-            return False
+            return cut
         scribe.call(name)
         yield from stream_object(scribe, Marks([self.mark]))
         return True

@@ -4,7 +4,7 @@ from toolbridge.dialects.engines.parameters import ParameterCalls
 
 
 def function_xml(
-    wrapper: str = "<tool_call>", wrapper_close: str = "</tool_call>"
+    wrapper: str = "<tool_call>", wrapper_close: str = "</tool_call>", *, newlines: bool = True
 ) -> ParameterCalls:
     return ParameterCalls(
         call=("<function=",),
@@ -13,5 +13,5 @@ def function_xml(
         parameter_close=("</parameter>",),
         wrapper=(wrapper,),
         wrapper_close=(wrapper_close,),
-        newlines=True,
+        newlines=newlines,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from toolbridge.core.json import dumps
 from toolbridge.dialects.engines.arguments import Arguments
+from toolbridge.dialects.engines.halves import value_until
 from toolbridge.dialects.engines.literals import unescape
 from toolbridge.dialects.engines.scribe import NotACall, Scribe, escaped
 from toolbridge.dialects.engines.values import typed
@@ -28,6 +29,8 @@ class GemmaCalls:
     close: tuple[str, ...]
     inner: str = ""
     """What the mark of a string stands for inside of one; nothing for itself."""
+    opener: tuple[str, ...] = ()
+    """What begins the next call, or ends the answer."""
     lead: str = "call:"
     forward: bool = False
     """A name that nobody offers is passed on: nothing but a call can stand behind the mark."""
@@ -35,8 +38,13 @@ class GemmaCalls:
     loose: Marks = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "quotes", Marks([self.quote]))
+        ends = ["}" + close for close in self.close]
+        object.__setattr__(self, "quotes", Marks([self.quote, *ends]))
         object.__setattr__(self, "loose", Marks([self.quote, ",", "}", "]", ")", *self.close]))
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return self.close
 
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
@@ -52,7 +60,7 @@ class GemmaCalls:
             try:
                 yield from self._call(scribe, forward=self.forward and marked)
             except NotACall:
-                cursor.rewind(place)
+                scribe.back(place)
                 return
 
     def _call(self, scribe: Scribe, *, forward: bool) -> Wait[None]:
@@ -171,12 +179,17 @@ class _Reading:
         """Take a string up to the mark after which the grammar goes on."""
         cursor = self._cursor
         size = len(self._grammar.quote)
-        while (yield from cursor.until(self._grammar.quotes, sink, keep=True)):
-            if (yield from cursor.follows(*self._after, offset=size)):
+        while mark := (yield from value_until(cursor, self._grammar.quotes, sink)):
+            if mark != self._grammar.quote:
+                if (yield from cursor.follows(*self._grammar.opener, offset=len(mark))):
+                    return True  # the string was never closed, and the call is over
+                sink(cursor.take(len(mark)))
+            elif (yield from cursor.follows(*self._after, offset=size)):
                 cursor.take(size)
                 return True
-            sink(self._grammar.inner or self._grammar.quote)
-            cursor.take(size)
+            else:
+                sink(self._grammar.inner or self._grammar.quote)
+                cursor.take(size)
         return False
 
     def _plain_string(self, held: list[str], quote: str) -> Wait[bool]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
 from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.halves import STOPS, drop_half, is_half, value_until
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.wire.tags import SPACE, Marks, Wait
 
@@ -53,6 +54,10 @@ class ParameterCalls:
         marks = (*self.parameter_close, *self.call_close, *self.parameter, *self.wrapper_close)
         object.__setattr__(self, "closers", Marks(marks))
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return (*self.call_close, *self.wrapper_close, *self.inner, *self.call)
+
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         if mark in self.wrapper:
             scribe.cursor.take(len(mark))
@@ -85,6 +90,8 @@ class ParameterCalls:
         try:
             yield from self._call(scribe, lead.strip(SPACE))
         except NotACall:
+            if scribe.ran_out:
+                raise
             cursor.rewind(place)
             if not (yield from self._leave_out(scribe)):
                 raise
@@ -98,14 +105,17 @@ class ParameterCalls:
         cursor = scribe.cursor
         while True:
             place = cursor.remember()
-            yield from self._pass_over(scribe)
+            between = yield from self._pass_over(scribe)
             if not (yield from cursor.stands(*self.call)):
-                cursor.rewind(place)
+                if between:
+                    scribe.back(place)
+                else:
+                    cursor.rewind(place)
                 return
             try:
                 yield from self._call(scribe)
             except NotACall:
-                cursor.rewind(place)
+                scribe.back(place)
                 if not (yield from self._leave_out(scribe)):
                     return
 
@@ -120,11 +130,15 @@ class ParameterCalls:
         cursor.rewind(place)
         return False
 
-    def _pass_over(self, scribe: Scribe) -> Wait[None]:
+    def _pass_over(self, scribe: Scribe) -> Wait[bool]:
+        """Take the marks between two calls; tell whether there were any."""
         cursor = scribe.cursor
         yield from cursor.skip()
+        found = False
         while self.inner and (yield from cursor.accept(*self.inner)):
             yield from cursor.skip()
+            found = True
+        return found
 
     def _take_after_space(self, scribe: Scribe, marks: tuple[str, ...]) -> Wait[None]:
         cursor = scribe.cursor
@@ -142,7 +156,8 @@ class ParameterCalls:
             scribe.whole_call(name, "{}")
             return
         goes_on = (*self.parameter, *self.call_close, *self.parameter_close, *self.wrapper_close)
-        if not (yield from cursor.follows(*goes_on, *("{" if self.json_body else ""))):
+        follows = yield from cursor.follows(*goes_on, *("{" if self.json_body else ""))
+        if not follows and not is_half(cursor, goes_on):
             raise NotACall("text after the name")
         scribe.text(lead)
         scribe.call(name)
@@ -167,8 +182,18 @@ class ParameterCalls:
                 arguments.end()
                 return
             elif not (yield from cursor.accept(*self.parameter_close)):
-                arguments.end()  # the call never closes itself, but nothing of it can follow
+                self._end_without_mark(scribe, arguments)
                 return
+
+    def _end_without_mark(self, scribe: Scribe, arguments: Arguments) -> None:
+        """End a call that never closes itself; at the end of the stream it may be cut."""
+        if is_half(scribe.cursor, self.parameter):
+            drop_half(scribe.cursor, self.parameter)
+            arguments.cut()
+        elif is_half(scribe.cursor, self.closing):
+            arguments.end_or_cut()
+        else:
+            arguments.end()
 
     def _parameter(self, scribe: Scribe, arguments: Arguments) -> Wait[bool]:
         """Take one parameter; tell whether the call goes on."""
@@ -197,7 +222,7 @@ class ParameterCalls:
         if self.cdata:
             yield from self._cdata(scribe, value)
         while True:
-            mark = yield from cursor.until(self.closers, value.feed, keep=True)
+            mark = yield from value_until(cursor, self.closers, value.feed)
             if not mark:
                 return False
             if (yield from self._ends(scribe, value, mark, name)):
@@ -212,7 +237,10 @@ class ParameterCalls:
             return
         yield from cursor.skip()
         yield from cursor.accept("<![CDATA[")
-        yield from cursor.until(_CDATA_END, value.feed)
+        while mark := (yield from cursor.until(_CDATA_END, value.feed)):
+            if (yield from cursor.follows(*self.parameter_close, *self.call_close)):
+                break
+            value.feed(mark)
         yield from cursor.skip()
 
     def _ends(self, scribe: Scribe, value: RawValue, mark: str, name: str) -> Wait[bool]:
@@ -220,14 +248,16 @@ class ParameterCalls:
         cursor = scribe.cursor
         size = len(mark)
         if mark in self.parameter_close:
-            after = (*self.parameter, *self.call_close, *self.wrapper_close, *self.inner)
+            after = (*self.parameter, *self.closing, *self.wrapper, *STOPS)
         elif mark in self.call_close:
             after = (*self.wrapper_close, *self.wrapper, *self.call, *self.inner)
         elif mark in self.wrapper_close:
             after = self.wrapper
         else:
             return value.tail == "\n" and (yield from self._declared(scribe, mark, name))
-        return (yield from cursor.follows(*after, offset=size))
+        if (yield from cursor.follows(*after, offset=size)):
+            return True
+        return is_half(cursor, after, size)
 
     def _declared(self, scribe: Scribe, mark: str, name: str) -> Wait[bool]:
         """Tell whether the opening tag that stands here names a parameter of the tool."""
@@ -249,7 +279,7 @@ class ParameterCalls:
         return (yield from self._matched(scribe, self.head))
 
     def _matched(self, scribe: Scribe, pattern: "re.Pattern[str]") -> Wait[Header]:
-        written = yield from tag_end(scribe)
+        written = yield from tag_end(scribe, forgive=True)
         match = pattern.fullmatch(written)
         if match is None:
             raise NotACall("a tag that names nothing")
@@ -259,16 +289,18 @@ class ParameterCalls:
 _CDATA_END = Marks(["]]>"])
 
 
-def tag_end(scribe: Scribe, limit: int = 512) -> Wait[str]:
-    """Take the rest of a tag, with the `>` that ends it."""
+def tag_end(scribe: Scribe, limit: int = 512, *, forgive: bool = False) -> Wait[str]:
+    """Take the rest of a tag, with the `>` that ends it; `forgive` one that a line end lacks."""
     cursor = scribe.cursor
     taken: list[str] = []
     quote = ""
     while len(taken) < limit:
         if not (yield from cursor.need(1)):
             raise NotACall("a tag that does not end")
-        here = cursor.take(1)
-        taken.append(here)
+        here = yield from cursor.peek()
+        if forgive and taken and not quote and here in "<\n":
+            return "".join(taken) + ">"
+        taken.append(cursor.take(1))
         if here == ">" and not quote:
             return "".join(taken)
         if here in "\"'" and (not quote or quote == here):

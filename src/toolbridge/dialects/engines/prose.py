@@ -5,8 +5,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+from toolbridge.dialects.engines.halves import STOPS, drop_half, until
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
-from toolbridge.wire.tags import JsonWalk, Marks, Wait
+from toolbridge.wire.tags import SPACE, JsonWalk, Marks, Wait
 
 FENCE = "```"
 _DATA = {"{": '"', "[": "{"}
@@ -14,6 +15,11 @@ _DATA = {"{": '"', "[": "{"}
 
 
 class CallReader(Protocol):
+    @property
+    def closing(self) -> tuple[str, ...]:
+        """The marks that may stand behind a call."""
+        ...
+
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         """Read calls from `mark` on; raise `NotACall` while nothing is written and none is there."""
         ...
@@ -30,6 +36,8 @@ class Span(NamedTuple):
 
     open: str
     close: str
+    spoken: bool = False
+    """Whether the opening mark is words, which belong to the thought."""
 
 
 THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
@@ -79,6 +87,18 @@ class Prose:
         return {span.open: (span.close,) for span in self.thoughts}
 
     @cached_property
+    def spoken(self) -> frozenset[str]:
+        return frozenset(span.open for span in self.thoughts if span.spoken)
+
+    def begun(self, prompt: str) -> str:
+        """Return the mark at the end of a prompt that opens a thought, and the space after it."""
+        written = prompt.rstrip(SPACE)
+        for opener in self.opens:
+            if written.endswith(opener):
+                return opener + prompt[len(written) :]
+        return ""
+
+    @cached_property
     def after_data(self) -> Marks:
         """The marks that end JSON which is broken."""
         return Marks([*self.drafts, *self.opens])
@@ -95,8 +115,8 @@ class Prose:
 
     @cached_property
     def _plain(self) -> Marks:
-        marks = (*self.calls, *self.drop, *self.leftovers, *self.drop_tags, *self.frames, FENCE)
-        return Marks(marks)
+        left_out = (*self.drop, *self.leftovers, *self.drop_tags, *STOPS)
+        return Marks([*self.calls, *left_out, *self.frames, FENCE])
 
     @cached_property
     def _marks(self) -> Marks:
@@ -108,7 +128,7 @@ class Prose:
         if thinking and scribe.thoughts and self.thoughts:
             yield from session.think(self.closers)
         marks = self._marks if scribe.thoughts else self._plain
-        while mark := (yield from scribe.cursor.until(marks, scribe.text)):
+        while mark := (yield from until(scribe, marks, scribe.text)):
             if mark in self.frames and not scribe.said_anything:
                 scribe.cursor.push_back(mark)
                 yield from self.frames[mark](scribe)
@@ -139,13 +159,31 @@ class _Session:
             scribe.text(mark)
             yield from _fenced(scribe)
         elif mark in prose.opens and scribe.thoughts and scribe.may_think:
+            if mark in prose.spoken:
+                scribe.think(mark + (yield from scribe.cursor.skip()))
             yield from self.think(prose.opens[mark])
         elif self._is_stray(mark):
             scribe.end_thought()
         elif mark in _DATA and mark in prose.loose:
             yield from self._data(mark)
-        else:
+        elif not self._may_stop(mark) or not (yield from self._is_last()):
             scribe.text(mark)
+
+    def _may_stop(self, mark: str) -> bool:
+        """Tell whether a mark may end the turn; `</s>` behind words also ends a strike-through."""
+        return mark in STOPS and (mark != "</s>" or not self._scribe.spoken)
+
+    def _is_last(self) -> Wait[bool]:
+        """Tell whether nothing follows but tokens that end a turn."""
+        cursor = self._scribe.cursor
+        place = cursor.remember()
+        yield from cursor.skip()
+        while (yield from cursor.accept(*STOPS)):
+            yield from cursor.skip()
+        ended = not (yield from cursor.peek())
+        cursor.rewind(place)
+        cursor.forget()
+        return ended
 
     def _data(self, mark: str) -> Wait[None]:
         """Say JSON that is no call, all of it: calls inside of data are data."""
@@ -158,9 +196,10 @@ class _Session:
 
     def _is_stray(self, mark: str) -> bool:
         """A closer without a thought: the prompt may have opened one that the model left empty."""
-        if mark not in self._prose.closers or not self._scribe.thoughts:
+        scribe = self._scribe
+        if mark not in self._prose.closers or not scribe.thoughts or scribe.silent:
             return False
-        return self._prose.drop_closers or not self._scribe.said_anything
+        return self._prose.drop_closers or not scribe.said_anything
 
     def think(self, closers: tuple[str, ...]) -> Wait[None]:
         """Read a thought up to one of its closers.
@@ -173,7 +212,7 @@ class _Session:
         opens = [span.open for span in self._prose.thoughts if span.close in closers]
         yield from cursor.accept(*opens)  # the model repeats what the prompt has opened
         marks = self._prose.in_thought(closers)
-        while (mark := (yield from cursor.until(marks, scribe.think))) in self._prose.drop_tags:
+        while (mark := (yield from until(scribe, marks, scribe.think))) in self._prose.drop_tags:
             yield from _pass_over(scribe)
         if mark and mark not in closers:
             yield from self._draft(mark, closers)
@@ -188,13 +227,26 @@ class _Session:
             closed = yield from cursor.until(Marks(closers), held.append)
         if closed:
             yield from cursor.skip()
-        if not closed or not (yield from cursor.peek()):
-            self._no_closer = True
-            scribe.end_thought()
-            cursor.push_back("".join(held))
-        else:
+        if closed and (yield from cursor.peek()):
             scribe.think("".join(held))
             scribe.end_thought()
+            return
+        self._no_closer = True
+        cursor.push_back("".join(held))
+        if scribe.tools.offered:
+            yield from self._until_call()
+        else:
+            scribe.end_thought()
+
+    def _until_call(self) -> Wait[None]:
+        """Go on with a thought that nothing closes, up to the first call that is one."""
+        cursor, scribe = self._scribe.cursor, self._scribe
+        marks = Marks(self._prose.drafts)
+        while mark := (yield from cursor.until(marks, scribe.think)):
+            if (yield from attempt(scribe, self._prose.calls[mark], mark)):
+                return
+            scribe.think(mark)
+        scribe.end_thought()
 
 
 def _pass_over(scribe: Scribe) -> Wait[None]:
@@ -211,17 +263,20 @@ def attempt(scribe: Scribe, readers: Sequence[CallReader], mark: str) -> Wait[bo
     cursor = scribe.cursor
     cursor.push_back(mark)
     place = cursor.remember()
+    cut = False
     for reader in readers:
         try:
             yield from reader(scribe, mark)
         except NotACall:
+            cut = cut or scribe.ran_out
             cursor.rewind(place)
         else:
             cursor.forget()
+            drop_half(cursor, reader.closing)
             return True
     cursor.forget()
-    cursor.take(len(mark))
-    return False
+    cursor.take(len(cursor.text) if cut else len(mark))
+    return cut
 
 
 _FENCE_END = Marks(["\n" + FENCE])

@@ -29,6 +29,10 @@ class PythonCalls:
     json: bool = True
     """The mark may be followed by calls in JSON."""
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return self.close
+
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         bracket = mark if mark.startswith("[") else ""
@@ -46,7 +50,7 @@ class PythonCalls:
             try:
                 yield from self._call(scribe)
             except NotACall:
-                cursor.rewind(place)
+                scribe.back(place)
                 break
         if bracket and (yield from cursor.follows("]", at_end=False)):
             yield from cursor.skip()

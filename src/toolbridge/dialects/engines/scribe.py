@@ -1,10 +1,15 @@
 """Writes down what a reader of text understood: words, thoughts and calls."""
 
+import re
+
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import dumps, replace_lone_surrogates
 from toolbridge.dialects.engines.toolbox import Toolbox
 from toolbridge.wire.tags import SPACE, Cursor
+
+_WORD = 40
+_ENDED = re.compile(r"[>})\]]|\S\s")
 
 
 class NotACall(Exception):
@@ -18,25 +23,29 @@ class Scribe:
     a call, it belongs to the markup and is dropped.
     """
 
-    def __init__(self, draft: Draft, tools: Toolbox, *, thoughts: bool = True) -> None:
+    def __init__(self, draft: Draft, tools: Toolbox, *, thoughts: bool | None = True) -> None:
         self.cursor = Cursor()
         self.tools = tools
-        self.thoughts = thoughts
+        self.thoughts = thoughts is not False
         """Whether thoughts are read as such; else they stay in the text, marks and all."""
+        self.silent = thoughts is None
+        """Whether thoughts are left out."""
         self.events: list[ev.Event] = []
         self._draft = draft
         self._space: list[str] = []
-        self._spoken = False
+        self.spoken = False
         """Whether something was said since the last call or thought."""
         self._calls = 0
+        self.behind_call = False
+        """Whether nothing but white space has followed a call."""
         self._written = False
         self._thinking = False
         self._after_thought = False
         self.line_start = True
         self.after_tick = False
+        """Whether the last character was a backtick: what follows is quoted."""
         self.thought_before = False
         """Whether the answer has held a thought already."""
-        """Whether the last character was a backtick: what follows is quoted."""
         self.said_anything = False
         self.in_call = False
         self.cut_short = False
@@ -58,8 +67,8 @@ class Scribe:
             return
         self.events += self._draft.text("".join(self._space) + body)
         self._space = [piece[len(body) :]]
-        self._spoken = self.said_anything = True
-        self._after_thought = False
+        self.spoken = self.said_anything = True
+        self._after_thought = self.behind_call = False
 
     def _follow_lines(self, piece: str) -> None:
         _, newline, tail = piece.rpartition("\n")
@@ -78,7 +87,10 @@ class Scribe:
         if not self._thinking:
             self._flush_space()
             self._thinking = True
-        if not self._spoken:
+            self.behind_call = False
+        if self.silent:
+            return
+        if not self.spoken:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
         if not body:
@@ -86,7 +98,7 @@ class Scribe:
             return
         self.events += self._draft.think("".join(self._space) + body)
         self._space = [piece[len(body) :]]
-        self._spoken = True
+        self.spoken = True
 
     def end_thought(self) -> None:
         """The thought is over; the white space around its end belongs to the markup."""
@@ -95,16 +107,34 @@ class Scribe:
         self._thinking = False
         self.thought_before = True
         self._space.clear()
-        self._spoken = False
+        self.spoken = False
         self._after_thought = True
         self.line_start = True
         self.after_tick = False
 
     def _flush_space(self) -> None:
-        if self._spoken and not self._thinking:
+        if self.spoken and not self._thinking:
             self.events += self._draft.text("".join(self._space))
         self._space.clear()
-        self._spoken = False
+        self.spoken = False
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the stream has ended behind a call, in what is no call yet.
+
+        What was not read yet is at most one word or one mark, and that does not end.
+        """
+        cursor = self.cursor
+        rest = cursor.text[cursor.at : cursor.at + _WORD]
+        short = len(rest) < _WORD and not _ENDED.search(rest)
+        return self.behind_call and cursor.ended and short
+
+    def back(self, place: int) -> None:
+        """Go back to a place of the cursor; not where another call was cut, which is no text."""
+        if self.ran_out:
+            self.cursor.take(_WORD)
+        else:
+            self.cursor.rewind(place)
 
     def resolve(self, name: str, *, forward: bool = False) -> str:
         """Return the declared name; raise `NotACall` where there is none, unless to `forward` it."""
@@ -121,7 +151,7 @@ class Scribe:
         self._flush_space()
         self._calls += 1
         self._written = False
-        self.said_anything = self.in_call = True
+        self.said_anything = self.in_call = self.behind_call = True
         self.events += self._draft.call(self._calls, name=name, id=id)
 
     def arguments(self, piece: str) -> None:
@@ -155,7 +185,7 @@ class Scribe:
         self.end_call()
 
     def finish(self) -> None:
-        if not self._thinking and (self._spoken or not self._calls):
+        if not self._thinking and (self.spoken or not self._calls):
             self.events += self._draft.text("".join(self._space))
         self._space.clear()
 

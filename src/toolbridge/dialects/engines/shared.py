@@ -27,5 +27,7 @@ NAMED_FUNCTION = NamedJson(separators=(">",), close=("</function>",))
 FUNCTION: tuple[CallReader, ...] = (FUNCTION_XML,)
 BARE_JSON: tuple[CallReader, ...] = (JsonBody(shape=Shape(strict=True, between=",;")),)
 """JSON without any mark: only a declared name with arguments is a call."""
+FENCED_JSON: tuple[CallReader, ...] = (JsonBody(shape=Shape(strict=True), fence=True),)
+"""JSON in a fenced block, where nothing else is said."""
 CALLING_TOOL: tuple[CallReader, ...] = (PythonCalls(json=False),)
 """After `[Calling tool: `: a name and JSON in brackets."""

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.halves import drop_half
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.wire.tags import Marks, Wait
 
@@ -26,6 +27,10 @@ class JsonBody:
     """Marks that may stand between the opening mark and the JSON."""
     only: str = "{["
     """What the JSON may begin with."""
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return ("```", *self.close) if self.fence else self.close
 
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
@@ -51,6 +56,18 @@ class JsonBody:
             yield from cursor.skip()
             if (yield from cursor.accept("}", "]", *closers)) in closers:
                 return
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What stands before the JSON of a call."""
+
+    name: str
+    id: str
+    separated: bool
+    """Whether a separator follows the name."""
+    lined: bool
+    """Whether the line ends after the name."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,11 @@ class NamedJson:
         marks = (*self.close, *self.section_close, *self.call)
         object.__setattr__(self, "ends", Marks(marks))
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        fence = ("```",) if self.fence else ()
+        return (*fence, *self.close, *self.section_close, *self.call)
+
     def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         cursor.take(len(mark))
@@ -99,7 +121,7 @@ class NamedJson:
             try:
                 yield from self._one(scribe)
             except NotACall:
-                cursor.rewind(place)
+                scribe.back(place)
                 break
         if self.section_close and (yield from cursor.follows(*self.section_close, at_end=False)):
             yield from cursor.skip()
@@ -117,37 +139,38 @@ class NamedJson:
     def _one(self, scribe: Scribe) -> Wait[None]:
         cursor = scribe.cursor
         yield from cursor.skip()
-        name, id = yield from self._header(scribe)
+        header = yield from self._header(scribe)
         yield from cursor.skip()
         if self.fence:
             yield from cursor.accept("```json", "```")
             yield from cursor.skip()
         if (yield from cursor.peek()) != "{":
-            yield from self._without_json(scribe, name, id)
+            yield from self._without_json(scribe, header)
             return
-        scribe.call(name, id)
+        scribe.call(header.name, header.id)
         yield from stream_object(scribe, self.ends)
         yield from self._after(scribe)
 
-    def _without_json(self, scribe: Scribe, name: str, id: str) -> Wait[None]:
+    def _without_json(self, scribe: Scribe, header: _Header) -> Wait[None]:
         """End a call that has a name and no arguments."""
         cursor = scribe.cursor
         rest = yield from cursor.peek()
-        if rest and not self.empty:
+        certain = scribe.tools.known or header.lined or rest in "[<"
+        if rest and not (self.empty and certain):
             raise NotACall("no JSON")
-        scribe.call(name, id)
+        scribe.call(header.name, header.id)
         half = cursor.text[cursor.at :] if cursor.ended else ""
         if half and any(mark.startswith(half) for mark in (*self.separators, *self.id_marks)):
             cursor.take(len(half))
             scribe.cut_call()
         elif rest:
             scribe.end_call()
-        elif self.empty and not id:
+        elif self.empty and not header.id and not header.separated:
             scribe.end_or_cut()
         else:
             scribe.cut_call()
 
-    def _header(self, scribe: Scribe) -> Wait[tuple[str, str]]:
+    def _header(self, scribe: Scribe) -> Wait[_Header]:
         cursor = scribe.cursor
         if self.before and not (yield from cursor.accept(*self.before)) and self.needs_before:
             raise NotACall("another form")
@@ -162,11 +185,12 @@ class NamedJson:
         if self.id_marks and (yield from cursor.accept(*self.id_marks)):
             id = yield from self._word(scribe)
         name, own_id = self.identify(scribe, written)
-        yield from cursor.skip()
+        gap = yield from cursor.skip()
         separated = yield from cursor.accept(*self.separators)
         if self.needs_separator and not separated and self.separators:
+            drop_half(cursor, self.separators)
             raise NotACall("no separator")
-        return name, id or own_id
+        return _Header(name, id or own_id, separated=bool(separated), lined="\n" in gap)
 
     def identify(self, scribe: Scribe, written: str) -> tuple[str, str]:
         """Return the tool and the id that the header names."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from toolbridge.core.json import Json
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.halves import value_until
 from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.dialects.engines.values import typed, types_of
 from toolbridge.wire.tags import Marks, Wait
@@ -34,6 +35,10 @@ class TreeCalls:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", Marks([self.token]))
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        return (f"{self.token}</{self.wrapper}>",)
+
     def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         tag = yield from self._tag(scribe)
@@ -54,7 +59,7 @@ class TreeCalls:
             try:
                 yield from self._call(scribe, tag)
             except NotACall:
-                cursor.rewind(place)
+                scribe.back(place)
                 break
         if scribe.calls == before:
             raise NotACall("no call")
@@ -151,10 +156,11 @@ class _Tree:
     def _text(self, value: RawValue) -> Wait[bool]:
         """Take a text up to a closing tag."""
         cursor = self._scribe.cursor
-        while (yield from cursor.until(self._grammar.marks, value.feed, keep=True)):
+        while (yield from value_until(cursor, self._grammar.marks, value.feed)):
             place = cursor.remember()
             tag = yield from self._grammar.read_tag(self._scribe)
-            if tag is not None and tag.closes:
+            goes_on = yield from cursor.follows(self._grammar.token)
+            if tag is not None and tag.closes and goes_on:
                 return True
             cursor.rewind(place)
             value.feed(cursor.take(len(self._grammar.token)))

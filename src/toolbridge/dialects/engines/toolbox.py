@@ -43,7 +43,12 @@ class Toolbox:
                 return bare
             if _NOISE.sub("", bare.lower()) in self._loose:
                 return self._loose[_NOISE.sub("", bare.lower())]
-        return None
+        return name if self._is_member(name) else None
+
+    def _is_member(self, name: str) -> bool:
+        """Tell whether a server is declared whose tool `name` is, as in `mcp__server__tool`."""
+        owners = (name[: match.start()] for match in _SEPARATORS.finditer(name))
+        return any(owner in self._tools and _SEPARATORS.search(owner) for owner in owners)
 
     def may_begin(self, beginning: str) -> bool:
         """Tell whether a declared name may begin like this."""
