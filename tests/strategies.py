@@ -261,6 +261,7 @@ _document_parts = st.one_of(
         media_type=st.just("text/plain"),
         title=st.just("") | spoken,
         context=st.just("") | spoken,
+        cite=st.booleans(),
     ),
     st.builds(Document, url=st.just("https://example.org/a.pdf"), cache=caches),
     st.builds(Document, file_id=st.just("file_2")),

@@ -105,7 +105,8 @@ def _tell_request(codec: Codec, data: bytes, language: str) -> str:
     outgoing = _codec(language).encode_request(request, Target())
     headers = [f"{name}: {value}" for name, value in sorted(outgoing.headers.items())]
     losses = [f"lost {loss}" for loss in outgoing.losses]
-    return "\n".join([f"POST {outgoing.path}", *headers, pretty(outgoing.body), *losses])
+    stops = [f"stops at {dumps(stop)} where the answer is read" for stop in outgoing.stops]
+    return "\n".join([f"POST {outgoing.path}", *headers, pretty(outgoing.body), *losses, *stops])
 
 
 def _tell_problem(problem: Problem, language: str) -> str:

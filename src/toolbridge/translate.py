@@ -7,7 +7,7 @@ import msgspec
 
 from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Codec, Outgoing, Target
+from toolbridge.core.codec import Asked, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
@@ -20,6 +20,7 @@ from toolbridge.history import prepare
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.history.references import available_tools
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide
 
 
@@ -61,9 +62,11 @@ class Plan(msgspec.Struct, frozen=True):
     """The tools' names at the target → the client's own."""
     tools: tuple[Tool, ...] = ()
     """The tools as the model knows them, native or told."""
+    stops: tuple[str, ...] = ()
+    """Stop sequences to look for in the answer: those that its codec could not send."""
 
 
-def plan(request: Request, codec: Codec | None, target: Target, wishes: Wishes) -> Plan:
+def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes) -> Plan:
     """Return `request` as `codec` says it to `target`, legal there, with all that was lost.
 
     Without a codec the target understands our own words, and nothing needs to be said in others.
@@ -92,7 +95,8 @@ def plan(request: Request, codec: Codec | None, target: Target, wishes: Wishes) 
     limited = msgspec.structs.replace(ready, max_tokens=limit)
     outgoing = codec.encode_request(limited, target)
     losses = (*verdict.losses, *prepared.losses, *told, *outgoing.losses)
-    return Plan(outgoing, limited, losses, prepared.names, prepared.request.tools)
+    tools = prepared.request.tools
+    return Plan(outgoing, limited, losses, prepared.names, tools, outgoing.stops)
 
 
 def _with_told_tools(
@@ -107,13 +111,33 @@ def _with_told_tools(
     return told, (Loss("tools", why),)
 
 
+class AnswerStages:
+    """What an answer passes between decoder and encoder."""
+
+    def __init__(self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str]) -> None:
+        self._scanner = StopScanner(stops) if stops else None
+        self._stages = Pipe(stages, self._scanner) if self._scanner else stages
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer has ended before the upstream did: there is nothing more to read."""
+        return self._scanner is not None and self._scanner.done
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        return self._stages.feed(event)
+
+    def close(self) -> list[ev.Event]:
+        return self._stages.close()
+
+
 def answer_stages(
     request: Request, ready: Plan, *, model: str, dialect: str = "auto", heal: int = 2, seed: bytes
-) -> Stage[ev.Event, ev.Event]:
+) -> AnswerStages:
     """Return what an answer passes between decoder and encoder.
 
     Calls that the model wrote as text are found first, then tools get their own names back, then
-    broken arguments are mended by the schemas that the client sent.
+    broken arguments are mended by the schemas that the client sent. What is left of the text is
+    searched for the stop sequences that the target did not take.
     """
     stages: Stage[ev.Event, ev.Event] = Passage()
     if dialect != "off" and not ready.tools:
@@ -122,7 +146,7 @@ def answer_stages(
         stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=Ids(seed + b"text"))
     if ready.names:
         stages = Pipe(stages, Renamer(ready.names))
-    return Pipe(stages, Healer(request.tools, level=heal))
+    return AnswerStages(Pipe(stages, Healer(request.tools, level=heal)), ready.stops)
 
 
 class Renamer:

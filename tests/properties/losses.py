@@ -213,8 +213,8 @@ _INCOMPLETE = {"length": "length", "context_overflow": "length", "refusal": "ref
 
 
 def _responses_message(message: Message) -> Message:
-    """An answer holds no pictures, seals of one kind, and stops for three reasons or is whole."""
-    parts = (_responses_part(part) for part in message.content if not isinstance(part, Image))
+    """An answer holds seals of one kind, and stops for three reasons or is whole."""
+    parts = (_responses_part(part) for part in message.content)
     whole = "tool_use" if message.calls else "end"
     return replace(
         message,
@@ -264,7 +264,9 @@ LOSSES: dict[str, Losses] = {
     "gemini": Losses(message=gemini_losses.message, request=gemini_losses.request, images_out=True),
     "anthropic": Losses(message=_anthropic_message, request=_anthropic_request),
     "ollama": Losses(message=_ollama_message, request=_ollama_request, images_out=True),
-    "openai_responses": Losses(message=_responses_message, request=_responses_request),
+    "openai_responses": Losses(
+        message=_responses_message, request=_responses_request, images_out=True
+    ),
     "openai_chat": Losses(
         message=openai_chat_losses.message, request=openai_chat_losses.request, images_out=True
     ),

@@ -81,6 +81,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     body: JsonObject
     losses: tuple[Loss, ...] = ()
     headers: dict[str, str] = msgspec.field(default_factory=dict)
+    stops: tuple[str, ...] = ()
+    """Stop sequences that the target does not take: whoever reads the answer looks for them."""
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -107,6 +109,17 @@ class DecodeRequest(Protocol):
         Raise `MalformedRequest` with the path of the fault.
         """
         ...
+
+
+class Wording(Protocol):
+    """How a request is said to a target: all that is needed of whoever takes requests of ours."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def encode_request(self) -> Callable[[Request, Target], Outgoing]: ...
 
 
 @dataclass(frozen=True)

@@ -184,9 +184,14 @@ def _leaves(root: type[ToolbridgeError]) -> dict[str, type[ToolbridgeError]]:
 KINDS = _leaves(ToolbridgeError)
 
 
+def _class_of(kind: str) -> type[ToolbridgeError]:
+    """Return the class of a kind; rooms further out have kinds of their own."""
+    return KINDS.get(kind) or _leaves(ToolbridgeError).get(kind, ToolbridgeError)
+
+
 def error_of(problem: Problem) -> ToolbridgeError:
     """Return `problem` as something that can be raised."""
-    error = KINDS.get(problem.kind, ToolbridgeError)(problem.text)
+    error = _class_of(problem.kind)(problem.text)
     error.problem = problem
     return error
 
@@ -195,4 +200,4 @@ def status_of(problem: Problem) -> int:
     """Return the HTTP status that says `problem`, whatever API says it."""
     if problem.kind == "rejected" and problem.status >= 400:
         return problem.status
-    return KINDS.get(problem.kind, ToolbridgeError).status
+    return _class_of(problem.kind).status

@@ -50,6 +50,7 @@ class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
     file_id: str = ""
     detail: str = ""
     cache: Cache = ""
+    opaque: tuple[Opaque, ...] = ()
 
 
 class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
@@ -62,6 +63,8 @@ class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
     file_id: str = ""
     title: str = ""
     context: str = ""
+    cite: bool = False
+    """Whether the answer should say where in it something was found."""
     cache: Cache = ""
 
 
@@ -121,7 +124,11 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool on offer. A `hosted` one is run by its API and has no schema of ours."""
+    """A tool on offer. A `hosted` one is run by its API and has no schema of ours.
+
+    A `native` one is run by the client, but `origin` offers it in another way than as a tool with a
+    schema: by its type alone, or as was done before there were tools. Elsewhere it is like any other.
+    """
 
     name: str
     description: str = ""
@@ -135,6 +142,8 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     cache: Cache = ""
     origin: str = ""
     hosted: JsonObject | None = None
+    native: JsonObject | None = None
+    """How `origin` offers it; empty where a part of the conversation does."""
 
 
 class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -203,6 +212,8 @@ class Loss(msgspec.Struct, frozen=True):
     what: str
     """A path in our request: `sampling.top_k`, `turns.3.content.0`."""
     why: str
+    minor: bool = False
+    """Whether no answer depends on it: a note for the log, no warning for the client."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"

@@ -28,6 +28,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of `cache_write` that is kept for an hour or more."""
     reasoning: int = 0
     searches: int = 0
+    vision: int = 0
+    """Tokens that describing pictures to the model took, where that is counted apart."""
     cost: Cost | None = None
 
     @property

@@ -118,6 +118,10 @@ def test_what_the_path_says_wins():
             {"type": "tool_use", "id": "a", "name": "f", "input": {}, "caller": {"type": "direct"}},
             Call("a", "f"),
         ),
+        (
+            {"type": "tool_use", "id": "a", "name": "f", "input": {}, "caller": {"type": "code"}},
+            Call("a", "f", opaque=(Opaque("anthropic", "item", '{"caller":{"type":"code"}}'),)),
+        ),
         ({"type": "tool_reference", "tool_name": "f"}, Reference("f")),
         (
             {"type": "thinking", "thinking": "Hm", "signature": "s"},

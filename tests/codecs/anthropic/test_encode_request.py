@@ -2,8 +2,11 @@
 
 import pytest
 
+from toolbridge import codecs
 from toolbridge.codecs.anthropic import CODEC
 from toolbridge.core.codec import Target
+from toolbridge.core.fold import collect
+from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import (
     Audio,
@@ -294,9 +297,9 @@ def test_a_model_without_sampling_gets_none():
     assert ("temperature" in sent.body, lost(sent)) == (False, ["sampling.temperature"])
 
 
-def test_white_space_stops_nothing():
+def test_a_stop_of_white_space_is_left_to_the_reader():
     sent = encode(stop=("END", " \n"))
-    assert (sent.body["stop_sequences"], lost(sent)) == (["END"], ["stop.1"])
+    assert (sent.body["stop_sequences"], sent.stops, lost(sent)) == (["END"], (" \n",), [])
     assert "stop_sequences" not in encode(stop=(" ",)).body
 
 
@@ -388,3 +391,43 @@ def test_fields_of_the_configuration_go_in_as_they_are():
     assert encode(Target(options={"service_tier": "standard_only"})).body["service_tier"] == (
         "standard_only"
     )
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "x"},
+            "citations": {"enabled": True},
+        },
+        {
+            "type": "tool_use", "id": "a", "name": "f", "input": {},
+            "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
+        },
+    ],
+    ids=lambda block: block["type"],
+)  # fmt: skip
+def test_what_only_anthropic_says_of_a_block_goes_back(block):
+    messages = [{"role": "user", "content": [block]}]
+    body = {"model": "m", "max_tokens": 9, "messages": messages}
+    request = CODEC.decode_request(dump_bytes(body))
+    assert CODEC.encode_request(request, Target()).body["messages"] == messages
+
+
+def test_the_caller_of_an_answers_call_is_kept():
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    call = {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}, "caller": caller}
+    reply = {"type": "message", "id": "msg_1", "content": [call], "stop_reason": "tool_use"}
+    decoder = CODEC.stream_decoder(Ids("x"))
+    message = collect(decoder.feed(dump_bytes(reply)) + decoder.close())
+    sent = encode(turns=(Turn("assistant", message.content),))
+    assert sent.body["messages"][0]["content"] == [call]
+
+
+@pytest.mark.parametrize("name", ["openai_chat", "openai_responses", "gemini", "ollama"])
+def test_no_other_api_cites_a_document(name):
+    cited = Document(text="x", media_type="text/plain", cite=True)
+    request = Request("m", (Turn("user", (cited,)),))
+    (loss,) = codecs.load(name).encode_request(request, Target()).losses
+    assert loss.what == "turns.0.content.0.cite"

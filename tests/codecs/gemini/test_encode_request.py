@@ -201,7 +201,8 @@ def test_the_newest_models_are_not_told_how_to_sample():
 def test_five_stop_sequences_are_taken():
     found, lost = config(stop=tuple("abcdefg"))
     assert found == {"stopSequences": list("abcde")}
-    assert lost == ["stop.5", "stop.6"]
+    assert lost == []
+    assert encode_request(Request("m", stop=tuple("abcdefg")), Target()).stops == ("f", "g")
 
 
 @pytest.mark.parametrize(

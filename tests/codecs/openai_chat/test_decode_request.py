@@ -163,7 +163,15 @@ def test_a_function_is_a_tool():
     function = {"name": "f", "description": "d", "parameters": SCHEMA, "strict": True}
     request = decode(tools=[{"type": "function", "function": function}])
     assert request.tools == (Tool("f", "d", SCHEMA, strict=True),)
-    assert decode(functions=[function]).tools == request.tools
+
+
+@pytest.mark.parametrize(("parallel", "wanted"), [(None, False), (True, True)])
+def test_a_function_of_the_old_kind_is_a_tool_and_remembers_it(parallel, wanted):
+    fields = {} if parallel is None else {"parallel_tool_calls": parallel}
+    request = decode(functions=[{"name": "f", "parameters": SCHEMA}], **fields)
+    (tool,) = request.tools
+    assert (tool.schema, tool.origin, tool.native) == (SCHEMA, "openai_chat", {"name": "f"})
+    assert request.tool_choice == ToolChoice(parallel=wanted)
 
 
 def test_a_custom_tool_takes_free_text_and_keeps_its_grammar():

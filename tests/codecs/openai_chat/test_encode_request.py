@@ -194,7 +194,8 @@ def test_a_limit_goes_into_the_field_of_the_place(field):
 def test_only_so_many_stop_sequences_are_taken(most, sent):
     outgoing = encode({"max_stop": most}, stop=tuple("abcde"))
     assert outgoing.body.get("stop") == sent
-    assert lost(outgoing) == [f"stop.{n}" for n in range(most, 5)]
+    assert outgoing.stops == tuple("abcde"[most:])
+    assert lost(outgoing) == []
 
 
 EVERYTHING = Sampling(0.5, 0.9, 4, 0.1, 7, 1.0, -1.0, 1.1, 3)
@@ -309,3 +310,25 @@ def test_fields_of_this_api_come_back_and_those_of_another_are_lost():
 
 def test_the_configuration_has_the_last_word():
     assert encode(options={"stream": True, "x": 1}).body["x"] == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "quirks", "text", "said"),
+    [
+        (OutputFormat(), {}, "Hi", True),
+        (OutputFormat(), {}, "As Json, please", False),
+        (OutputFormat({"type": "object"}), {}, "Hi", False),
+        (OutputFormat({"type": "object"}), {"json_schema": False}, "Hi", True),
+        (None, {}, "Hi", False),
+    ],
+)
+def test_json_is_asked_for_in_words_where_nobody_did(output, quirks, text, said):
+    sent = body(quirks, output=output, turns=(Turn("user", (Text(text),)),), origin="ollama")
+    assert [m["role"] for m in sent["messages"]] == (["system", "user"] if said else ["user"])
+    if said:
+        assert "JSON" in sent["messages"][0]["content"]
+
+
+def test_a_client_of_this_api_says_the_word_itself():
+    sent = body(output=OutputFormat(), origin="openai_chat")
+    assert [m["role"] for m in sent["messages"]] == ["user"]

@@ -329,3 +329,48 @@ def test_a_failed_message_is_an_error():
     draft, events = begun()
     events += draft.fail(Problem("truncated", "cut"))
     assert loads(encode_message(collect(events), asked()))["error"]["message"] == "cut"
+
+
+# ── clients that offer functions ──
+
+OLD = {"tools": (Tool("f", origin="openai_chat", native={"name": "f"}),)}
+
+
+def old_call(*pieces, calls=1):
+    draft, events = begun()
+    for number in range(calls):
+        events += draft.call(number, name="f", id=f"c{number}")
+        for piece in pieces:
+            events += draft.arguments(number, piece)
+        events += draft.end(number)
+    return events + draft.finish("end")
+
+
+@pytest.mark.parametrize(("pieces", "written"), [(['{"a":', "1}"], ['{"a":', "1}"]), ([], ["{}"])])
+def test_an_old_client_is_told_a_function_call(pieces, written):
+    said = deltas(old_call(*pieces), asked(**OLD))
+    first = {"function_call": {"name": "f", "arguments": ""}}
+    assert said == [first, *({"function_call": {"arguments": piece}} for piece in written)]
+
+
+def test_an_old_client_is_told_one_call():
+    events = old_call('{"a":1}', calls=2)
+    assert len(deltas(events, asked(**OLD))) == 2
+    (choice,) = loads(encode_message(collect(events), asked(**OLD)))["choices"]
+    assert choice["message"]["function_call"] == {"name": "f", "arguments": '{"a":1}'}
+    assert "tool_calls" not in choice["message"]
+
+
+def test_an_old_client_reads_why_the_answer_ended():
+    events = old_call('{"a":1}')
+    (choice,) = loads(encode_message(collect(events), asked(**OLD)))["choices"]
+    ends = [c["choices"][0]["finish_reason"] for c in written(events, asked(**OLD))[:-1]]
+    assert choice["finish_reason"] == ends[-1] == "function_call"
+    (spoke,) = loads(encode_message(collect(spoken()), asked(**OLD)))["choices"]
+    assert spoke["finish_reason"] == "stop"
+
+
+def test_what_an_old_client_is_told_can_be_read():
+    data = b"".join(grammar.run(StreamEncoder(asked(**OLD)), old_call('{"a":1}')))
+    (call,) = collect(decode(data)).calls
+    assert (call.name, call.arguments) == ("f", {"a": 1})

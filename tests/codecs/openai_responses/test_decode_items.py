@@ -191,8 +191,8 @@ def test_a_thought_keeps_its_seal_and_its_parts():
     ("raw", "role"),
     [
         ({"type": "local_shell_call", "call_id": "x", "action": {}}, "assistant"),
-        ({"type": "shell_call_output", "call_id": "x", "output": []}, "user"),
-        ({"type": "apply_patch_call_output", "call_id": "x"}, "user"),
+        ({"type": "computer_call_output", "call_id": "x", "output": {}}, "user"),
+        ({"type": "tool_search_output", "call_id": "x", "tools": []}, "user"),
         ({"type": "mcp_approval_response", "approve": True}, "user"),
         ({"type": "compaction", "encrypted_content": "x"}, "assistant"),
         ({"type": "item_reference", "id": "rs_1"}, "assistant"),

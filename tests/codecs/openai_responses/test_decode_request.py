@@ -103,7 +103,8 @@ def test_a_namespace_is_laid_flat():
     ("raw", "name"),
     [
         ({"type": "web_search", "external_web_access": True}, "web_search"),
-        ({"type": "tool_search", "execution": "client"}, "tool_search"),
+        ({"type": "tool_search"}, "tool_search"),
+        ({"type": "shell", "environment": {"type": "container_auto"}}, "shell"),
         ({"type": "mcp", "server_label": "docs"}, "docs"),
         ({"type": "brand_new", "name": "x"}, "x"),
     ],

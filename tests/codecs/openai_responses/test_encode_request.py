@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbridge import codecs
 from toolbridge.codecs.openai_responses.encode_request import encode_request
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
@@ -92,7 +93,7 @@ def test_a_limit_that_is_too_small_is_raised():
     assert lost(max_tokens=16) == []
 
 
-def test_stop_sequences_and_most_of_sampling_are_lost():
+def test_stop_sequences_are_left_and_most_of_sampling_is_lost():
     sampling = Sampling(temperature=0.5, top_p=0.9, top_k=3, seed=1, logprobs=2)
     sent = encode(stop=("x",), sampling=sampling)
     assert (sent.body["temperature"], sent.body["top_p"], sent.body["top_logprobs"]) == (
@@ -100,7 +101,8 @@ def test_stop_sequences_and_most_of_sampling_are_lost():
         0.9,
         2,
     )
-    assert [loss.what for loss in sent.losses] == ["stop", "sampling.top_k", "sampling.seed"]
+    assert [loss.what for loss in sent.losses] == ["sampling.top_k", "sampling.seed"]
+    assert sent.stops == ("x",)
 
 
 def test_a_model_that_only_reasons_takes_no_sampling():
@@ -190,3 +192,27 @@ def test_a_long_user_is_a_hash(user):
 
 def test_the_configuration_has_the_last_word():
     assert encode(target=Target(options={"store": True})).body["store"] is True
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"output": OutputFormat()}, True),
+        ({"output": OutputFormat(), "system": (Text("JSON"),)}, True),
+        ({"output": OutputFormat(), "system": (Text("a"), Text("json"))}, False),
+        ({"output": OutputFormat(), "origin": ORIGIN}, False),
+        ({"output": OutputFormat({"type": "object"})}, False),
+        ({}, False),
+    ],
+)
+def test_json_is_asked_for_in_the_input_where_nobody_did(fields, said):
+    first = body(**fields)["input"][0]
+    asked = {"type": "message", "role": "developer", "content": "Answer with JSON."}
+    assert (first == asked) is said
+
+
+@pytest.mark.parametrize("name", ["openai_chat", "openai_responses", "gemini", "ollama"])
+def test_who_the_user_is_changes_no_answer(name):
+    asked = Request("m", (Turn("user", (Text("hi"),)),), user="u" * 99)
+    (loss,) = codecs.load(name).encode_request(asked, Target()).losses
+    assert (loss.what, loss.minor) == ("user", True)

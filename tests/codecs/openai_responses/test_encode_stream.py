@@ -237,10 +237,26 @@ def test_an_item_of_this_api_is_told_whole_and_others_are_not():
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     told = story(
         lambda draft: draft.add(Foreign("anthropic", "server_tool_use", {"type": "x"})),
-        lambda draft: draft.add(Image(data="aGk=", media_type="image/png")),
+        lambda draft: draft.add(Image(url="https://example.org/a.png")),
         lambda draft: draft.add(Foreign(ORIGIN, "web_search_call", search)),
     )
     assert told.last["output"] == [search]
+
+
+def test_a_picture_is_an_item_that_made_one():
+    told = story(lambda draft: draft.add(Image(data="aGk=", media_type="image/webp")))
+    (item,) = told.last["output"]
+    wanted = {"type": "image_generation_call", "status": "completed", "result": "aGk="}
+    assert item == {"id": item["id"], **wanted, "output_format": "webp"}
+    assert told.back.content == (Image(data="aGk=", media_type="image/webp"),)
+    assert json.loads(encode_message(collect(told.events), ASKED))["output"] == [item]
+
+
+def test_a_picture_of_ours_comes_back_as_a_picture():
+    told = story(lambda draft: draft.add(Image(data="aGk=", media_type="image/webp")))
+    body = {"model": "m", "input": [{"role": "user", "content": "x"}, *told.last["output"]]}
+    request = CODEC.decode_request(json.dumps(body).encode())
+    assert request.turns[1].content == (Image(data="aGk=", media_type="image/webp"),)
 
 
 # ── the client's own tools ──

@@ -12,6 +12,7 @@ from toolbridge.codecs.anthropic.shapes import (
     THINKING_TYPES,
     read_cache,
     read_signature,
+    seal_caller,
 )
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
@@ -136,8 +137,8 @@ def _decode_block(raw: msgspec.Raw, where: str) -> Part:
             return Thinking(thinking, read_signature(signature))
         case shapes.RedactedBlock(data):
             return Thinking("", (Opaque(ORIGIN, "redacted", data),))
-        case shapes.ToolUseBlock(id, name, input, cache):
-            return Call(id, name, input, cache=read_cache(cache))
+        case shapes.ToolUseBlock(id, name, input, cache, caller):
+            return Call(id, name, input, opaque=seal_caller(caller), cache=read_cache(cache))
         case shapes.ToolResultBlock():
             return _decode_result(block, where)
         case _:
@@ -210,6 +211,7 @@ def _decode_document(block: shapes.DocumentBlock) -> Document:
         file_id=source.file_id,
         title=block.title or "",
         context=block.context or "",
+        cite=isinstance(block.citations, dict) and block.citations.get("enabled") is True,
         cache=read_cache(block.cache_control),
     )
 

@@ -21,6 +21,7 @@ from toolbridge.codecs.anthropic.shapes import (
     Frame,
     Reply,
     read_signature,
+    seal_caller,
 )
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import BrokenWire, Truncated
@@ -206,7 +207,10 @@ class _Answer:
         held.citations += block.citations or ()
         if kind == "tool_use":
             held.input = block.input or {}
-            return said + self._draft.call(("call", index), name=block.name, id=block.id)
+            said += self._draft.call(("call", index), name=block.name, id=block.id)
+            for token in seal_caller(block.caller):
+                self._draft.tag_call(("call", index), token)
+            return said
         if kind == "redacted_thinking":
             token = Opaque(ORIGIN, "redacted", block.data)
             return said + self._draft.seal(token, ("thinking", index))

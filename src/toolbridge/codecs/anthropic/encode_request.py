@@ -9,6 +9,7 @@ from toolbridge.codecs.anthropic.shapes import (
     ORIGIN,
     THINKING_MODES,
     VERSION,
+    caller_fields,
     tokens,
     write_cache,
 )
@@ -71,7 +72,9 @@ def encode_request(request: Request, target: Target) -> Outgoing:
         body |= _encode_choice(request.tool_choice, target, lose)
     elif request.tool_choice.mode in {"required", "named"}:
         lose("tool_choice", "there is no tool to choose")
-    body |= _encode_stop(request.stop, lose)
+    kept: list[Json] = [stop for stop in request.stop if stop.strip()]
+    if kept:
+        body["stop_sequences"] = kept
     body |= _encode_sampling(request.sampling, target, lose)
     body |= _encode_thinking(request.think, max_tokens, lose)
     body |= _encode_output(request.think, request.output, lose)
@@ -81,7 +84,9 @@ def encode_request(request: Request, target: Target) -> Outgoing:
         body["stream"] = True
     _restore(request, body, lose)
     body |= target.options
-    return Outgoing(PATH, body, tuple(losses), _headers(body))
+    # Anthropic refuses a sequence of nothing but white space.
+    left = tuple(stop for stop in request.stop if not stop.strip())
+    return Outgoing(PATH, body, tuple(losses), _headers(body), left)
 
 
 def _max_tokens(asked: int | None, most: int, lose: Lose) -> int:
@@ -176,7 +181,7 @@ def _encode_thought(thought: Thinking, where: str, lose: Lose) -> JsonObject | N
 def _encode_call(call: Call) -> JsonObject:
     input: JsonObject = {"raw": call.raw} if call.raw else call.arguments
     block: JsonObject = {"type": "tool_use", "id": call.id, "name": call.name, "input": input}
-    return block | write_cache(call.cache)
+    return block | caller_fields(call) | write_cache(call.cache)
 
 
 def _encode_result(result: Result, where: str, lose: Lose) -> JsonObject:
@@ -235,6 +240,8 @@ def _encode_document(document: Document) -> JsonObject:
         block["title"] = document.title
     if document.context:
         block["context"] = document.context
+    if document.cite:
+        block["citations"] = {"enabled": True}
     return block | write_cache(document.cache)
 
 
@@ -299,14 +306,6 @@ def _encode_choice(choice: ToolChoice, target: Target, lose: Lose) -> JsonObject
 
 
 # ── settings ─────────────────────────────────────────────────────────────────
-
-
-def _encode_stop(stop: tuple[str, ...], lose: Lose) -> JsonObject:
-    for i, sequence in enumerate(stop):
-        if not sequence.strip():
-            lose(f"stop.{i}", "Anthropic does not stop at white space")
-    kept: list[Json] = [sequence for sequence in stop if sequence.strip()]
-    return {"stop_sequences": kept} if kept else {}
 
 
 def _encode_sampling(sampling: Sampling, target: Target, lose: Lose) -> JsonObject:

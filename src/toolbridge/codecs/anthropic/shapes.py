@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.codecs.anthropic.counts import Counts
-from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Cache, Opaque, StopReason, Thinking
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+from toolbridge.core.messages import Cache, Call, Opaque, StopReason, Thinking
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "anthropic"
@@ -46,6 +46,7 @@ class DocumentBlock(msgspec.Struct):
     source: Source
     title: str | None = None
     context: str | None = None
+    citations: Json = None
     cache_control: CacheControl | None = None
 
 
@@ -63,6 +64,7 @@ class ToolUseBlock(msgspec.Struct):
     name: str
     input: AnyObject
     cache_control: CacheControl | None = None
+    caller: Json = None
 
 
 class ToolResultBlock(msgspec.Struct):
@@ -195,6 +197,7 @@ class Block(msgspec.Struct):
     id: str = ""
     name: str = ""
     input: AnyObject | None = None
+    caller: Json = None
 
 
 class Delta(msgspec.Struct):
@@ -336,10 +339,22 @@ def read_signature(signature: str | None) -> tuple[Opaque, ...]:
     return (Opaque(ORIGIN, "signature", signature),)
 
 
-def tokens(thinking: Thinking, kind: Literal["signature", "redacted"]) -> list[str]:
-    """Return the tokens of a thought that Anthropic made."""
+def seal_caller(caller: Json) -> tuple[Opaque, ...]:
+    """Return who made a call, to be sent back with it, where that is not the model itself."""
+    if not isinstance(caller, dict) or caller.get("type") == "direct":
+        return ()
+    return (Opaque(ORIGIN, "item", dumps({"caller": caller})),)
+
+
+def caller_fields(call: Call) -> JsonObject:
+    """Return what `seal_caller` kept."""
+    return next(filter(None, map(maybe_object, tokens(call, "item"))), {})
+
+
+def tokens(part: Thinking | Call, kind: Literal["signature", "redacted", "item"]) -> list[str]:
+    """Return the tokens of a thought or a call that Anthropic made."""
     return [
         opaque.value
-        for opaque in thinking.opaque
+        for opaque in part.opaque
         if opaque.kind == kind and opaque.origin.partition("/")[0] == ORIGIN
     ]

@@ -46,7 +46,11 @@ def encode_request(request: Request, target: Target) -> Outgoing:
 
     model = target.model or request.model
     encoder = _RequestEncoder(request, target, lose)
-    return Outgoing(_path(model, stream=request.stream), encoder.body(), tuple(losses))
+    body = encoder.body()
+    if request.user:
+        losses.append(Loss("user", "Gemini is not told who the user is", minor=True))
+    path = _path(model, stream=request.stream)
+    return Outgoing(path, body, tuple(losses), stops=request.stop[MAX_STOP:])
 
 
 def _path(model: str, *, stream: bool) -> str:
@@ -75,8 +79,6 @@ class _RequestEncoder:
         config = self._config(any_function=bool(functions))
         if config:
             body["generationConfig"] = config
-        if request.user:
-            self._lose("user", "Gemini is not told who the user is")
         self._restore(body)
         return _joined(self._target.options, body)
 
@@ -163,8 +165,6 @@ class _RequestEncoder:
             config["maxOutputTokens"] = request.max_tokens
         if request.stop:
             config["stopSequences"] = list(request.stop[:MAX_STOP])
-        for number in range(MAX_STOP, len(request.stop)):
-            self._lose(f"stop.{number}", f"Gemini stops at {MAX_STOP} sequences at most")
         config |= self._output(request.output, any_function=any_function)
         if thinking := self._thinking():
             config["thinkingConfig"] = thinking

@@ -98,6 +98,8 @@ class TurnEncoder:
     def _media(self, media: Image | Document | Audio, where: str) -> JsonObject | None:
         if isinstance(media, Audio):
             return inline_part(media.data, media.media_type)
+        if isinstance(media, Document) and media.cite:
+            self._lose(f"{where}.cite", "Gemini cites no documents of the prompt")
         if isinstance(media, Document) and media.text:
             return {"text": _document_text(media)}
         part = encode_media(media)

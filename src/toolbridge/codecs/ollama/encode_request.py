@@ -64,6 +64,9 @@ class _RequestEncoder:
         if options:
             body["options"] = options
         body["stream"] = request.stream
+        if request.user:
+            why = "Ollama is not told who the user is"
+            self._losses.append(Loss("user", why, minor=True))
         return Outgoing("/api/chat", body, tuple(self._losses))
 
     def _lose(self, what: str, why: str) -> None:

@@ -123,6 +123,8 @@ class TurnEncoder:
         return "", f"[audio omitted: {self._model} cannot hear it]"
 
     def _document(self, where: str, document: Document) -> str:
+        if document.cite:
+            self.lose(f"{where}.cite", "Ollama cites no documents")
         text = document.text or _text_data(document)
         if not text:
             self.lose(where, "Ollama takes documents only as text")

@@ -1,6 +1,7 @@
 """What a client asks in the words of Chat Completions, in ours."""
 
 import msgspec
+from msgspec.structs import replace
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.decode_turns import Conversation
@@ -124,7 +125,9 @@ def _decode_tools(asked: shapes.Body) -> tuple[tuple[Tool, ...], JsonObject]:
         tools.append(tool)
         if rest:
             kept[tool.name] = rest
-    tools += [_function(function) for function in asked.functions or ()]
+    for function in asked.functions or ():  # as tools were offered before there were any
+        old: JsonObject = {"name": function.name}
+        tools.append(replace(_function(function), origin=ORIGIN, native=old))
     return tuple(tools), kept
 
 
@@ -168,6 +171,8 @@ def _function(function: shapes.ToolFunction) -> Tool:
 
 def _decode_choice(asked: shapes.Body) -> ToolChoice:
     choice, parallel = asked.tool_choice, asked.parallel_tool_calls
+    if asked.functions and parallel is None:
+        parallel = False  # one call is all that such a client can be told
     if choice is None and asked.function_call is not None:
         legacy = asked.function_call
         choice = legacy if isinstance(legacy, str) else shapes.Choice(function=legacy)

@@ -12,11 +12,20 @@ from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Reference, Request, Result, Tool
+from toolbridge.core.messages import (
+    Loss,
+    OutputFormat,
+    Reference,
+    Request,
+    Result,
+    Text,
+    Tool,
+)
 
 PATH = "/chat/completions"
 MAX_USER = 64
 """The longest name of a user that OpenAI takes."""
+JSON_ASKED = "Answer with JSON."
 
 _SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 _EXTRA_SAMPLING = {
@@ -61,16 +70,34 @@ class _RequestEncoder:
         body["stream"] = self._request.stream
         self._restore()
         body |= self._target.options
-        return Outgoing(PATH, body, tuple(self._losses))
+        left = self._request.stop[self._quirks.max_stop :]
+        return Outgoing(PATH, body, tuple(self._losses), stops=left)
 
-    def _lose(self, what: str, why: str) -> None:
-        self._losses.append(Loss(what, why))
+    def _lose(self, what: str, why: str, *, minor: bool = False) -> None:
+        self._losses.append(Loss(what, why, minor))
 
     def _messages(self) -> list[Json]:
-        messages = self._turns.system(self._request.system)
+        said = self._request.system
+        if self._must_say_json():
+            said = (*said, Text(JSON_ASKED))
+        messages = self._turns.system(said)
         for number, turn in enumerate(self._request.turns):
             messages += self._turns.encode(number, turn)
         return messages
+
+    def _must_say_json(self) -> bool:
+        """Whether the word is missing without which OpenAI refuses to write JSON.
+
+        Clients of this API know that; those of others have no need to say it.
+        """
+        request = self._request
+        if request.output is None or request.origin == ORIGIN:
+            return False
+        if request.output.schema is not None and self._quirks.json_schema:
+            return False
+        said = (request.system, *(turn.content for turn in request.turns))
+        texts = (part.text for parts in said for part in parts if isinstance(part, Text))
+        return not any("json" in text.lower() for text in texts)
 
     # ── tools ──
 
@@ -191,8 +218,6 @@ class _RequestEncoder:
         kept: list[Json] = list(request.stop[: quirks.max_stop])
         if kept:
             self._body["stop"] = kept
-        for number in range(len(kept), len(request.stop)):
-            self._lose(f"stop.{number}", f"this place takes {quirks.max_stop} stop sequences")
 
     def _sample(self) -> None:
         sampling, quirks = self._request.sampling, self._quirks
@@ -226,9 +251,10 @@ class _RequestEncoder:
         if request.user and quirks.user_field:
             body[quirks.user_field] = _short(request.user)
             if len(request.user) > MAX_USER:
-                self._lose("user", f"a name of more than {MAX_USER} characters is sent as a hash")
+                why = f"a name of more than {MAX_USER} characters is sent as a hash"
+                self._lose("user", why, minor=True)
         elif request.user:
-            self._lose("user", "this place does not ask who the user is")
+            self._lose("user", "this place does not ask who the user is", minor=True)
         if quirks.store:
             body["store"] = False
         if request.session and quirks.prompt_cache_key and quirks.cache_retention != "none":

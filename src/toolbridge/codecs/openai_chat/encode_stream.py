@@ -10,14 +10,13 @@ from collections import deque
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.encode_calls import call_writer, encode_calls, finish_reason
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
-from toolbridge.codecs.openai_chat.encode_turns import encode_signature
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
+from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
-    Call,
     Image,
     Message,
     Problem,
@@ -41,7 +40,8 @@ class StreamEncoder:
         self._texts = _Lane()
         self._thoughts = _Lane()
         self._calls = _Lane()
-        self._writer = _CallWriter(asked.request)
+        self._writer = call_writer(asked.request)
+        self._request = asked.request
         self._length = 0
         """Of all text so far: citations say where in it they belong."""
         self._ended = False
@@ -76,7 +76,7 @@ class StreamEncoder:
 
     def _finish(self, reason: StopReason, usage: Usage) -> list[bytes]:
         self._ended = True
-        said = [self._chunk({}, shapes.FINISH_REASONS.get(reason, "stop"))]
+        said = [self._chunk({}, finish_reason(reason, self._request))]
         if self._counts:
             counts = write_counts(usage, self._envelope.estimate)
             said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
@@ -117,8 +117,7 @@ class StreamEncoder:
             case ev.PartAdded(_, Image() as image):
                 return {"images": [_image(image)]}
             case ev.CallStart() | ev.CallDelta() | ev.CallEnd():
-                call = self._writer.write(event)
-                return {"tool_calls": [call]} if call else {}
+                return self._writer.write(event)
             case _:
                 return {}
 
@@ -160,53 +159,6 @@ class _Lane:
 
 def _is_end(event: ev.Event) -> bool:
     return isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd)
-
-
-class _CallWriter:
-    """Calls, one after the other, numbered as they come."""
-
-    def __init__(self, request: Request) -> None:
-        self._freeform = {tool.name for tool in request.tools if tool.freeform}
-        self._number = -1
-        self._custom = False
-        self._written = False
-
-    def write(self, event: ev.CallStart | ev.CallDelta | ev.CallEnd) -> JsonObject:
-        match event:
-            case ev.CallStart(_, id, name):
-                self._number += 1
-                self._custom = name in self._freeform
-                self._written = False
-                return {"index": self._number, **_call_head(id, name, custom=self._custom)}
-            case ev.CallDelta(_, piece):
-                # Free text lies inside an object, and is known when that object is whole.
-                self._written = not self._custom
-                return self._piece("" if self._custom else piece)
-            case ev.CallEnd(_, call):
-                rest = self._piece("" if self._written else _written(call, custom=self._custom))
-                signature = encode_signature(call.opaque)
-                return rest | {"index": self._number} | signature if signature else rest
-
-    def _piece(self, text: str) -> JsonObject:
-        if not text:
-            return {}
-        if self._custom:
-            return {"index": self._number, "custom": {"input": text}}
-        return {"index": self._number, "function": {"arguments": text}}
-
-
-def _call_head(id: str, name: str, *, custom: bool) -> JsonObject:
-    if custom:
-        return {"id": id, "type": "custom", "custom": {"name": name, "input": ""}}
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": ""}}
-
-
-def _written(call: Call, *, custom: bool) -> str:
-    """Return what the model wrote: free text, or an object, which for no arguments is `{}`."""
-    if not custom:
-        return call.raw or dumps(call.arguments)
-    input = call.arguments.get("input", "")
-    return call.raw or (input if isinstance(input, str) else dumps(input))
 
 
 # ── whole bodies ─────────────────────────────────────────────────────────────
@@ -253,7 +205,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
         "index": 0,
         "message": _encode_content(message, asked.request),
         "logprobs": None,
-        "finish_reason": shapes.FINISH_REASONS.get(message.stop or "end", "stop"),
+        "finish_reason": finish_reason(message.stop or "end", asked.request),
     }
     body = envelope.head("chat.completion") | {"choices": [choice]}
     return dump_bytes(body | {"usage": write_counts(message.usage, asked.estimate)})
@@ -269,12 +221,11 @@ def _encode_content(message: Message, request: Request) -> JsonObject:
         "reasoning_details": _all_details(message),
         "annotations": _all_annotations(message),
         "images": [_image(part) for part in message.content if isinstance(part, Image)],
-        "tool_calls": _all_calls(message, request),
     }
     for name, found in gathered.items():
         if found:
             body[name] = found
-    return body
+    return body | encode_calls(message, request)
 
 
 def _all_details(message: Message) -> list[Json]:
@@ -290,18 +241,6 @@ def _all_annotations(message: Message) -> list[Json]:
             length += len(part.text)
             found += _annotations(part, length)
     return found
-
-
-def _all_calls(message: Message, request: Request) -> list[Json]:
-    freeform = {tool.name for tool in request.tools if tool.freeform}
-    calls: list[Json] = []
-    for call in message.calls:
-        custom = call.name in freeform
-        head = _call_head(call.id, call.name, custom=custom)
-        kind, field = ("custom", "input") if custom else ("function", "arguments")
-        inner: JsonObject = {"name": call.name, field: _written(call, custom=custom)}
-        calls.append(head | {kind: inner} | encode_signature(call.opaque))
-    return calls
 
 
 # ── parts ────────────────────────────────────────────────────────────────────

@@ -240,6 +240,8 @@ class TurnEncoder:
         return self.marked({"type": "image_url", "image_url": shown}, image.cache)
 
     def _document(self, where: str, document: Document) -> JsonObject | str:
+        if document.cite:
+            self.lose(f"{where}.cite", "this API cites no documents")
         if text := document.text or _text_data(document):
             title = f"[document: {document.title}]" if document.title else ""
             return "\n".join(line for line in (title, document.context, text) if line)

@@ -10,8 +10,10 @@ from typing import TypeGuard
 import msgspec
 
 from toolbridge.codecs.openai_responses import shapes
+from toolbridge.codecs.openai_responses.builtins import BY_CALL, read_call, read_output
 from toolbridge.codecs.openai_responses.marks import (
     full_name,
+    is_own_id,
     read_cache,
     seal_item,
     split_data_url,
@@ -25,7 +27,7 @@ from toolbridge.codecs.openai_responses.shapes import (
     PARTS,
 )
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import JsonObject, maybe_object
+from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import (
     Audio,
     Call,
@@ -34,6 +36,7 @@ from toolbridge.core.messages import (
     Image,
     Opaque,
     Part,
+    Reference,
     Result,
     ResultPart,
     Role,
@@ -59,7 +62,13 @@ class Conversation:
     def __init__(self) -> None:
         self.system: list[Text] = []
         """What the system says before anybody else speaks."""
+        self.found: list[tuple[str, msgspec.Raw]] = []
+        """The tools that searches found, and where they stand."""
         self._turns: list[tuple[Role, list[Part]]] = []
+        self._called: dict[str, str] = {}
+        """The ids of calls of built-in tools, by the ids of their items."""
+        self._hosted: set[Json] = set()
+        """The ids of calls that the server has run itself."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -92,8 +101,48 @@ class Conversation:
             case shapes.Reasoning():
                 self._answer(_decode_thought(item, _beside(raw, item, where)))
             case wire.Unknown(kind, fields):
-                part = Foreign(ORIGIN, kind, fields)
-                self._give(part) if kind.endswith(_USERS) else self._answer(part)
+                self._add_typed(kind, fields, where)
+
+    def _add_typed(self, kind: str, item: JsonObject, where: str) -> None:
+        """Add a call of a built-in tool or its output; any other item is only its API's."""
+        arguments = read_call(item)
+        result = None if item.get("call_id") in self._hosted else self._result(item, where)
+        if arguments is not None:
+            id = str(item.get("call_id") or item.get("id") or "")
+            self._called[str(item.get("id"))] = id
+            beside = {name: value for name, value in item.items() if name != "call_id"}
+            self._answer(Call(id, BY_CALL[kind].type, arguments, opaque=seal_item(beside)))
+        elif result is not None:
+            self._give(result)
+        else:
+            if kind in BY_CALL:
+                self._hosted.add(item.get("call_id"))
+            part = _own_picture(item) or Foreign(ORIGIN, kind, item)
+            self._give(part) if kind.endswith(_USERS) else self._answer(part)
+
+    def _result(self, item: JsonObject, where: str) -> Result | None:
+        told = read_output(item)
+        if told is None:
+            return None
+        text, is_error = told
+        id, own = str(item.get("call_id") or ""), str(item.get("id") or "")
+        beside = {name: value for name, value in item.items() if name != "call_id"}
+        if not id:  # a local shell's output may have the id of the item that called it
+            id = self._called.get(own, own)
+            beside |= {} if is_own_id(own) else {"call_id": None}
+        found = self._find(item, where)
+        return Result(id, (Text(text, opaque=seal_item(beside)), *found), is_error=is_error)
+
+    def _find(self, item: JsonObject, where: str) -> list[Reference]:
+        """Return references to the tools that a search found, and keep the tools."""
+        tools = item.get("tools")
+        names: list[Reference] = []
+        for i, tool in enumerate(tools if isinstance(tools, list) else ()):
+            if not _names_of(tool):
+                continue
+            self.found.append((f"{where}.tools.{i}", msgspec.Raw(dump_bytes(tool))))
+            names += [Reference(name) for name in _names_of(tool)]
+        return names
 
     def _answer(self, part: Part) -> None:
         """Add what the model did to its turn."""
@@ -101,7 +150,7 @@ class Conversation:
             self._turns.append(("assistant", []))
         self._turns[-1][1].append(part)
 
-    def _give(self, part: Result | Foreign) -> None:
+    def _give(self, part: Result | Foreign | Image) -> None:
         """Add what a tool gave to the turn of outputs."""
         if not self._gave():
             self._turns.append(("user", []))
@@ -141,6 +190,25 @@ class Conversation:
 
 
 _REQUIRED = "field required"
+
+
+def _own_picture(item: JsonObject) -> Image | None:
+    """Return a picture that another API's model made: nobody here knows its id."""
+    id, data = str(item.get("id")), item.get("result")
+    if item.get("type") != "image_generation_call" or not is_own_id(id) or not data:
+        return None
+    format = item.get("output_format") or "png"
+    return Image(data=str(data), media_type=f"image/{format}")
+
+
+def _names_of(tool: Json) -> list[str]:
+    """Return the name of a tool, or of those in a namespace."""
+    if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
+        return []
+    inside = tool.get("tools")
+    if not isinstance(inside, list):
+        return [name]
+    return [full_name(inner, name) for one in inside for inner in _names_of(one)]
 
 
 def _is_item(part: Part) -> bool:

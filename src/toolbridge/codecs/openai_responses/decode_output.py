@@ -7,13 +7,14 @@ is written then, and what it repeats is not.
 
 from typing_extensions import override
 
+from toolbridge.codecs.openai_responses.builtins import BY_CALL, read_known
 from toolbridge.codecs.openai_responses.decode_items import seal_thought
 from toolbridge.codecs.openai_responses.marks import full_name, seal_item
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, Item
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
 from toolbridge.core.json import JsonObject, dumps, replace_lone_surrogates
-from toolbridge.core.messages import Foreign, Opaque
+from toolbridge.core.messages import Foreign, Image, Opaque
 
 
 class Written:
@@ -271,11 +272,52 @@ class FreeCallOutput(CallOutput):
         return self._beginning() + '"}'
 
 
+class PictureOutput(Output):
+    """A picture that the model made."""
+
+    kind = "image_generation_call"
+
+    @override
+    def finish(self, item: Item, raw: JsonObject, /) -> list[Event]:
+        data = _text(raw, "result")
+        if not data:
+            return super().finish(item, raw)
+        format = _text(raw, "output_format") or "png"
+        beside: JsonObject = {name: raw[name] for name in _PICTURED if raw.get(name) is not None}
+        image = Image(data=data, media_type=f"image/{format}", opaque=seal_item(beside))
+        return self._draft.add(image)
+
+
+_PICTURED = ("id", "action", "background", "quality", "revised_prompt", "size")
+"""What a picture says beside itself."""
+
+
+class BuiltinOutput(Output):
+    """A call of a tool that the client runs: known when it is whole."""
+
+    def __init__(self, draft: Draft, item: Item) -> None:
+        super().__init__(draft, item)
+        self.kind = item.type
+
+    @override
+    def finish(self, item: Item, raw: JsonObject, /) -> list[Event]:
+        arguments = None if item.status == "incomplete" else read_known(raw)
+        if arguments is None:
+            return super().finish(item, raw)
+        id = item.call_id or item.id or ""
+        said = self._draft.call(self, name=BY_CALL[item.type].type, id=id)
+        said += self._draft.arguments(self, dumps(arguments))
+        for token in seal_item({"type": item.type, **_fields(item)}):
+            self._draft.tag_call(self, token)
+        return said + self._draft.end(self)
+
+
 def _text(part: JsonObject, channel: str) -> str:
     text = part.get(channel)
     return text if isinstance(text, str) else ""
 
 
 OUTPUTS: dict[str, type[Output]] = {
-    output.kind: output for output in (SpokenOutput, ThoughtOutput, CallOutput, FreeCallOutput)
-}
+    output.kind: output
+    for output in (SpokenOutput, ThoughtOutput, CallOutput, FreeCallOutput, PictureOutput)
+} | dict.fromkeys(BY_CALL, BuiltinOutput)

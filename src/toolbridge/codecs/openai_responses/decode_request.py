@@ -3,6 +3,7 @@
 import msgspec
 
 from toolbridge.codecs.openai_responses import shapes
+from toolbridge.codecs.openai_responses.builtins import read_tool
 from toolbridge.codecs.openai_responses.decode_items import Conversation
 from toolbridge.codecs.openai_responses.marks import full_name
 from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, EFFORTS, ORIGIN, SEALED
@@ -41,7 +42,7 @@ def decode_request(
     extra = wire.leftovers(body, shapes.Body)
     _check(asked, extra, model=model, counting=counting)
     said = _decode_input(asked)
-    tools, kept = _decode_tools(asked.tools or [])
+    tools, kept = _decode_tools(asked.tools or [], said.found)
     extra |= kept
     think = _decode_think(asked.reasoning, extra)
     output = _decode_text(asked.text, extra)
@@ -105,17 +106,43 @@ def _take_text(extra: JsonObject, name: str) -> str:
 # ── tools ────────────────────────────────────────────────────────────────────
 
 
-def _decode_tools(raws: list[msgspec.Raw]) -> tuple[tuple[Tool, ...], JsonObject]:
+def _decode_tools(
+    raws: list[msgspec.Raw], found: list[tuple[str, msgspec.Raw]]
+) -> tuple[tuple[Tool, ...], JsonObject]:
     """Return the tools, and by their names the fields that only this API understands."""
     shelf = _Shelf()
     for i, raw in enumerate(raws):
         shelf.add(raw, f"tools.{i}")
+    later = _Shelf()
+    for where, raw in found:
+        later.add(raw, where)
     kept: JsonObject = {}
     if shelf.fields:
         kept["tools"] = shelf.fields
     if shelf.namespaces:
         kept["namespaces"] = shelf.namespaces
-    return tuple(shelf.tools), kept
+    return (*_settled(shelf.tools), *_found(later.tools, shelf.tools)), kept
+
+
+def _settled(tools: list[Tool]) -> list[Tool]:
+    """Return `tools`; a built-in one whose name a function bears can be offered by its API alone."""
+    names = {tool.name for tool in tools if tool.native is None}
+    return [
+        Tool(tool.name, origin=ORIGIN, hosted=tool.native)
+        if tool.native is not None and tool.name in names
+        else tool
+        for tool in tools
+    ]
+
+
+def _found(found: list[Tool], offered: list[Tool]) -> list[Tool]:
+    """Return the tools that searches found: the item that lists them offers them already."""
+    names = {tool.name for tool in offered}
+    once = {tool.name: tool for tool in found if tool.hosted is None and tool.name not in names}
+    return [
+        msgspec.structs.replace(tool, deferred=True, origin=ORIGIN, native={})
+        for tool in once.values()
+    ]
 
 
 class _Shelf:
@@ -133,11 +160,18 @@ class _Shelf:
         elif found.type == "namespace" and not namespace:
             self._open(raw, where)
         elif found.type:
-            hosted = wire.decode_request(raw, _objects, where)
-            name = found.name or found.server_label or found.type
-            self.tools.append(Tool(name, origin=ORIGIN, hosted=hosted, namespace=namespace))
+            self._add_typed(raw, found, where, namespace)
         else:
             raise MalformedRequest("field required", where=f"{where}.type")
+
+    def _add_typed(
+        self, raw: msgspec.Raw, found: shapes.Chosen, where: str, namespace: str
+    ) -> None:
+        declared = wire.decode_request(raw, _objects, where)
+        builtin = None if namespace else read_tool(declared)
+        name = found.name or found.server_label or found.type
+        hosted = Tool(name, origin=ORIGIN, hosted=declared, namespace=namespace)
+        self.tools.append(builtin or hosted)
 
     def _offer(self, raw: msgspec.Raw, where: str, namespace: str) -> None:
         tool = wire.decode_request(raw, _functions, where)

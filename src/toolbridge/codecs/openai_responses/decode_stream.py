@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from toolbridge.codecs.openai_responses.builtins import BY_CALL
 from toolbridge.codecs.openai_responses.decode_output import (
     OUTPUTS,
     Output,
+    PictureOutput,
     SpokenOutput,
 )
 from toolbridge.codecs.openai_responses.marks import read_counts
@@ -360,11 +362,17 @@ def _kind(type: str) -> str:
     return type if type in OUTPUTS else ""
 
 
+_READ = OUTPUTS.keys() - BY_CALL.keys() - {PictureOutput.kind}
+"""The items that are read whole."""
+_NAMES = ("id", "call_id", "status")
+"""What is read of an item whose other fields may have any shape."""
+
+
 def _read_item(raw: JsonObject) -> Item:
     type = raw.get("type")
-    if not isinstance(type, str) or type not in OUTPUTS:
-        id = raw.get("id")
-        return Item(str(type or ""), id if isinstance(id, str) else None)
+    if not isinstance(type, str) or type not in _READ:
+        names = {name: raw[name] for name in _NAMES if isinstance(raw.get(name), str)}
+        return msgspec.convert(names | {"type": str(type or "")}, Item)
     try:
         return msgspec.convert(raw, Item)
     except msgspec.ValidationError as error:

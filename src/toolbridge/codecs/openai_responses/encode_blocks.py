@@ -2,6 +2,7 @@
 
 from typing import Protocol, TypeAlias
 
+from toolbridge.codecs.openai_responses.builtins import Builtin
 from toolbridge.codecs.openai_responses.envelope import (
     Names,
     call_item,
@@ -9,7 +10,9 @@ from toolbridge.codecs.openai_responses.envelope import (
     free_call_item,
     hidden_id,
     is_own,
+    maybe_builtin_item,
     message_item,
+    picture_item,
     seal_of,
     spoken_item,
     text_part,
@@ -19,7 +22,7 @@ from toolbridge.codecs.openai_responses.free_input import FreeInput
 from toolbridge.codecs.openai_responses.marks import own_id
 from toolbridge.core import events as ev
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
-from toolbridge.core.messages import Call, Text, Thinking
+from toolbridge.core.messages import Call, Image, Text, Thinking
 from toolbridge.wire.sse import write_frame
 
 BlockEvent: TypeAlias = (
@@ -104,6 +107,9 @@ def open_block(event: BlockEvent, tape: Tape, names: Names) -> BlockWriter:
         case ev.ThinkingStart():
             return _Thought(tape)
         case ev.CallStart(_, id, name):
+            builtin = names.maybe_builtin(name)
+            if builtin is not None:
+                return _BuiltinCall(tape, names, builtin)
             return (_FreeCall if names.is_free(name) else _Call)(tape, names, Call(id, name))
         case _:
             return _Part(tape)
@@ -119,7 +125,22 @@ class _Part:
         if isinstance(event, ev.PartAdded) and is_own(event.part):
             raw = event.part.raw
             return [self._tape.begin(raw), self._tape.finish(raw)]
+        if isinstance(event, ev.PartAdded) and isinstance(event.part, Image):
+            return self._show(event.part)
         return []
+
+    def _show(self, image: Image) -> list[bytes]:
+        item = picture_item(self._tape.own_id("ig"), image)
+        if item is None:
+            return []
+        id = str(item["id"])
+        begun = item | {"status": "in_progress", "result": None}
+        steps = ("in_progress", "generating", "completed")
+        return [
+            self._tape.begin(begun),
+            *(self._tape.inside(id, f"response.{begun['type']}.{step}", {}) for step in steps),
+            self._tape.finish(item),
+        ]
 
 
 class _Speech:
@@ -276,3 +297,50 @@ class _FreeCall:
             self._tape.inside(self._id, "response.custom_tool_call_input.done", done),
             self._tape.finish(item),
         ]
+
+
+class _BuiltinCall:
+    """A call of a tool that the client knows by its type: told when it is whole.
+
+    Clients run the item as it is, so one that asks for nothing such a tool could do is told as a
+    call of a function. The client answers that with an error, which the model reads.
+    """
+
+    def __init__(self, tape: Tape, names: Names, builtin: Builtin) -> None:
+        self._tape = tape
+        self._names = names
+        self._builtin = builtin
+        self._held: list[BlockEvent] = []
+
+    def write(self, event: BlockEvent, /) -> list[bytes]:
+        self._held.append(event)
+        return self._end(event.call) if isinstance(event, ev.CallEnd) else []
+
+    def _end(self, call: Call) -> list[bytes]:
+        item = maybe_builtin_item(self._tape.own_id(self._builtin.prefix), call, self._builtin)
+        if item is None:
+            plain = _Call(self._tape, self._names, Call(call.id, call.name))
+            return [written for event in self._held for written in plain.write(event)]
+        begun = item | {"status": "in_progress"}
+        commands = _commands(item)
+        if commands:
+            begun["action"] = {"commands": []}
+        written = [self._tape.begin(begun)]
+        for number, command in enumerate(commands):
+            written += [
+                self._command("added", number, {"command": ""}),
+                self._command("delta", number, {"delta": command}),
+                self._command("done", number, {"command": command}),
+            ]
+        return [*written, self._tape.finish(item)]
+
+    def _command(self, step: str, number: int, fields: JsonObject) -> bytes:
+        place: JsonObject = {"output_index": len(self._tape.output), "command_index": number}
+        return self._tape.frame(f"response.shell_call_command.{step}", place | fields)
+
+
+def _commands(item: JsonObject) -> list[Json]:
+    """Return the commands of a shell, which are told one after the other; of others, none."""
+    action = item.get("action")
+    commands = action.get("commands") if isinstance(action, dict) else None
+    return commands if isinstance(commands, list) else []

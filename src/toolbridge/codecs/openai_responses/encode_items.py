@@ -5,6 +5,14 @@ texts that follow one another are one message, unless the second began one of it
 """
 
 from toolbridge.codecs.openai_responses import shapes
+from toolbridge.codecs.openai_responses.builtins import (
+    BY_CALL,
+    BY_OUTPUT,
+    Builtin,
+    builtins_of,
+    read_call,
+    write_call,
+)
 from toolbridge.codecs.openai_responses.marks import (
     item_fields,
     name_fields,
@@ -47,6 +55,7 @@ class ItemEncoder:
         self._marks = quirks.cache_breakpoints or request.origin == ORIGIN
         self._freeform = {tool.name for tool in request.tools if tool.freeform}
         self._namespaces = namespaces(request.tools)
+        self._builtins = builtins_of(request.tools)
         self._custom: set[str] = set()
         """The ids of calls of tools that take free text: their results have a type of their own."""
         self._items: list[Json] = []
@@ -140,6 +149,11 @@ class ItemEncoder:
         known = fields.pop("namespace", None)
         namespace = known if isinstance(known, str) else self._namespaces.get(call.name, "")
         named = name_fields(call.name, namespace if self._quirks.namespaces else "")
+        kind = fields.get("type", "")
+        builtin = BY_CALL.get(str(kind)) or self._builtins.get(call.name)
+        item = self._builtin_call(call, builtin, fields) if builtin else None
+        if item is not None:
+            return item
         was_custom = fields.pop("type", "") == "custom_tool_call"
         head: JsonObject = {"call_id": call.id, **named}
         if (was_custom or call.name in self._freeform) and self._quirks.custom_tools:
@@ -148,11 +162,22 @@ class ItemEncoder:
         arguments = call.raw or dumps(call.arguments)
         return {"type": "function_call", **head, "arguments": arguments, **fields}
 
+    def _builtin_call(self, call: Call, builtin: Builtin, fields: JsonObject) -> JsonObject | None:
+        """Return the call as the item that it was, unless its arguments have changed since."""
+        head: JsonObject = {"type": builtin.call, "call_id": call.id}
+        if read_call(fields) == call.arguments:
+            return head | fields
+        asks = None if call.raw else write_call(builtin, call.arguments)
+        return None if asks is None else head | fields | asks
+
     def _result(self, result: Result, where: str) -> JsonObject:
         custom = result.call_id in self._custom
         type = "custom_tool_call_output" if custom else "function_call_output"
         texts = [part for part in result.content if isinstance(part, Text)]
         fields = item_fields(texts[0].opaque) if texts else {}
+        if fields.get("type") in BY_OUTPUT:
+            named: JsonObject = {"type": None, "call_id": result.call_id, **fields}
+            return {name: value for name, value in named.items() if value is not None}
         output = self._output(result, where)
         return {"type": type, "call_id": result.call_id, "output": output, **fields}
 
@@ -230,6 +255,8 @@ class ItemEncoder:
         return part | self._mark(image.cache)
 
     def _document(self, document: Document, where: str) -> JsonObject:
+        if document.cite:
+            self._lose(f"{where}.cite", "this API cites no documents of the input")
         if document.text:
             title = f"[document: {document.title}]" if document.title else ""
             lines = (line for line in (title, document.context, document.text) if line)

@@ -8,12 +8,13 @@ from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
 from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, ORIGIN, SEALED
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Think
+from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Text, Think
 
 PATH = "/responses"
 LEAST_TOKENS = 16
 """A smaller limit is refused."""
 MAX_USER = 64
+JSON_ASKED = "Answer with JSON."
 
 _BUDGETS: tuple[tuple[int, Effort], ...] = ((1_024, "low"), (8_192, "medium"), (24_576, "high"))
 """The effort that a budget of thinking tokens stands for; above the last, "xhigh"."""
@@ -51,14 +52,17 @@ class _RequestEncoder:
             body["stream"] = True
         self._restore()
         body |= self._target.options
-        return Outgoing(PATH, body, tuple(self._losses))
+        return Outgoing(PATH, body, tuple(self._losses), stops=request.stop)
 
-    def _lose(self, what: str, why: str) -> None:
-        self._losses.append(Loss(what, why))
+    def _lose(self, what: str, why: str, *, minor: bool = False) -> None:
+        self._losses.append(Loss(what, why, minor))
 
     def _converse(self) -> None:
         items = ItemEncoder(self._request, self._target, self._quirks)
         instructions, said = items.encode()
+        if self._must_say_json():
+            asked: JsonObject = {"type": "message", "role": "developer", "content": JSON_ASKED}
+            said.insert(0, asked)
         if instructions:
             self._body["instructions"] = instructions
         if said or not any(name in self._request.extra for name in _STATEFUL):
@@ -69,6 +73,19 @@ class _RequestEncoder:
         self._body |= tools.choice()
         self._losses += items.losses + tools.losses
 
+    def _must_say_json(self) -> bool:
+        """Whether the word is missing without which OpenAI refuses to write JSON.
+
+        Clients of this API know that; those of others have no need to say it. The instructions do
+        not count: the word must stand in the input.
+        """
+        request = self._request
+        if request.output is None or request.output.schema is not None or request.origin == ORIGIN:
+            return False
+        said = (request.system[1:], *(turn.content for turn in request.turns))
+        texts = (part.text for parts in said for part in parts if isinstance(part, Text))
+        return not any("json" in text.lower() for text in texts)
+
     # ── settings ──
 
     def _limit(self) -> None:
@@ -78,10 +95,6 @@ class _RequestEncoder:
             if limit != request.max_tokens:
                 self._lose("max_tokens", f"raised to {limit}, the least that OpenAI takes")
             self._body["max_output_tokens"] = limit
-        if request.stop:
-            self._lose(
-                "stop", "this API has no stop sequences; the answer is cut where it comes in"
-            )
 
     def _sample(self) -> None:
         sampling = self._request.sampling
@@ -148,9 +161,10 @@ class _RequestEncoder:
         if user and field:
             self._body[field] = _short(user)
             if len(user) > MAX_USER:
-                self._lose("user", f"a name of more than {MAX_USER} characters is sent as a hash")
+                why = f"a name of more than {MAX_USER} characters is sent as a hash"
+                self._lose("user", why, minor=True)
         elif user:
-            self._lose("user", "this place does not ask who the user is")
+            self._lose("user", "this place does not ask who the user is", minor=True)
 
     def _restore(self) -> None:
         """Put back the fields that only this API knows; a request from elsewhere loses its own."""

@@ -43,6 +43,8 @@ class ToolEncoder:
             if not _speakable(tool):
                 runner = tool.origin or "its own API"
                 self._lose(f"tools.{number}", f"only {runner} runs {tool.name!r}")
+            elif self._own and tool.native == {}:
+                continue  # the output of the search that found it offers it
             elif self._own or not tool.deferred or tool.name in names:
                 now.append(tool)
             elif tool.name in found:
@@ -67,6 +69,8 @@ class ToolEncoder:
     def _tool(self, tool: Tool, namespace: str) -> JsonObject:
         if tool.hosted is not None:
             return tool.hosted
+        if tool.native and tool.origin == ORIGIN:
+            return tool.native
         offer: JsonObject = {"name": inner_name(tool.name, namespace) or tool.name}
         if tool.description:
             offer["description"] = tool.description
@@ -123,6 +127,8 @@ class ToolEncoder:
         return None if choice.mode == "auto" else choice.mode
 
     def _chosen(self, tool: Tool) -> JsonObject:
+        if tool.native and tool.origin == ORIGIN:
+            return {"type": tool.native.get("type")}
         if tool.hosted is None:
             kind = "custom" if self.is_custom(tool) else "function"
             return {"type": kind, **name_fields(tool.name, self._namespace(tool))}

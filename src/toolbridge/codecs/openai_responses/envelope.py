@@ -2,6 +2,7 @@
 
 from typing import TypeGuard
 
+from toolbridge.codecs.openai_responses.builtins import Builtin, builtins_of, write_call
 from toolbridge.codecs.openai_responses.encode_items import ItemEncoder, free_text
 from toolbridge.codecs.openai_responses.encode_request import encode_format
 from toolbridge.codecs.openai_responses.encode_tools import ToolEncoder
@@ -27,6 +28,7 @@ from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
     Call,
     Foreign,
+    Image,
     Part,
     Problem,
     Request,
@@ -142,14 +144,18 @@ def _opening(request: Request) -> Request:
 
 
 class Names:
-    """How the client's own tools are called, and which of them take free text."""
+    """How the client's own tools are called, and which of them are no plain functions."""
 
     def __init__(self, request: Request) -> None:
+        self._builtins = builtins_of(request.tools)
         self._namespaces = namespaces(request.tools)
         self._freeform = {tool.name for tool in request.tools if tool.freeform}
 
     def is_free(self, name: str) -> bool:
         return name in self._freeform
+
+    def maybe_builtin(self, name: str) -> Builtin | None:
+        return self._builtins.get(name)
 
     def fields(self, name: str) -> JsonObject:
         return name_fields(name, self._namespaces.get(name, ""))
@@ -219,6 +225,30 @@ def free_call_item(id: str, call: Call, names: Names, text: str) -> JsonObject:
     }
 
 
+def maybe_builtin_item(id: str, call: Call, builtin: Builtin) -> JsonObject | None:
+    """Return the call of a built-in tool; None where the model asked for nothing it could do."""
+    asks = None if call.raw else write_call(builtin, call.arguments)
+    if asks is None:
+        return None
+    head: JsonObject = {"id": id, "type": builtin.call, "status": "completed"}
+    return head | {"call_id": call.id} | asks
+
+
+def picture_item(id: str, image: Image) -> JsonObject | None:
+    """Return a picture; one that is only a link has no place in this API."""
+    if not image.data:
+        return None
+    format = image.media_type.removeprefix("image/") or "png"
+    item: JsonObject = {
+        "id": id,
+        "type": "image_generation_call",
+        "status": "completed",
+        "result": image.data,
+        "output_format": format,
+    }
+    return item | item_fields(image.opaque)
+
+
 def is_own(part: Part) -> TypeGuard[Foreign]:
     """Whether a foreign part is an item of this API."""
     if not isinstance(part, Foreign):
@@ -249,12 +279,23 @@ def _encode_part(part: Part, names: Names, stem: str, number: int) -> JsonObject
         case Call(_, name) if names.is_free(name):
             return _encode_free_call(own_id("ctc", stem, number), part, names)
         case Call():
-            arguments = part.raw or dumps(part.arguments)
-            return call_item(own_id("fc", stem, number), part, names, arguments)
+            return _encode_call(part, names, stem, number)
+        case Image():
+            return picture_item(own_id("ig", stem, number), part)
         case Foreign() if is_own(part):
             return part.raw
         case _:
             return None
+
+
+def _encode_call(call: Call, names: Names, stem: str, number: int) -> JsonObject:
+    builtin = names.maybe_builtin(call.name)
+    if builtin is not None:
+        item = maybe_builtin_item(own_id(builtin.prefix, stem, number), call, builtin)
+        if item is not None:
+            return item
+    arguments = call.raw or dumps(call.arguments)
+    return call_item(own_id("fc", stem, number), call, names, arguments)
 
 
 def _encode_free_call(id: str, call: Call, names: Names) -> JsonObject:

@@ -22,10 +22,14 @@ def own_id(prefix: str, stem: str, number: int) -> str:
     return f"{prefix}_{_OWN}{stem}_{number}"
 
 
+def is_own_id(id: str) -> bool:
+    return id.partition("_")[2].startswith(_OWN)
+
+
 def seal_item(fields: JsonObject) -> tuple[Opaque, ...]:
     """Return the id and whatever else an item says beside its content, to be sent back with it."""
     id = fields.get("id")
-    if id is None or (isinstance(id, str) and id.partition("_")[2].startswith(_OWN)):
+    if id is None or (isinstance(id, str) and is_own_id(id)):
         fields = {name: value for name, value in fields.items() if name != "id"}
     if not fields:
         return ()

@@ -1,0 +1,221 @@
+"""Stop sequences, for models that know none, or not so many.
+
+Only what the model says is searched: not its thoughts, and not what it writes into a call. What may
+still become a stop sequence is held back, and nothing else. The answer ends where the first one
+does, so whoever reads the upstream may hang up then.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from toolbridge.core import events as ev
+from toolbridge.core.fold import Fold
+from toolbridge.core.messages import Message, Text
+
+# ── in text ──────────────────────────────────────────────────────────────────
+
+
+class Scissors:
+    """Cuts running text where the first stop sequence is complete.
+
+    What may still become one is held back. Of several, the one that ends first wins, so the same
+    text is cut at the same place however it comes in pieces.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._finders = [_Finder(stop) for stop in stops if stop]
+        self._held: deque[str] = deque()
+        self._told = 0
+        """How much of the first held piece was told already."""
+        self._size = 0
+        self.hit = ""
+        """The sequence that was found."""
+
+    def feed(self, piece: str) -> str:
+        """Return what is certain to stand before any stop sequence."""
+        if self.hit or not piece:
+            return ""
+        self._held.append(piece)
+        ends = [(end, -len(f.stop), f.stop) for f in self._finders if (end := f.feed(piece)) >= 0]
+        if ends:
+            end, _, self.hit = min(ends)
+            before = self._take(self._size + end - len(self.hit))
+            self._held.clear()
+            return before
+        self._size += len(piece)
+        kept = max((finder.matched for finder in self._finders), default=0)
+        return self._take(self._size - kept)
+
+    def close(self) -> str:
+        """Return what was held and did not become a stop sequence."""
+        return "" if self.hit else self._take(self._size)
+
+    def _take(self, count: int) -> str:
+        self._size -= count
+        pieces: list[str] = []
+        while count:
+            first = self._held[0]
+            piece = first[self._told : self._told + count]
+            pieces.append(piece)
+            count -= len(piece)
+            self._told += len(piece)
+            if self._told == len(first):
+                self._held.popleft()
+                self._told = 0
+        return "".join(pieces)
+
+
+class _Finder:
+    """Looks for one sequence, at every character once (Knuth, Morris and Pratt)."""
+
+    def __init__(self, stop: str) -> None:
+        self.stop = stop
+        self.matched = 0
+        """How many characters at the end of the text so far begin the sequence."""
+        self._shorter = _borders(stop)
+
+    def feed(self, piece: str) -> int:
+        """Return where in `piece` the sequence ends, -1 where it does not."""
+        at = 0
+        while at < len(piece):
+            if not self.matched:
+                at = piece.find(self.stop[0], at)
+                if at < 0:
+                    return -1
+            self.matched = _grown(self.stop, self._shorter, self.matched, piece[at])
+            at += 1
+            if self.matched == len(self.stop):
+                return at
+        return -1
+
+
+def _borders(stop: str) -> list[int]:
+    """Return for each beginning of `stop` how much of its end is again the beginning."""
+    borders = [0]
+    for character in stop[1:]:
+        borders.append(_grown(stop, borders, borders[-1], character))
+    return borders
+
+
+def _grown(stop: str, borders: list[int], matched: int, character: str) -> int:
+    while matched and stop[matched] != character:
+        matched = borders[matched - 1]
+    return matched + (stop[matched] == character)
+
+
+# ── in answers ───────────────────────────────────────────────────────────────
+
+
+class StopScanner:
+    """Ends an answer at the first of the stop sequences.
+
+    A thought or a call that is open then is read to its own end: nobody may run half a call.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = stops
+        self._fold = Fold()
+        self._texts: dict[int, Scissors] = {}
+        """The texts that are open."""
+        self._begun: set[int] = set()
+        """Those of them that the client knows of."""
+        self._others: set[int] = set()
+        """The thoughts and calls that are open."""
+        self._hit = ""
+        self.done = False
+        """Whether the answer has ended, though the upstream may write on."""
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if self.done:
+            return []
+        if isinstance(event, ev.Finished | ev.Failed):
+            return self._end(event)
+        return self._feed_rest(event) if self._hit else self._scan(event)
+
+    def close(self) -> list[ev.Event]:
+        return []
+
+    def _scan(self, event: ev.Event) -> list[ev.Event]:
+        match event:
+            case ev.TextStart(index):
+                said = self._begin_all()
+                self._texts[index] = Scissors(self._stops)
+                return said  # It may turn out to begin with a stop sequence, and to be nothing.
+            case ev.TextDelta(index, text):
+                return self._cut(index, text)
+            case ev.TextEnd(index):
+                said = self._tell(index, self._texts[index].close()) + self._begin(index)
+                del self._texts[index]
+                return said + self._say(event)
+            case ev.ThinkingStart(index) | ev.CallStart(index):
+                self._others.add(index)
+                return self._begin_all() + self._say(event)
+            case ev.ThinkingEnd(index) | ev.CallEnd(index):
+                self._others.discard(index)
+                return self._say(event)
+            case ev.PartAdded():
+                return self._begin_all() + self._say(event)
+            case _:
+                return self._say(event)
+
+    def _cut(self, index: int, text: str) -> list[ev.Event]:
+        scissors = self._texts[index]
+        said = self._tell(index, scissors.feed(text))
+        if not scissors.hit:
+            return said
+        self._hit = scissors.hit
+        for place in sorted(self._texts):
+            said += self._tell(place, self._texts[place].close())
+            if place in self._begun:
+                said += self._say(ev.TextEnd(place, Text(self._fold.written(place))))
+        return said + self._maybe_end()
+
+    def _feed_rest(self, event: ev.Event) -> list[ev.Event]:
+        """Let through what belongs to the blocks that were open at the cut, and the counts."""
+        match event:
+            case ev.UsageReported():
+                return self._say(event)
+            case ev.ThinkingDelta(index) | ev.CallDelta(index) if index in self._others:
+                return self._say(event)
+            case ev.ThinkingEnd(index) | ev.CallEnd(index) if index in self._others:
+                self._others.discard(index)
+                return self._say(event) + self._maybe_end()
+            case _:
+                return []
+
+    def _maybe_end(self) -> list[ev.Event]:
+        return [] if self._others else self._end(ev.Finished("end", Message()))
+
+    def _end(self, event: ev.Finished | ev.Failed) -> list[ev.Event]:
+        self.done = bool(self._hit)
+        if not self._hit:
+            return self._flush() + self._say(event)
+        if isinstance(event, ev.Finished):
+            event = ev.Finished("stop_sequence", Message(stop_sequence=self._hit))
+        return self._say(self._fold.refinish(event))
+
+    def _flush(self) -> list[ev.Event]:
+        """Tell what is held of texts that a failure leaves open."""
+        said = self._begin_all()
+        for index, scissors in self._texts.items():
+            said += self._tell(index, scissors.close())
+        return said
+
+    def _tell(self, index: int, text: str) -> list[ev.Event]:
+        if not text:
+            return []
+        return self._begin(index) + self._say(ev.TextDelta(index, text))
+
+    def _begin_all(self) -> list[ev.Event]:
+        """Begin the texts that are open: blocks are told in the order of their numbers."""
+        return [said for index in self._texts for said in self._begin(index)]
+
+    def _begin(self, index: int) -> list[ev.Event]:
+        if index in self._begun:
+            return []
+        self._begun.add(index)
+        return self._say(ev.TextStart(index))
+
+    def _say(self, event: ev.Event) -> list[ev.Event]:
+        self._fold.feed(event)
+        return [event]
