@@ -52,9 +52,12 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     passthrough: bool = True
     """Whether a client of the same API gets this place's bytes untouched."""
     midstream_failure: Literal["event", "abort"] = "event"
-    retries: Size = 2
+    retries: Size | None = None
+    """How often to ask again while the client has heard nothing; unset for what suits the API."""
     connect_timeout: Seconds = 10.0
     idle_timeout: Seconds = 300.0
+    node: JsonObject = {}
+    """For `api = "node"`: the model, the host and the money."""
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +74,34 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rates: RatesConfig | None = None
     options: JsonObject = {}
     quirks: JsonObject = {}
+
+
+class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Structured streams: what callers of `/v1/stream` may use, and how much of it."""
+
+    roots: tuple[str, ...] = ()
+    """Directories that `fs.read` may read; none: there is no such tool."""
+    databases: dict[str, str] = {}
+    """Name → SQLite file that `sqlite.query` may read; none: there is no such tool."""
+    tool_hosts: tuple[str, ...] = ()
+    """Hosts at which a caller's own tools may be."""
+    tools: tuple[str, ...] = ()
+    """Python files or modules whose functions marked with `@tool` are offered."""
+    schemas: dict[str, str | JsonObject] = {}
+    """Name → JSON Schema, or the file that has it."""
+    profiles: dict[str, JsonObject] = {}
+    frame: Annotated[int, msgspec.Meta(ge=1)] = 65_536
+    depth: Annotated[int, msgspec.Meta(ge=1)] = 16
+    arguments: Annotated[int, msgspec.Meta(ge=1)] = 32_768
+    result: Annotated[int, msgspec.Meta(ge=1)] = 65_536
+    ping: Seconds = 15.0
+    grace: Seconds = 30.0
+    """How long a stream waits for a reader that has gone."""
+    most: Annotated[int, msgspec.Meta(ge=1)] = 4096
+    """Streams under way at the same time."""
+    artifacts: bool = True
+    keep_runs: Size = 200
+    """Artifacts of how many runs are kept."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +124,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client's model name, alias or tier → `provider/model`; `default` for every other."""
     providers: dict[str, ProviderConfig] = {}
     models: dict[str, ModelConfig] = {}
+    stream: StreamConfig = StreamConfig()
 
 
 def load(
@@ -231,6 +263,7 @@ _PLACES: dict[type[msgspec.Struct], str] = {
     ProviderConfig: "a [providers.…] table",
     ModelConfig: "a [models.…] table",
     RatesConfig: "a `rates` table",
+    StreamConfig: "the [stream] table",
 }
 
 
@@ -241,7 +274,7 @@ def _explain(text: str, where: str, shape: type) -> str:
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
     if unknown is None:
         return f"{place}: {text[:1].lower()}{text[1:]}"
-    holder = RatesConfig if inner == "rates" else next(s for s in _PLACES if s is shape)
+    holder = {"rates": RatesConfig, "stream": StreamConfig}.get(inner) or shape
     return f"{place}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
 
 

@@ -67,7 +67,8 @@ class Heard:
 
 
 class Node:
-    def __init__(self, *, recovers_old: bool = False) -> None:
+    def __init__(self, *, recovers_old: bool = False, key: Secret = HOST) -> None:
+        self.key = key
         self.scenes: deque[Scene] = deque()
         self.init_scenes: deque[str | dict] = deque()
         """What the next handshakes get instead of an ack: `silence`, `cut`, `refuse`, an error."""
@@ -153,7 +154,7 @@ class Node:
             return
         try:
             payload = msgspec.convert(message["payload"], InitPayload)
-            inside = json.loads(payload.open(HOST))
+            inside = json.loads(payload.open(self.key))
         except BrokenSeal:
             await self._fault(socket, message, "DECRYPTION_FAILED")
             return
@@ -179,7 +180,7 @@ class Node:
         if self.recovers_old:  # nodes up to 8.42 recover over something that nobody signed
             digest = seal.init_digest(read_hex(payload.ciphertext))
             return address_of(seal.recover(digest, read_hex(payload.signature))).lower()
-        return address_of(payload.signer(seal.public_key(HOST))).lower()
+        return address_of(payload.signer(seal.public_key(self.key))).lower()
 
     async def _fault(self, socket: ServerConnection, message: dict, code: str) -> None:
         names = {name: message[name] for name in ("id", "session_id") if name in message}
@@ -337,9 +338,9 @@ class _Answer:
 
 
 @asynccontextmanager
-async def running(**options: bool) -> AsyncIterator[Node]:
+async def running(given: Node | None = None, **options: bool | Secret) -> AsyncIterator[Node]:
     """Serve a node on a free port of this machine."""
-    node = Node(**options)
+    node = given or Node(**options)
 
     def route(connection: ServerConnection, request):
         return None if request.path == "/v1/ws" else connection.respond(HTTPStatus.NOT_FOUND, "")

@@ -1,6 +1,7 @@
 """A session with a node, and the purse that pays for it."""
 
 import asyncio
+import time
 from contextlib import aclosing, asynccontextmanager
 from itertools import count
 
@@ -33,6 +34,8 @@ class CountingPurse:
         self.over: set[str] = set()
         self.error: ToolbridgeError | None = None
         self.pause = 0.0
+        self.others: list[Host] = []
+        """Hosts to go to when the first is not there."""
 
     async def open(self):
         await asyncio.sleep(self.pause)
@@ -44,8 +47,13 @@ class CountingPurse:
     async def is_active(self, job):
         return job.id not in self.over
 
-    async def close(self, job):
+    async def has_other(self, job):
+        return job in self.opened and bool(self.others)
+
+    async def close(self, job, *, failed=False):
         self.closed.append(job)
+        if failed and self.others:
+            self.host = self.others.pop(0)
 
 
 @asynccontextmanager
@@ -73,6 +81,14 @@ async def told(session, asked=None):
             events += batch
     assert isinstance(events[-1], ev.Finished | ev.Failed)
     return collect(events)
+
+
+async def until(done, wait=3.0):
+    """Wait for something that happens beside us."""
+    end = time.monotonic() + wait
+    while not done():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
 
 
 async def works(session):

@@ -221,10 +221,12 @@ class TestRecovery:
             purse.error = FundingUnresolved("sent, but nobody knows what became of it")
             with pytest.raises(FundingUnresolved):
                 await told(session)
-            purse.error = None
             with pytest.raises(FundingUnresolved):
                 await told(session)
             assert purse.opened == []
+            purse.error = None  # the purse has found out
+            await works(session)
+            assert len(purse.opened) == 1
 
     async def test_a_client_that_leaves_in_mid_payment_leaves_the_job_to_the_next(self):
         async with session_with() as (session, node, purse):
@@ -319,6 +321,13 @@ class TestHandshakes:
                 await told(session)
             assert len(purse.opened) == 1
 
+    async def test_a_host_that_is_not_there_is_left_for_another(self):
+        async with session_with() as (session, _, purse):
+            purse.others, purse.host = [purse.host], Host("http://127.0.0.1:1", b"")
+            await works(session)
+            assert purse.closed == purse.opened[:1]
+            assert len(purse.opened) == 2
+
     async def test_a_job_that_ended_before_its_host_was_reached_is_not_used(self):
         async with session_with() as (session, _, purse):
             host, purse.host = purse.host, Host("http://127.0.0.1:1", b"")
@@ -366,6 +375,30 @@ class TestBreaker:
             assert len(node.heard) == 2
             await asyncio.sleep(0.35)
             await works(session)
+
+    async def test_a_host_that_fails_twice_is_left_for_another(self):
+        async with running() as other, session_with(rest=30) as (session, node, purse):
+            node.play(Scene(wrong="engine"), Scene(wrong="flip"), Scene(wrong="flip"))
+            purse.others = [Host(other.url, seal.public_key(HOST))]
+            for _ in range(3):
+                await told(session)
+            await works(session)
+            assert len(other.heard) == 1
+            assert purse.closed == purse.opened[:1]
+            await works(session)
+
+    async def test_a_host_without_another_rests(self):
+        async with session_with(rest=30) as (session, node, purse):
+            node.play(Scene(wrong="flip"), Scene(wrong="flip"))
+            for _ in range(2):
+                await told(session)
+
+            async def unreachable(_):
+                raise Unreachable("the chain is away")
+
+            purse.has_other = unreachable
+            with pytest.raises(Overloaded, match="left alone"):
+                await told(session)
 
     async def test_a_success_in_between_is_a_new_beginning(self):
         async with session_with() as (session, node, _):

@@ -13,6 +13,7 @@ from toolbridge.core.errors import ToolbridgeError
 COMMANDS = {
     "serve": "run the gateway",
     "claude": "run Claude Code through the gateway",
+    "node": "use a model on encrypted nodes: serve it, list hosts, see the money",
     "ask": "ask a model something, here in the terminal",
     "translate": "turn one API's stream or request into another's, from stdin to stdout",
     "read": "find the calls and thoughts in what a model wrote, from stdin to stdout",

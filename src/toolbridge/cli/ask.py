@@ -7,7 +7,7 @@ import argparse
 import asyncio
 import os
 import sys
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 
 import msgspec
 
@@ -41,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(config: Config, model: str, words: str, args: argparse.Namespace) -> None:
-    async with Upstream() as upstream:
-        board = Switchboard(config, upstream)
+    async with AsyncExitStack() as stack:
+        board = Switchboard(config, await stack.enter_async_context(Upstream()))
+        stack.push_async_callback(board.close)
         await board.roster.look_around()
         name = model or board.roster.default
         request = Request(

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from toolbridge.conformance import report, script
 from toolbridge.conformance.cases import APIS, Book, load
@@ -27,9 +28,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", default="", help="the key that the gateway wants")
     parser.add_argument("--json", action="store_true", help="results as JSON")
     parser.add_argument("--list", action="store_true", help="only list the cases")
+    parser.add_argument("--stream", action="store_true", help="the structured streams instead")
+    parser.add_argument(
+        "--save", type=Path, metavar="FOLDER", help="with --stream: the matrix as JSON and SVG"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.stream:
+        from toolbridge.cli import conform_stream
+
+        return conform_stream.run(args)
     book = load()
     if args.list:
         return _list(book)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from toolbridge import codecs
 from toolbridge.cli import options, state, version
+from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
 from toolbridge.config import Config, find, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server.auth import Guard
-from toolbridge.switchboard.answering import base_url
+from toolbridge.switchboard.nodes import NODE
 from toolbridge.switchboard.roster import Roster
+from toolbridge.switchboard.sources import base_url
 from toolbridge.upstream.hosts import hostname, is_loopback
 from toolbridge.upstream.http import Upstream
 
@@ -108,6 +110,9 @@ async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool)
     """Return whether a provider answers; one that no name leads to may be down."""
     place = roster.places[name]
     key, bad = secret(place.key), False if needed else None
+    if place.api == NODE:
+        wrong, to_do = await problem_of(name, place)
+        return Finding(bad, wrong, to_do) if wrong else Finding(True, f"{name} has hosts")
     if place.key and not key and not is_loopback(hostname(place.url)):
         return Finding(bad, f"{name} needs a key, and {place.key} is not set", "export it")
     try:
@@ -135,7 +140,7 @@ async def _reach(roster: Roster, address: str, name: str) -> Finding:
     can = route.target.capabilities
     shown = f", can {', '.join(sorted(can))}" if can is not None else ""
     window = f", {route.target.window} tokens" if route.target.window else ""
-    if can is not None and "tools" not in can:
+    if can is not None and "tools" not in can and not route.is_node:
         return Finding(
             None, f"{name} → {route.address}{window}{shown}", "this model cannot call tools"
         )
@@ -144,7 +149,7 @@ async def _reach(roster: Roster, address: str, name: str) -> Finding:
 
 def _keys(config: Config) -> Iterator[Finding]:
     for name, place in config.providers.items():
-        if place.key and not secret(place.key):
+        if place.key and place.api != NODE and not secret(place.key):
             yield Finding(False, f"providers.{name}: {place.key} is not set", "export it")
 
 

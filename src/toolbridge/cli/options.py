@@ -1,6 +1,7 @@
 """Flags that several commands share."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from toolbridge import config
@@ -19,6 +20,15 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="PROVIDER/MODEL", help="the model for every other name")
     parser.add_argument("--thinking", choices=("auto", "drop", "reject"))
     parser.add_argument("--log", choices=("json", "pretty", "auto", "off"))
+
+
+def warn_of_key(args: argparse.Namespace) -> None:
+    if args.key:
+        print(
+            "toolbridge: others on this machine can read a key on a command line; "
+            "TOOLBRIDGE_KEY or `key` in the file is safer",
+            file=sys.stderr,
+        )
 
 
 def load(args: argparse.Namespace) -> Config:

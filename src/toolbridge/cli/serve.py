@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from toolbridge.cli import options, state, version
@@ -32,28 +32,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = options.load(args)
     explicit = args.port is not None or config.port != Config().port
-    if args.key:
-        print(
-            "toolbridge: others on this machine can read a key on a command line; "
-            "TOOLBRIDGE_KEY or `key` in the file is safer",
-            file=sys.stderr,
-        )
+    options.warn_of_key(args)
     if args.background:
         return _background(args)
     listener = listen(config, explicit=explicit)
     if args.local is None:
-        _run(config, listener, announce=args.announce)
+        run_server(config, listener, announce=args.announce)
         return 0
     from toolbridge.cli import local
 
     with local.served(config, args.local, default=not args.model) as extended:
-        _run(extended, listener, announce=args.announce)
+        run_server(extended, listener, announce=args.announce)
     return 0
 
 
-def _run(config: Config, listener: socket.socket, *, announce: Path | None) -> None:
+def run_server(
+    config: Config,
+    listener: socket.socket,
+    *,
+    announce: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+) -> None:
+    """Serve until a signal comes; `announce` is a file that says where."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, listener, announce=announce))
+        runner.run(_serve(config, listener, announce, env))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -104,12 +106,14 @@ def listen(config: Config, *, explicit: bool) -> socket.socket:
     )
 
 
-async def _serve(config: Config, listener: socket.socket, *, announce: Path | None) -> None:
+async def _serve(
+    config: Config, listener: socket.socket, announce: Path | None, env: Mapping[str, str]
+) -> None:
     import uvicorn
 
     from toolbridge.server.app import App
 
-    app = App(config)
+    app = App(config, env)
     url = address(listener)
 
     class Server(uvicorn.Server):
@@ -139,6 +143,7 @@ async def _serve(config: Config, listener: socket.socket, *, announce: Path | No
         server_header=False,
         proxy_headers=False,
         lifespan="on",
+        ws="websockets-sansio",
         timeout_graceful_shutdown=max(1, round(config.stop_grace)),
     )
     with contextlib.suppress(asyncio.CancelledError):

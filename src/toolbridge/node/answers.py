@@ -26,7 +26,7 @@ from toolbridge.node.messages import (
     problem_of,
 )
 from toolbridge.node.seal import FILM_AAD, IMAGE_AAD, RESPONSE_AAD, BrokenSeal, Opener, chunk_aad
-from toolbridge.node.stops import Scissors
+from toolbridge.policy.stops import Scissors
 
 _HELD = 8
 """More pieces than this behind an `Error:` are an answer, not an engine's last words."""
@@ -215,6 +215,7 @@ class AnswerDecoder:
             Usage(
                 input=usage.prompt_tokens if usage else 0,
                 output=(usage.completion_tokens if usage else 0) or self.tokens,
+                vision=self.vlm_tokens,
             )
         )
         return said + self._draft.finish(self._reason(end), stop_sequence=self._scissors.hit)

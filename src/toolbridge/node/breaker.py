@@ -22,6 +22,11 @@ class Breaker:
     def succeed(self) -> None:
         self._failures = 0
 
+    def reset(self) -> None:
+        """Forget everything: another node is asked from now on."""
+        self._failures = 0
+        self._until = 0.0
+
     def fail(self, problem: Problem, now: float) -> None:
         """Note a failure. A node that names a time itself is left alone for that long."""
         if problem.kind == "rate_limited" and problem.retry_after:

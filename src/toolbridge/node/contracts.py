@@ -70,6 +70,8 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("isModelApproved", "bytes32", "bool"),
         ("getModelId", "string,string", "bytes32"),
         ("getAllModels", "", "bytes32[]"),
+        # what a second layer pays to the first
+        ("getL1Fee", "bytes", "uint256"),
         # a token
         ("approve", "address,uint256", "bool"),
         ("allowance", "address,address", "uint256"),
@@ -80,3 +82,6 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 SESSION_CREATED = "SessionJobCreated(uint256,address,address,uint256)"
 """Its topics are the job, who pays and the host; its data is the deposit."""
+NODE_REGISTERED = "NodeRegistered(address,uint256,string,bytes32[])"
+METADATA_UPDATED = "MetadataUpdated(address,string)"
+PROOF_SUBMITTED = "ProofSubmitted(uint256,address,uint256,bytes32,string,string)"

@@ -38,15 +38,25 @@ class Job:
 
 class Purse(Protocol):
     async def open(self) -> Job:
-        """Pay for a new job; raise `FundingUnresolved` when it is unknown whether one was paid."""
+        """Pay for a new job; raise `FundingUnresolved` when it is unknown whether one was paid.
+
+        Asked again, a purse finds out first, and raises again for as long as nobody knows.
+        """
         ...
 
     async def is_active(self, job: Job) -> bool:
         """Whether the host still works for this job."""
         ...
 
-    async def close(self, job: Job) -> None:
-        """Note that we use the job no longer; its host settles it."""
+    async def has_other(self, job: Job) -> bool:
+        """Whether a host other than that of `job` can be tried."""
+        ...
+
+    async def close(self, job: Job, *, failed: bool = False) -> None:
+        """Note that we use the job no longer; its host settles it.
+
+        `failed` says that the host could not be worked with: others come before it for a while.
+        """
         ...
 
 
@@ -62,5 +72,8 @@ class GivenJob:
     async def is_active(self, job: Job) -> bool:
         return job == self._job
 
-    async def close(self, job: Job) -> None:
+    async def has_other(self, job: Job) -> bool:
+        return job != self._job
+
+    async def close(self, job: Job, *, failed: bool = False) -> None:
         pass

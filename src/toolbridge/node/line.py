@@ -41,6 +41,10 @@ MAX_FRAME = 8 * 2**20
 _log = logging.getLogger("toolbridge.node")
 
 
+class Absent(Unreachable):
+    """Nobody answers where the host should be."""
+
+
 class Lost(Unreachable):
     """The connection is gone, and the job with it."""
 
@@ -104,7 +108,7 @@ class Line:
 
     @classmethod
     async def open(cls, job: Job, wallet: Secret, waits: Waits) -> "Line":
-        """Connect to the host of `job`; raise `Unreachable` when nobody answers."""
+        """Connect to the host of `job`; raise `Absent` when nobody answers."""
         url = socket_url(job.host)
         try:
             socket = await connect(
@@ -118,12 +122,10 @@ class Line:
                 user_agent_header="toolbridge",
             )
         except TimeoutError:
-            raise Unreachable(
-                f"the node at {url} did not answer within {waits.connect:g} s"
-            ) from None
+            raise Absent(f"the node at {url} did not answer within {waits.connect:g} s") from None
         except (OSError, WebSocketException, ValueError) as error:
             why = str(error) or type(error).__name__
-            raise Unreachable(f"the node at {url} cannot be reached ({why})") from None
+            raise Absent(f"the node at {url} cannot be reached ({why})") from None
         return cls(socket, job, wallet, waits)
 
     @property

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError
+from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError, UpstreamError
 from toolbridge.node.breaker import Breaker
 from toolbridge.node.exchange import Batch, Exchange, Forgotten, Prompt
-from toolbridge.node.jobs import FundingUnresolved, Job, Purse
-from toolbridge.node.line import Agreed, Line, Lost, Waits
+from toolbridge.node.jobs import Job, Purse
+from toolbridge.node.line import Absent, Agreed, Line, Lost, Waits
 from toolbridge.node.seal import Secret
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
@@ -47,7 +47,6 @@ class NodeSession:
         self._job: Job | None = None
         self._line: Line | None = None
         self._payment: asyncio.Future[Job] | None = None
-        self._unresolved: FundingUnresolved | None = None
         self._stopping = False
         self.waiting = 0
         """Requests that are under way or in the queue."""
@@ -67,7 +66,8 @@ class NodeSession:
             turn.leave()  # the next in the queue need not wait for a slow client
             yield batch
         except ToolbridgeError as error:
-            self._breaker.fail(error.problem, _now())
+            if self._job is not None:  # else it was never asked: finding or paying a host failed
+                self._breaker.fail(error.problem, _now())
             raise
         finally:
             turn.leave()
@@ -99,7 +99,8 @@ class NodeSession:
     # ── the queue ──
 
     async def _enter(self) -> "_Turn":
-        self._check()
+        if not await self._may_move_on():
+            self._check()
         self.waiting += 1
         try:
             await self._queue.acquire()
@@ -116,6 +117,18 @@ class NodeSession:
             raise Overloaded(
                 f"the node failed and is left alone for another {rest:.0f} s", retry_after=rest
             )
+
+    async def _may_move_on(self) -> bool:
+        """Whether the node rests and another host can be asked instead."""
+        resting = not self._stopping and self._breaker.wait(_now()) > 0
+        return resting and await self._has_other()
+
+    async def _has_other(self) -> bool:
+        """Whether the purse knows a host besides the one that it has paid."""
+        try:
+            return self._job is not None and await self._purse.has_other(self._job)
+        except UpstreamError:  # without a chain there is no other
+            return False
 
     def _leave(self, exchange: Exchange | None) -> None:
         """Let the next request in, as soon as the node has nothing more to say on this one."""
@@ -148,13 +161,20 @@ class NodeSession:
 
     async def _begin(self, prompt: Prompt, turn: "_Turn") -> Batch:
         """Return the first that the client is told; mend once what was lost before."""
+        if await self._may_move_on():
+            await self._drop(failed=True)
+            self._breaker.reset()
+        self._check()
         try:
-            self._check()
             return await self._ask(prompt, turn)
         except Forgotten as error:
             await self._renew(error)
+        except Absent:
+            if not await self._has_other():
+                raise  # the job stands: the next request tries its host again
+            await self._drop(failed=True)
         except Lost:
-            await self._drop()
+            await self._drop(failed=True)
         if self._stopping:
             raise Aborted("the gateway is stopping")
         return await self._ask(prompt, turn)
@@ -205,8 +225,6 @@ class NodeSession:
 
     async def _paid(self) -> Job:
         """Return a job to work on. One whose host could not be reached is tried before the next."""
-        if self._unresolved is not None:
-            raise self._unresolved
         if self._job is not None and not await self._purse.is_active(self._job):
             self._job = None
         if self._job is None:
@@ -218,16 +236,12 @@ class NodeSession:
         if self._payment is None:
             self._payment = asyncio.ensure_future(self._purse.open())
         try:
-            job = await asyncio.shield(self._payment)
-        except FundingUnresolved as error:
-            self._unresolved = error
-            raise
+            return await asyncio.shield(self._payment)
         finally:
             if self._payment.done():
                 self._payment = None
-        return job
 
-    async def _drop(self) -> None:
+    async def _drop(self, *, failed: bool = False) -> None:
         """Give up connection and job: the host settles the one when the other ends."""
         line, self._line = self._line, None
         job, self._job = self._job, None
@@ -236,7 +250,7 @@ class NodeSession:
                 await line.hang_up()
         finally:
             if job is not None:
-                await self._purse.close(job)
+                await self._purse.close(job, failed=failed)
 
 
 def _now() -> float:

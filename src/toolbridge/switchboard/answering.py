@@ -7,30 +7,27 @@ the first word on, a second answer would not match the first, and a failure is t
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import TypeAlias
 
 import msgspec
 
-from toolbridge import demo
-from toolbridge.config import ProviderConfig
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
 from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dump_bytes, dumps
+from toolbridge.core.json import dumps
 from toolbridge.core.messages import Loss, Message, Problem, Request, Text
-from toolbridge.core.stage import Passage, Stage
+from toolbridge.core.stage import Passage
 from toolbridge.policy.mending import Lack, lacking, without_thoughts
 from toolbridge.policy.retry import may_retry, wait
-from toolbridge.switchboard.refusals import check_status, rejection
 from toolbridge.switchboard.roster import Route
-from toolbridge.translate import Plan, Wishes, answer_stages, plan
-from toolbridge.upstream.http import Incoming, Upstream
+from toolbridge.switchboard.sources import Batch, Sources
+from toolbridge.translate import AnswerStages, Plan, Wishes, answer_stages, plan
 
-Batch: TypeAlias = list[ev.Event]
+__all__ = ["Answering", "Batch", "Tell", "quiet"]
+
 Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
 _PRELUDE = (ev.Started, ev.UsageReported)
 
@@ -44,7 +41,7 @@ class Answering:
 
     def __init__(
         self,
-        upstream: Upstream,
+        sources: Sources,
         route: Route,
         request: Request,
         wishes: Wishes,
@@ -52,7 +49,7 @@ class Answering:
         heal: int = 2,
         tell: Tell = quiet,
     ) -> None:
-        self._upstream = upstream
+        self._sources = sources
         self._route = route
         self._request = request
         self._wishes = wishes
@@ -115,7 +112,7 @@ class Answering:
         """Whether to ask again: at once without what was refused, or after a wait."""
         if self._mend(problem):
             return True
-        if self.attempts > self._route.place.retries:
+        if self.attempts > self._route.retries:
             return False
         if not may_retry(problem, attempt=self.attempts, content_sent=False):
             return False
@@ -145,7 +142,9 @@ class Answering:
         held: Batch = []
         spoke = False
         try:
-            async with aclosing(self._pieces()) as pieces:
+            async with aclosing(
+                self._sources.pieces(self._route, self._plan, Ids(self._seed))
+            ) as pieces:
                 async for piece in pieces:
                     batch = [said for event in piece for said in stages.feed(event)]
                     if not spoke:
@@ -154,6 +153,8 @@ class Answering:
                         batch, held = (held, []) if spoke else ([], held)
                     if batch:
                         yield batch
+                    if stages.done:
+                        return
         except ToolbridgeError as error:
             if not spoke:
                 raise
@@ -169,47 +170,16 @@ class Answering:
                 raise error_of(event.problem)
             if isinstance(event, ev.Finished):
                 empty = not event.message.content and event.reason == "end"
-                if empty and self.attempts == 1 <= self._route.place.retries:
+                if empty and self.attempts == 1 <= self._route.retries:
                     raise _EmptyAnswer
                 return True
             if not isinstance(event, _PRELUDE):
                 return True
         return False
 
-    async def _pieces(self) -> AsyncGenerator[Batch, None]:
+    def _stages(self) -> AnswerStages:
         if self._route.is_demo:
-            async for batch in _demo_pieces(self._plan.request, Ids(self._seed)):
-                yield batch
-            return
-        decoder = self._route.codec.stream_decoder(Ids(self._seed))
-        incoming = await self._open()
-        try:
-            while piece := await incoming.read():
-                if batch := decoder.feed(piece):
-                    yield batch
-            yield decoder.close()
-        finally:
-            await incoming.release()
-
-    async def _open(self) -> Incoming:
-        outgoing = self._plan.outgoing
-        incoming = await send(
-            self._upstream,
-            self._route,
-            outgoing.path,
-            dump_bytes(outgoing.body),
-            outgoing.headers,
-        )
-        if incoming.status < 400:
-            return incoming
-        try:
-            raise await rejection(incoming, self._route)
-        finally:
-            await incoming.release()
-
-    def _stages(self) -> Stage[ev.Event, ev.Event]:
-        if self._route.is_demo:
-            return Passage()
+            return AnswerStages(Passage(), self._plan.stops)
         return answer_stages(
             self._request,
             self._plan,
@@ -221,11 +191,10 @@ class Answering:
 
 
 def _planned(request: Request, route: Route, wishes: Wishes) -> Plan:
-    codec = None if route.is_demo else route.codec
-    ready = plan(request, codec, route.target, wishes)
+    ready = plan(request, route.wording, route.target, wishes)
     if request.output is None or not _schema_lost(ready.losses):
         return ready
-    return plan(_told(request), codec, route.target, wishes)
+    return plan(_told(request), route.wording, route.target, wishes)
 
 
 def _schema_lost(losses: tuple[Loss, ...]) -> bool:
@@ -257,53 +226,3 @@ class _EmptyAnswer(ToolbridgeError):
     def __init__(self) -> None:
         super().__init__("the model gave an empty answer")
         self.problem = msgspec.structs.replace(self.problem, retry_after=0.0)
-
-
-async def send(
-    upstream: Upstream, route: Route, path: str, body: bytes, headers: dict[str, str]
-) -> Incoming:
-    """Send a request; return an answer or a rejection, and raise for what is neither."""
-    place = route.place
-    incoming = await upstream.ask(
-        "POST",
-        base_url(place) + path,
-        provider=route.provider,
-        body=body,
-        headers={
-            "content-type": "application/json",
-            **place.headers,
-            **(route.codec.authorize(route.key) if route.key else {}),
-            **headers,
-        },
-        waits=_waits(place),
-    )
-    try:
-        check_status(incoming, route.provider)
-    except ToolbridgeError:
-        await incoming.release()
-        raise
-    return incoming
-
-
-def base_url(place: ProviderConfig) -> str:
-    """Return where paths of the place's API begin, however its URL was given.
-
-    OpenAI's paths begin behind `/v1`, those of the others in front of their version.
-    """
-    url = place.url.rstrip("/")
-    if place.api.startswith("openai"):
-        bare = url.count("/") == 2
-        return f"{url}/v1" if bare else url
-    return re.sub(r"/v1(beta)?$", "", url) if place.api != "ollama" else url
-
-
-def _waits(place: ProviderConfig) -> tuple[float, float]:
-    return place.connect_timeout, place.idle_timeout
-
-
-async def _demo_pieces(request: Request, ids: Ids) -> AsyncGenerator[Batch, None]:
-    """Yield the demo model's answer as a network would deliver it: a few words at a time."""
-    events = demo.answer(request, ids)
-    for start in range(0, len(events), 8):
-        yield events[start : start + 8]
-        await asyncio.sleep(0)  # let others in, and let a client that left be noticed

@@ -12,6 +12,7 @@ from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.switchboard.answering import Answering, Tell, quiet
 from toolbridge.switchboard.roster import Roster, Route
+from toolbridge.switchboard.sources import Sources
 from toolbridge.translate import Wishes
 from toolbridge.upstream.http import Upstream
 
@@ -29,6 +30,7 @@ class Switchboard:
     ) -> None:
         self.config = config
         self.upstream = upstream
+        self.sources = Sources(upstream, env)
         self.roster = Roster(config, upstream, env)
         self._calibration = Calibration()
 
@@ -63,7 +65,11 @@ class Switchboard:
             dialect=settings.dialect,
         )
         heal = self.config.heal if settings.heal is None else settings.heal
-        return Answering(self.upstream, route, request, wishes, heal=heal, tell=tell)
+        return Answering(self.sources, route, request, wishes, heal=heal, tell=tell)
+
+    async def close(self) -> None:
+        """Close what was opened for answers; the upstream is its owner's to close."""
+        await self.sources.close()
 
     def learn(self, message: Message, counted: Counted, route: Route) -> tuple[Loss, ...]:
         """Learn from the place's own count; return what of the prompt it has cut in silence."""

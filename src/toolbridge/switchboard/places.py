@@ -11,6 +11,7 @@ from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.switchboard.nodes import NODE, check_node_quirks, read_place
 
 DEMO = "demo"
 OLLAMA = "ollama"
@@ -59,7 +60,9 @@ def _check_dialects(config: Config) -> None:
 
 def _check_quirks(place: ProviderConfig) -> None:
     """Raise for a quirk that the place's API does not know, by saying something in it."""
-    if place.quirks and place.api != DEMO:
+    if place.api == NODE:
+        check_node_quirks(place)
+    elif place.quirks and place.api != DEMO:
         asked = Request(model="m", turns=(Turn("user", (Text("hi"),)),))
         codecs.load(place.api).encode_request(asked, Target(model="m", quirks=place.quirks))
 
@@ -75,8 +78,13 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
         place = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
     if not place.api:
-        raise ConfigError(f"needs `api`, one of {', '.join(codecs.names())}", where=where)
-    if place.api != DEMO:
+        apis = ", ".join([*codecs.names(), NODE])
+        raise ConfigError(f"needs `api`, one of {apis}", where=where)
+    if place.node and place.api != NODE:
+        raise ConfigError('takes a `node` table only with api = "node"', where=where)
+    if place.api == NODE:
+        read_place(name, place)
+    elif place.api != DEMO:
         codecs.load(place.api)
         if not _is_url(place.url):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)

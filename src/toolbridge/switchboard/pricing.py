@@ -26,7 +26,8 @@ async def priced(message: Message, route: Route, at: float) -> Message:
 async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
     """Return a stage that adds the cost to every count of an answer from `route`."""
     given = route.settings.rates
-    if given is None and (route.is_demo or is_loopback(hostname(route.place.url))):
+    unpriced = route.is_demo or route.is_node or is_loopback(hostname(route.place.url))
+    if given is None and unpriced:
         return Passage()
     return await asyncio.to_thread(_pricing, route, at)
 

@@ -8,16 +8,18 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import Codec, Target
+from toolbridge.core.codec import Codec, Target, Wording
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import TIERS, resolve, split_address
 from toolbridge.policy.thinking import is_thinking_capable
+from toolbridge.switchboard.nodes import NODE, NodeWording, model_of, short_name
 from toolbridge.switchboard.places import DEMO, OLLAMA, find_places
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.ollama import OllamaCatalog, Shown
 
 CLAUDE = "claude-"
+RETRIES = 2
 ROUTES_KEPT = 30.0
 """Seconds for which a name means the same model, without asking again what that can do."""
 
@@ -40,8 +42,26 @@ class Route(msgspec.Struct, frozen=True):
         return self.place.api == DEMO
 
     @property
+    def is_node(self) -> bool:
+        return self.place.api == NODE
+
+    @property
     def codec(self) -> Codec:
         return codecs.load(self.place.api)
+
+    @property
+    def wording(self) -> Wording | None:
+        """How requests are said there; None where our own words are understood."""
+        if self.is_demo:
+            return None
+        return NodeWording() if self.is_node else self.codec
+
+    @property
+    def retries(self) -> int:
+        """How often to ask again. A node's session mends and pays for itself, once."""
+        if self.place.retries is not None:
+            return self.place.retries
+        return 0 if self.is_node else RETRIES
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -115,6 +135,8 @@ class Roster:
             except (ToolbridgeError, msgspec.DecodeError):
                 return ""
             return f"{provider}/{models[0]}" if models else ""
+        if place.api == NODE:
+            return f"{provider}/{model_of(place)}"
         return f"{provider}/{DEMO_MODEL}" if place.api == DEMO else ""
 
     @property
@@ -138,12 +160,15 @@ class Roster:
     async def _find(self, name: str) -> Route:
         provider, model = self._locate(await self._offered(name) or name)
         place = self.places[provider]
+        if place.api == NODE:
+            model = _on_node(provider, place, model)
         settings = self._settings(provider, model)
         shown = await self._shown(provider, model)
         return Route(
             provider=provider,
             place=place,
-            key=secret(place.key, self._env),
+            # A wallet's key is no word in a request, and is not carried about with one.
+            key="" if place.api == NODE else secret(place.key, self._env),
             target=_target(provider, place, model, settings, shown),
             settings=settings,
         )
@@ -242,6 +267,10 @@ class Roster:
                 found[name] = self._entry(name, address)
         for address in self._config.models:
             found.setdefault(address, self._entry(address, address))
+        for provider, place in self.places.items():
+            if place.api == NODE:
+                name = short_name(model_of(place))
+                found.setdefault(name, self._entry(name, f"{provider}/{model_of(place)}"))
         asked = [p for p, at in self.places.items() if at.api == OLLAMA and self._offers(p)]
         # All at once: clients give a list three seconds, and a server that is down takes two.
         for provider, models in zip(
@@ -249,10 +278,16 @@ class Roster:
         ):
             for model in models:
                 found.setdefault(model, self._entry(model, f"{provider}/{model}"))
-        if self._default:
+        if self._default and not self._default_is_listed(found):
             model = self._default.partition("/")[2]
             found.setdefault(model, self._entry(model, self._default))
         return list(found.values())
+
+    def _default_is_listed(self, found: Mapping[str, Listed]) -> bool:
+        """Whether the default stands in the list under a name that is better than its own."""
+        provider = self._default.partition("/")[0]
+        at = self.places.get(provider, ProviderConfig())
+        return at.api == NODE and any(m.address == self._default for m in found.values())
 
     def _entry(self, id: str, address: str) -> Listed:
         """Return a model with its window, as far as it is known without asking."""
@@ -268,6 +303,16 @@ class Roster:
             return await asyncio.wait_for(self._catalog(provider).names(), 2.0)
         except (ToolbridgeError, msgspec.DecodeError, TimeoutError):
             return []
+
+
+def _on_node(provider: str, place: ProviderConfig, model: str) -> str:
+    """Return the model that the provider pays for; raise when another is asked of it."""
+    own = model_of(place)
+    if model.lower() in {own.lower(), short_name(own).lower()}:
+        return own
+    raise UnknownModel(
+        f"{provider} has no model {model!r}; its hosts are paid for {own}", where="model"
+    )
 
 
 def _target(
@@ -293,6 +338,8 @@ def _capabilities(
     """Return what the model can: by the configuration, then the server, then the name's prefix."""
     if place.api == DEMO:
         return frozenset({"tools", "thinking", "vision"})
+    if place.api == NODE:
+        return _of_node(settings)
     wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
     if shown.capabilities is not None:
         known = set(shown.capabilities)
@@ -306,3 +353,13 @@ def _capabilities(
         if value is not None:
             known = known | {name} if value else known - {name}
     return frozenset(known)
+
+
+def _of_node(settings: ModelConfig) -> frozenset[str]:
+    """Return what a model on a node can.
+
+    Every node takes a wish to think and none takes tools; a picture is described to the model where
+    the host has somebody for that, and nobody says so beforehand.
+    """
+    thinks = {"thinking"} if settings.thinking is not False else set()
+    return frozenset(thinks | ({"vision"} if settings.vision else set()))

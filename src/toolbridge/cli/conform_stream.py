@@ -1,0 +1,76 @@
+"""Score structured streams: `toolbridge conform --stream`."""
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from toolbridge.conformance.streams import report
+from toolbridge.conformance.streams.cases import Case, load, select
+from toolbridge.conformance.streams.house import PROVIDER, TOOLS
+from toolbridge.conformance.streams.runner import Outcome, run_other, run_own
+from toolbridge.core.errors import ConfigError
+
+MATRIX = "stream-matrix"
+
+
+def run(args: argparse.Namespace) -> int:
+    cases = select(load(), args.only)
+    if args.list:
+        return _list(cases)
+    if bool(args.url) == args.own:
+        raise ConfigError("give the URL of a gateway, or --self")
+    began = time.monotonic()
+    outcomes = asyncio.run(_score(args, cases))
+    if args.save is not None:
+        _save(args.save, outcomes)
+    if args.json:
+        print(report.as_json(outcomes))
+    else:
+        _print(outcomes, time.monotonic() - began)
+    return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
+
+
+def _list(cases: list[Case]) -> int:
+    for case in cases:
+        print(f"{case.id:<52} {case.proves}")
+    print(f"{len(cases)} cases")
+    return 0
+
+
+async def _score(args: argparse.Namespace, cases: list[Case]) -> list[Outcome]:
+    if args.own:
+        return await run_own(cases)
+    print(_how_to_configure(args.listen), file=sys.stderr)
+    try:
+        return await run_other(cases, args.url, args.listen)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
+
+
+def _print(outcomes: list[Outcome], seconds: float) -> None:
+    print(report.table(outcomes))
+    if failed := report.failures(outcomes):
+        print(f"\n{failed}")
+    passed = sum(outcome.passed for outcome in outcomes)
+    print(f"\n{passed} passed, {len(outcomes) - passed} failed, in {seconds:.0f} s")
+
+
+def _save(folder: Path, outcomes: list[Outcome]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{MATRIX}.json").write_text(report.as_json(outcomes) + "\n", "utf-8")
+    (folder / f"{MATRIX}.svg").write_text(report.as_svg(outcomes), "utf-8")
+
+
+def _how_to_configure(port: int) -> str:
+    return f"""\
+The gateway's toolbridge.toml needs the model that plays the cases, and the tools that they use:
+
+  [providers.{PROVIDER}]
+  api = "openai_chat"
+  url = "http://127.0.0.1:{port}/v1"
+  retries = 0
+  [stream]
+  tools = ["{TOOLS}"]
+"""

@@ -1,0 +1,61 @@
+"""Variables from a file: `NAME=value` lines, as shells and other tools write them."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolbridge.core.errors import ConfigError
+
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)")
+_ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
+
+
+def read_env_file(path: Path, secrets: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the variables in `path`; refuse a file with one of `secrets` that others can read."""
+    try:
+        text = path.read_text("utf-8-sig")
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConfigError(f"the env file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"the env file {path} cannot be read: it is no text") from None
+    found = parse(text, str(path))
+    if mode & 0o077 and any(found.get(name) for name in secrets):
+        raise ConfigError(
+            f"others can read the env file {path}, and it holds a private key; "
+            f"`chmod 600 {path}` mends that"
+        )
+    return found
+
+
+def parse(text: str, source: str) -> dict[str, str]:
+    """Return the variables of `text`; an error names the line's number and never its content."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.strip().startswith("#"):
+            continue
+        entry = _LINE.fullmatch(line.strip())
+        if entry is None:
+            raise ConfigError(f"{source}, line {number}: expected NAME=value")
+        found[entry[1]] = _value(entry[2], f"{source}, line {number}")
+    return found
+
+
+def _value(text: str, where: str) -> str:
+    quote = text[:1]
+    if quote not in {'"', "'"} or not text:
+        return re.split(r"\s#", text, maxsplit=1)[0].strip()
+    pattern = r"'([^']*)'" if quote == "'" else r'"((?:[^"\\]|\\.)*)"'
+    quoted = re.fullmatch(rf"{pattern}\s*(?:#.*)?", text)
+    if quoted is None:
+        raise ConfigError(f"{where}: a quote is not closed")
+    if quote == "'":
+        return quoted[1]
+    return re.sub(r"\\.", lambda found: _ESCAPES.get(found[0], found[0]), quoted[1])
+
+
+def with_env_file(
+    env: Mapping[str, str], path: Path | None, secrets: tuple[str, ...]
+) -> dict[str, str]:
+    """Return `env` with what the file adds to it; what is set already stays."""
+    return {**({} if path is None else read_env_file(path, secrets)), **env}

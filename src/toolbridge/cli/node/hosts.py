@@ -1,0 +1,83 @@
+"""List the hosts that serve the model, the best first, and say why others are passed over."""
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolbridge.cli.node import flags
+from toolbridge.core.json import Json, dumps
+
+if TYPE_CHECKING:
+    from toolbridge.node.hosts import Candidate, Found
+    from toolbridge.node.settings import NodeSettings
+
+_FAB = 18
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    flags.add(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, one object")
+    parser.add_argument("--no-latency", action="store_true", help="call no host")
+
+
+def run(args: argparse.Namespace) -> int:
+    chosen = flags.choose(args, paying=False)
+    found = asyncio.run(_look(chosen, measure=not args.no_latency))
+    print(dumps(_as_json(found)) if args.json else "\n".join(_as_table(found, chosen.settings)))
+    return 0 if found.candidates else 1
+
+
+async def _look(chosen: flags.Chosen, *, measure: bool) -> "Found":
+    async with chosen.look() as place:
+        return await place.hosts(measure=measure)
+
+
+def _as_json(found: "Found") -> Json:
+    return {
+        "hosts": [
+            {
+                "address": host.address,
+                "url": host.url,
+                "score": round(host.score, 4),
+                "price": host.price,
+                "stake": str(host.stake),
+                "latency": host.latency,
+                "key_from": host.key_from,
+            }
+            for host in found.candidates
+        ],
+        "excluded": [{"address": host.address, "why": host.why} for host in found.excluded],
+    }
+
+
+def _as_table(found: "Found", settings: "NodeSettings") -> list[str]:
+    head = ("score", "price", "stake", "latency", "host", "at")
+    rows = [head, *(_row(host, settings) for host in found.candidates)]
+    wide = [max(len(row[n]) for row in rows) for n in range(len(head))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip()
+        for row in rows
+    ]
+    if not found.candidates:
+        lines = [f"no host serves {settings.model}"]
+    return lines + [f"passed over {host.address}: {host.why}" for host in found.excluded]
+
+
+def _row(host: "Candidate", settings: "NodeSettings") -> tuple[str, ...]:
+    from toolbridge.node.amounts import format_amount
+
+    latency = "-" if host.latency is None else f"{host.latency * 1000:.0f} ms"
+    stake = f"{format_amount(host.stake, _FAB)} FAB"
+    return (
+        f"{host.score:.3f}", _price(host, settings), stake, latency, host.address, host.url,
+    )  # fmt: skip
+
+
+def _price(host: "Candidate", settings: "NodeSettings") -> str:
+    """Return the price for a million tokens; contracts count a thousandth of the smallest unit."""
+    from toolbridge.node.amounts import format_amount
+
+    if not host.price:
+        return "-"
+    unit = "ETH" if settings.pay == "native" else "$"
+    return f"{format_amount(host.price * 1000, settings.decimals)} {unit}/M"

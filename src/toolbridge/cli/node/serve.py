@@ -1,0 +1,62 @@
+"""Run the gateway with a model on an encrypted node behind it, for every model name.
+
+The first request picks a host and pays a deposit; the session is used until it is spent or the
+gateway stops, and what the host did not earn comes back.
+"""
+
+import argparse
+import asyncio
+
+from toolbridge.cli import options, serve
+from toolbridge.cli.node import flags
+from toolbridge.cli.node.flags import Chosen
+from toolbridge.config import Config
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    flags.add(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show host, price, deposit and calls; send nothing"
+    )
+    gateway = parser.add_argument_group("the gateway")
+    gateway.add_argument("--port", type=int, help="port to listen on (3456; 0 for any free one)")
+    gateway.add_argument("--bind", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
+    gateway.add_argument("--api-key", dest="key", metavar="KEY", help="key that clients must send")
+    gateway.add_argument("--framing", choices=("chatml", "labelled"), help="how turns are marked")
+    gateway.add_argument("--thinking", choices=("auto", "drop", "reject"))
+    gateway.add_argument("--log", choices=("json", "pretty", "auto", "off"))
+
+
+def run(args: argparse.Namespace) -> int:
+    chosen = flags.choose(args)
+    if args.dry_run:
+        asyncio.run(_plan(chosen))
+        return 0
+    explicit = args.port is not None or chosen.config.port != Config().port
+    options.warn_of_key(args)
+    listener = serve.listen(chosen.config, explicit=explicit)
+    print(_terms(chosen), flush=True)
+    serve.run_server(chosen.config, listener, env=chosen.env)
+    return 0
+
+
+async def _plan(chosen: Chosen) -> None:
+    async with chosen.open() as place:
+        plan = await place.plan()
+    print("\n".join(plan.lines()))
+
+
+def _terms(chosen: Chosen) -> str:
+    """Return what a person should know before money is spent."""
+    from toolbridge.node.amounts import format_amount
+
+    settings = chosen.settings
+    if settings.direct:
+        return f"asks {settings.host_url} directly, on job {settings.job_id}: nothing is paid"
+    coin = "ETH" if settings.pay == "native" else "of the token"
+    deposit = format_amount(settings.deposit_amount, settings.decimals)
+    limit = format_amount(settings.limit_amount, settings.decimals)
+    return (
+        f"pays {deposit} {coin} per session, at most {limit} {coin} in 24 hours, "
+        f"from {chosen.open().address} on chain {settings.chain.chain_id}"
+    )

@@ -1,0 +1,40 @@
+"""End jobs that were left open, where their hosts did not; what they did not use comes back."""
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolbridge.cli.node import flags
+
+if TYPE_CHECKING:
+    from toolbridge.node.settings import NodeSettings
+    from toolbridge.node.settling import Settled
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    flags.add(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    chosen = flags.choose(args)
+    settled = asyncio.run(_settle(chosen))
+    for job in settled:
+        print(_line(job, chosen.settings))
+    if not settled:
+        print("no job is open")
+    return 0
+
+
+async def _settle(chosen: flags.Chosen) -> "list[Settled]":
+    async with chosen.open() as place:
+        return await place.settle()
+
+
+def _line(job: "Settled", settings: "NodeSettings") -> str:
+    from toolbridge.node.amounts import format_amount
+
+    coin = "ETH" if settings.pay == "native" else "token"
+    back = format_amount(job.refund, settings.decimals)
+    cost = format_amount(job.cost, settings.decimals)
+    how = f"in {job.transaction}" if job.transaction else "by its host"
+    return f"job {job.job}: settled {how}, {back} {coin} back, {cost} {coin} paid"

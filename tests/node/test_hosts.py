@@ -1,0 +1,154 @@
+"""Which hosts can be used, and in which order."""
+
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from toolbridge.node import seal
+from toolbridge.node.address import address_of
+from toolbridge.node.hosts import (
+    Candidate,
+    Listed,
+    Wishes,
+    claimed_key,
+    given_key,
+    is_private,
+    rank,
+    substitute_localhost,
+    take,
+    usable,
+)
+from toolbridge.node.probing import health_url
+from toolbridge.node.scoring import WEIGHTS, factors, score
+from toolbridge.node.seal import Secret
+
+KEY = Secret.from_hex("46" * 32)
+PUBLIC = seal.public_key(KEY)
+MODEL = b"\1" * 32
+FAB = 10**18
+
+
+def listed(**changes):
+    given = {
+        "address": address_of(PUBLIC), "stake": 1000 * FAB, "active": True, "metadata": "{}",
+        "url": "https://host.example/", "models": (MODEL,), "stable_price": 2000, "price": 2000,
+    } | changes  # fmt: skip
+    return Listed(**given)
+
+
+def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
+    return Candidate(name, f"http://{name}", b"", stake, price, stable, latency=latency)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"active": False}, "not active"),
+        ({"models": (b"\2" * 32,)}, "does not serve"),
+        ({"url": ""}, "no URL"),
+        ({"url": "host.example:8080"}, "cannot be used"),
+        ({"url": "http://[::1"}, "cannot be used"),
+        ({"url": "javascript:alert(1)"}, "cannot be used"),
+        ({"url": "http://192.168.1.4:8080"}, "private"),
+        ({"price": 0}, "no price"),
+        ({"price": 5001}, "above `price` (5000)"),
+    ],
+)
+def test_a_host_is_left_out_for_a_reason(changes, words):
+    said = Wishes(MODEL, most=5000).objection(listed(**changes))
+    assert words in said if words else said == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "private"),
+    [
+        ("http://localhost:80", True), ("http://127.0.0.1", True), ("ws://10.1.2.3/v1/ws", True),
+        ("http://169.254.169.254/", True), ("http://[::1]:8080", True), ("http://[fd00::1]", True),
+        ("http://printer.local", True), ("http://metadata.google.internal", True),
+        ("http://0.0.0.0", True), ("https://host.example", False), ("http://8.8.8.8:81", False),
+    ],
+)  # fmt: skip
+def test_an_address_of_the_users_own_network_is_known(url, private):
+    assert usable(url)
+    assert is_private(url) is private
+    assert bool(Wishes(MODEL, private=True).objection(listed(url=url))) is False
+
+
+def test_the_machine_itself_may_have_another_name():
+    wishes = Wishes(MODEL, localhost="host.docker.internal", private=True)
+    assert wishes.url_of(listed(url="http://localhost:8083/")) == "http://host.docker.internal:8083"
+    assert substitute_localhost("http://127.0.0.1/x", "h") == "http://h/x"
+    assert substitute_localhost("https://host.example:1", "h") == "https://host.example:1"
+
+
+def test_the_user_may_know_better_where_a_host_is():
+    urls = {address_of(PUBLIC).lower(): "http://10.0.0.1:8083/"}
+    assert Wishes(MODEL, urls=urls).url_of(listed()) == "http://10.0.0.1:8083"
+    other = listed(address="0x" + "00" * 20)
+    assert Wishes(MODEL, urls=urls).url_of(other) == "https://host.example"
+
+
+@pytest.mark.parametrize("prefix", ["", "0x", " "])
+@pytest.mark.parametrize("public", [PUBLIC, seal.uncompressed(PUBLIC)])
+def test_a_key_from_which_the_address_follows_is_taken(prefix, public):
+    metadata = json.dumps({"publicKey": prefix + public.hex(), "location": 5})
+    assert claimed_key(listed(metadata=metadata)) == PUBLIC
+
+
+def test_a_key_that_the_user_gives_must_fit_the_address_too():
+    other = seal.public_key(Secret.from_hex("47" * 32))
+    assert given_key(listed(), (other, PUBLIC)) == PUBLIC
+    assert given_key(listed(), (other,)) is None
+
+
+@pytest.mark.req("CB-19")
+@pytest.mark.parametrize("mode", WEIGHTS)
+def test_hosts_are_ranked_by_their_scores(mode):
+    hosts = [candidate("a", 10 * FAB, 90_000), candidate("b", 9000 * FAB, 200), candidate("c")]
+    ranked = rank(hosts, mode)
+    assert [one.address for one in ranked] == ["b", "c", "a"]
+    assert ranked[1].score == score(factors(1000 * FAB, 2000), mode)
+
+
+def test_a_price_in_the_chains_coin_alone_is_compared_as_the_contracts_do():
+    by_coin = rank([candidate("a", stable=0, price=2000 * 227_273)], "auto")
+    assert by_coin[0].score == rank([candidate("a", stable=2000)], "auto")[0].score
+
+
+def test_a_host_that_answers_faster_comes_first_when_that_is_wished():
+    hosts = [candidate("slow", 5000 * FAB, latency=0.9), candidate("fast", latency=0.05)]
+    assert rank(hosts, "fastest")[0].address == "fast"
+    assert rank(hosts, "reliable")[0].address == "slow"
+    assert rank([candidate("late", latency=30.0)], "fastest")[0].score > 0
+
+
+@pytest.mark.req("CB-19")
+def test_the_draw_follows_the_scores_and_can_be_repeated():
+    def draw(seed):
+        dice = random.Random(seed)
+        ranked = rank([candidate("a", 10_000 * FAB, 100), candidate("b", 0, 99_999)], "reliable")
+        return take(list(ranked), dice.random()).address
+
+    drawn = Counter(draw(seed) for seed in range(2000))
+    assert drawn["a"] / drawn["b"] == pytest.approx(0.98 / 0.425, rel=0.2)
+    assert draw(5) == draw(5)
+
+
+def test_a_host_is_taken_once():
+    left = list(rank([candidate("a"), candidate("b"), candidate("c")], "auto"))
+    assert {take(left, 0.99).address for _ in range(3)} == {"a", "b", "c"}
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("url", "health"),
+    [
+        ("http://h:1", "http://h:1/health"), ("https://h/node/", "https://h/node/health"),
+        ("ws://h:1/v1/ws", "http://h:1/health"), ("wss://h/v1/ws", "https://h/health"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_url_leads_to_the_hosts_health(url, health):
+    assert health_url(url) == health

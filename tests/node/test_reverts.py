@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbridge.node import abi
+from toolbridge.node.multicall import decode_answers, encode_questions
+from toolbridge.node.reverts import advice_on, explain, table
+
+REASON = abi.selector("Error(string)")
+RECORDED = (
+    "Low deposit", "Bad dur", "Low interval", "Bad timeout", "No host reg", "Host not active",
+    "Bad model", "No model", "Low price", "Bad token", "Over max", "Over dep", "No model pricing",
+    "Insufficient deposit", "Host not registered", "Price below host minimum for model",
+    "Proof interval too small",
+)  # fmt: skip
+
+
+def said(reason):
+    return REASON + abi.encode(["string"], [reason])
+
+
+@pytest.mark.parametrize("reason", sorted({*RECORDED, *table().reasons}))
+def test_every_reason_says_what_to_do(reason):
+    error = explain("the payment", said(reason))
+    assert error.reason == reason
+    assert str(error) == f"the payment was refused: {reason}; {table().reasons[reason]}"
+
+
+@pytest.mark.parametrize("signature", table().errors)
+def test_every_declared_error_says_what_to_do(signature):
+    data = abi.selector(signature) + bytes(32 * len(abi.types_of(signature)))
+    error = explain("the payment", data)
+    assert (error.reason, error.advice) == (
+        signature.partition("(")[0],
+        table().errors[signature],
+    )
+
+
+def test_a_server_that_gives_words_alone_is_understood():
+    assert explain("x", b"", "execution reverted: Low price").advice == table().reasons["Low price"]
+    assert "no reason" in str(explain("x", b"", "execution reverted"))
+
+
+def test_an_unknown_reason_is_repeated():
+    assert str(explain("x", said("Something new"))) == "x was refused: Something new"
+    assert "dead" in str(explain("x", bytes.fromhex("deadbeef")))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(0x11, "out of range"), (0x12, "zero"), (0x99, "0x99")]
+)
+def test_a_failure_inside_the_contract_is_named(code, words):
+    data = abi.selector("Panic(uint256)") + code.to_bytes(32, "big")
+    assert words in str(explain("x", data))
+
+
+@given(st.binary(max_size=100), st.text(max_size=50))
+def test_any_bytes_are_explained(data, message):
+    assert explain("x", data, message).problem.kind == "rejected"
+    assert explain("x", REASON + data).problem.kind == "rejected"
+
+
+def test_a_refusal_of_the_server_says_what_to_do():
+    assert "send some" in advice_on("INSUFFICIENT FUNDS for gas * price + value")
+    assert advice_on("who knows") == ""
+
+
+answers = st.lists(st.tuples(st.booleans(), st.binary(max_size=80)), max_size=6)
+
+
+@given(answers)
+def test_answers_to_many_questions_are_read(found):
+    bodies = [abi.encode(["bool", "bytes"], list(one)) for one in found]
+    places, at = [], 32 * len(bodies)
+    for body in bodies:
+        places.append(at)
+        at += len(body)
+    heads = abi.encode(["uint256"] * len(places), places)
+    data = abi.encode(["uint256", "uint256"], [32, len(bodies)]) + heads + b"".join(bodies)
+    assert decode_answers(data) == found
+
+
+@given(st.binary(max_size=300))
+def test_answers_that_are_none_are_refused(data):
+    try:
+        decode_answers(data)
+    except abi.Malformed:
+        return
+    assert len(data) >= 64
+
+
+def test_many_questions_are_written_as_other_libraries_write_them():
+    data = encode_questions([("0x" + "11" * 20, b"\xab\xcd"), ("0x" + "22" * 20, b"")])
+    assert data[:4].hex() == "82ad56cb"
+    words = [data[4 + 32 * n : 36 + 32 * n].hex().lstrip("0") for n in range((len(data) - 4) // 32)]
+    assert words == [
+        "20", "2", "40", "e0",
+        "11" * 20, "1", "60", "2", "abcd" + "0" * 60,
+        "22" * 20, "1", "60", "",
+    ]  # fmt: skip
