@@ -181,7 +181,7 @@ async def gateway(config: Config | None = None, env: dict[str, str] | None = Non
     """Serve a gateway on a free port; yield its URL and its application."""
     app = App(config or Config(log="off"), {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
     settings = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", access_log=False,
+        app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", access_log=False, ws="websockets-sansio",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     # Without uvicorn's main loop and shutdown, which both sleep for tenths of a second.

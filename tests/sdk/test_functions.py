@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import toolbridge
-from toolbridge.sdk.functions import Function
+from toolbridge.tools.functions import Function
 
 
 @dataclass

@@ -5,10 +5,10 @@ from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.client import Client
 from toolbridge.sdk.errand import AsyncRun, Run
-from toolbridge.sdk.functions import Function, tool
 from toolbridge.sdk.options import Options
 from toolbridge.sdk.pi import PiStream, complete, stream
 from toolbridge.sdk.signal import Signal
+from toolbridge.tools.functions import Function, tool
 
 __all__ = [
     "AsyncClient",

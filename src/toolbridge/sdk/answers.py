@@ -54,6 +54,7 @@ class Answers:
     async def close(self) -> None:
         if self._entered:
             self._entered = False
+            await self._board.close()
             await self._upstream.__aexit__(None, None, None)
             await asyncio.sleep(0)  # a transport closes its socket in the turn after
 

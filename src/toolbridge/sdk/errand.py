@@ -18,9 +18,10 @@ from toolbridge.core.messages import Call, Message, Result, ToolChoice, Turn
 from toolbridge.core.usage import Cost, Usage
 from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.blocking_stream import Stream
-from toolbridge.sdk.functions import Function, failure_of, result_of
+from toolbridge.sdk.functions import failure_of, result_of
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.signal import ASKED
+from toolbridge.tools.functions import Function
 
 Wait: TypeAlias = Callable[[Awaitable[object]], object]
 

@@ -17,8 +17,8 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
-from toolbridge.sdk.functions import Function
 from toolbridge.sdk.signal import Signal
+from toolbridge.tools.functions import Function
 
 Prompt: TypeAlias = str | Turn | Sequence[Turn] | Request
 AnyTool: TypeAlias = Tool | Function | Callable[..., object]

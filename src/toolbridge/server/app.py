@@ -12,6 +12,8 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from toolbridge import codecs
 from toolbridge.config import Config, secret
@@ -26,12 +28,16 @@ from toolbridge.server.journal import Entry, Journal
 from toolbridge.server.metrics import Metrics
 from toolbridge.upstream.http import Upstream
 
+if TYPE_CHECKING:
+    from toolbridge.runs.desk import Desk
+
 _OPEN = frozenset({"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"})
 
 
 class App:
     def __init__(self, config: Config, env: Mapping[str, str] = os.environ) -> None:
         self.config = config
+        self._env = env
         self.guard = Guard(config, secret(config.key, env))
         self.upstream = Upstream()
         self.gateway = Gateway(config, self.upstream, env)
@@ -55,6 +61,8 @@ class App:
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(Exchange(scope, receive, send))
+        elif scope["type"] == "websocket":
+            await self._serve_line(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -63,6 +71,21 @@ class App:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+    @cached_property
+    def desk(self) -> "Desk":
+        """Where structured streams are ordered; what they need is loaded for the first one."""
+        from toolbridge.runs.desk import Desk
+
+        gateway = self.gateway
+        made = Desk(gateway.board, gateway.store, self.config.stream, gateway.state, self._env)
+        self._stack.push_async_callback(made.close)
+        return made
+
+    async def _serve_line(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from toolbridge.server import stream_ws
+
+        await stream_ws.serve(self, scope, receive, send)
 
     async def _serve(self, exchange: Exchange) -> None:
         exchange.id = self._ids.request()
@@ -94,7 +117,7 @@ class App:
             if exchange.method == "OPTIONS":
                 await exchange.reply(200, b"")
                 return
-            if exchange.path not in _OPEN:
+            if exchange.path not in _OPEN and not surfaces.is_page(exchange.path):
                 self.guard.check(exchange)
             await self._route(exchange)(self, exchange, entry)
         except Aborted:
@@ -111,6 +134,9 @@ class App:
     async def _reject(self, exchange: Exchange, problem: Problem) -> None:
         if exchange.status:
             return  # the reply has begun: closing without an end is all that is left to say
+        if surfaces.is_stream(exchange.path):
+            await surfaces.reject_stream(exchange, problem)
+            return
         codec = codecs.load(surfaces.api_of(exchange.path))
         rejection = codec.encode_rejection(problem, exchange.id)
         await exchange.reply(rejection.status, rejection.body, rejection.headers)
@@ -136,13 +162,14 @@ class App:
             exchange.extra_headers |= {
                 "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
                 "access-control-allow-headers": exchange.header("access-control-request-headers")
-                or "content-type, x-api-key, authorization, anthropic-version, anthropic-beta",
+                or "content-type, x-api-key, authorization, anthropic-version, anthropic-beta, "
+                "idempotency-key, last-event-id",
                 "access-control-max-age": "600",
             }
         if allowed:
             exchange.extra_headers |= {
                 "access-control-allow-origin": allowed,
-                "access-control-expose-headers": "request-id, x-toolbridge-warning",
+                "access-control-expose-headers": "request-id, x-toolbridge-warning, x-toolbridge-run",
                 "vary": "origin",
             }
 

@@ -71,8 +71,9 @@ class _Turn:
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Say what the model's API cannot be told, in the log and in a header."""
         self.entry.losses = list(losses)
-        if losses:
-            self.exchange.extra_headers["x-toolbridge-warning"] = _warning(losses)
+        self.exchange.extra_headers.pop("x-toolbridge-warning", None)
+        if told := [loss for loss in losses if not loss.minor]:
+            self.exchange.extra_headers["x-toolbridge-warning"] = _warning(told)
 
 
 class Gateway:
@@ -83,11 +84,13 @@ class Gateway:
         self.board = Switchboard(config, upstream, env)
         self.roster = self.board.roster
         self._keepsakes = Keepsakes()
-        self._store = SqliteStore(_store_path(env))
-        self.conversations = Conversations(self._store)
+        self.state = _state_path(env)
+        self.store = SqliteStore(self.state / "toolbridge.sqlite" if self.state else None)
+        self.conversations = Conversations(self.store)
 
     async def close(self) -> None:
-        await self._store.close()
+        await self.board.close()
+        await self.store.close()
 
     async def converse(self, exchange: Exchange, entry: Entry, ask: Ask) -> None:
         """Answer one request for words."""
@@ -197,10 +200,10 @@ def _session(exchange: Exchange, request: Request) -> str:
     return found or request.session
 
 
-def _store_path(env: Mapping[str, str]) -> Path | None:
-    """Return where things are kept; in memory where there is no home to keep them in."""
+def _state_path(env: Mapping[str, str]) -> Path | None:
+    """Return where things are kept; nowhere but in memory where there is no home to keep them in."""
     home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    return Path(home) / "toolbridge" / "toolbridge.sqlite" if home else None
+    return Path(home) / "toolbridge" if home else None
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
@@ -215,7 +218,7 @@ def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
         entry.note(session__id=request.session)
 
 
-def _warning(losses: tuple[Loss, ...]) -> str:
+def _warning(losses: list[Loss]) -> str:
     text = "; ".join(dict.fromkeys(str(loss) for loss in losses))
     return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({len(losses)} in all)"
 

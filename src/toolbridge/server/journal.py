@@ -69,6 +69,8 @@ def _answer(message: Message) -> dict[str, Json]:
     if usage.cache_read or usage.cache_write:
         shown["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read
         shown["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write
+    if usage.vision:
+        shown["gen_ai.usage.vision.tokens"] = usage.vision
     if usage.cost is not None:
         shown["cost_usd"] = usage.cost.total
     if message.stop is not None:

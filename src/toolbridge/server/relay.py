@@ -17,9 +17,9 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Message, Request
 from toolbridge.server.http import Exchange
 from toolbridge.server.streaming import StreamReply
-from toolbridge.switchboard.answering import send
 from toolbridge.switchboard.refusals import is_page, rejected
 from toolbridge.switchboard.roster import Route
+from toolbridge.switchboard.sources import send
 from toolbridge.upstream.http import Incoming, Upstream
 
 _OPEN_LIST = ("anthropic-", "x-goog-", "openai-")

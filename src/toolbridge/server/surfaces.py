@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from toolbridge import codecs
 from toolbridge.core.errors import UnknownModel, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.core.messages import Problem
 from toolbridge.server import models as shapes
+from toolbridge.server import ui
 from toolbridge.server.gateway import Ask
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
@@ -18,6 +20,8 @@ from toolbridge.server.journal import Entry
 if TYPE_CHECKING:
     from toolbridge.server.app import App
 
+STREAM = "/v1/stream"
+RUNS = "/v1/runs"
 Serve = Callable[["App", Exchange, Entry], Awaitable[None]]
 
 
@@ -120,6 +124,42 @@ async def running(_: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes({"models": []}))
 
 
+# ── structured streams ───────────────────────────────────────────────────────
+
+
+def _streaming(name: str) -> Serve:
+    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+        from toolbridge.server import stream
+
+        await getattr(stream, name)(app, exchange, entry)
+
+    return serve
+
+
+def _past(name: str) -> Serve:
+    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+        from toolbridge.server import runs
+
+        await getattr(runs, name)(app, exchange, entry)
+
+    return serve
+
+
+def is_stream(path: str) -> bool:
+    return path in {STREAM, RUNS} or path.startswith((f"{STREAM}/", f"{RUNS}/"))
+
+
+def is_page(path: str) -> bool:
+    """Return whether `path` is a file of the timeline page."""
+    return path in ui.FILES
+
+
+async def reject_stream(exchange: Exchange, problem: Problem) -> None:
+    from toolbridge.server import stream
+
+    await stream.reject(exchange, problem)
+
+
 # ── shared ───────────────────────────────────────────────────────────────────
 
 
@@ -179,10 +219,19 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/api/show": {"POST": show},
     "/api/version": {"GET": version},
     "/api/ps": {"GET": running},
+    STREAM: {"POST": _streaming("start")},
+    RUNS: {"GET": _past("listed")},
+    **{path: {"GET": ui.page} for path in ui.FILES},
     "/v1/models": {"GET": models},
     "/v1beta/models": {"GET": models},
 }
 _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
+    (
+        re.compile(rf"{STREAM}/run_[0-9a-f]+"),
+        {"GET": _streaming("follow"), "DELETE": _streaming("abort")},
+    ),
+    (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
+    (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
     (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model}),
     (re.compile(r"/v1/responses/[^/]+"), {"GET": stored_response, "DELETE": delete_response}),

@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file, or memory.
 
-Values have a scope (what they are and whose), a key, an end, and a bound on how many of a scope's
-kind are kept. SQLite runs in a thread of its own, so that a slow disk does not stop the streams.
+Values have a scope (what they are and whose: `kind/whose`), a key, an end, and a bound on how many
+of a kind are kept. SQLite runs in a thread of its own, so that a slow disk does not stop the streams.
 Keeping is a convenience: where it fails, that is said, and whoever wanted it goes on without.
 """
 
@@ -32,6 +32,9 @@ class SqliteStore:
         self._path = path
         self._wait = wait
         self._most = most
+        # Looking at all of a kind takes as long as there are many; so a hundredth more may stand.
+        self._pace = max(1, most // 100)
+        self._written = 0
         self._thread = ThreadPoolExecutor(1, "toolbridge-store")
         self._connection: sqlite3.Connection | None = None
 
@@ -40,6 +43,22 @@ class SqliteStore:
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
         await self._run(self._put, scope, key, value, seconds)
+
+    async def once(
+        self,
+        scope: str,
+        key: str,
+        make: Callable[[sqlite3.Connection], bytes],
+        *,
+        seconds: float,
+    ) -> tuple[bytes, bool]:
+        """Return what is kept under `key`, or make it and keep it; and whether it was made now.
+
+        `make` may write through the connection that it is given: what it writes and what is kept are
+        one transaction, also for another process and also when this one is killed. It runs in the
+        store's own thread, so it must be short. Raise `sqlite3.Error` where nothing could be kept.
+        """
+        return await self._run(self._once, scope, key, make, seconds)
 
     async def drop(self, scope: str, key: str) -> bool:
         """Forget a value; return whether there was one."""
@@ -76,6 +95,29 @@ class SqliteStore:
         except sqlite3.Error as error:  # a full disk, a lock that is not given up
             _complain(f"an answer was not kept: {self._path}: {error}")
 
+    def _once(
+        self, scope: str, key: str, make: Callable[[sqlite3.Connection], bytes], seconds: float
+    ) -> tuple[bytes, bool]:
+        connection = self._open()
+        # What others rely on must outlive a loss of power too; the rest may be asked for again.
+        connection.execute("pragma synchronous = full")
+        try:
+            connection.execute("begin immediate")
+            try:
+                kept = self._get(scope, key)
+                value = make(connection) if kept is None else kept
+                if kept is None:
+                    self._write(connection, scope, key, value, seconds)
+                connection.execute("commit")
+            except BaseException:
+                # A full disk may have rolled it back already.
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+        finally:
+            connection.execute("pragma synchronous = normal")
+        return value, kept is None
+
     def _write(
         self, connection: sqlite3.Connection, scope: str, key: str, value: bytes, seconds: float
     ) -> None:
@@ -83,12 +125,21 @@ class SqliteStore:
         connection.execute(
             "insert or replace into kept values (?, ?, ?, ?)", (scope, key, value, now + seconds)
         )
-        connection.execute("delete from kept where ends <= ?", (now,))
-        connection.execute(
-            "delete from kept where (scope, key) in "
-            "(select scope, key from kept order by ends desc limit -1 offset ?)",
-            (self._most,),
+        self._written += 1
+        if self._written % self._pace == 0:
+            connection.execute("delete from kept where ends <= ?", (now,))
+            self._trim(connection, scope.partition("/")[0])
+
+    def _trim(self, connection: sqlite3.Connection, kind: str) -> None:
+        """Let go of what ends first where there is too much of a kind: none crowds out another."""
+        span = (kind, f"{kind}0")  # a kind alone, and `kind/…`: in ASCII, 0 comes after the slash
+        among = "from kept where scope >= ?1 and scope < ?2 and (scope = ?1 or scope >= ?1 || '/')"
+        found = connection.execute(
+            f"select ends {among} order by ends desc limit 1 offset ?3",
+            (*span, self._most),
         )
+        if (first := found.fetchone()) is not None:
+            connection.execute(f"delete {among} and ends <= ?3", (*span, first[0]))
 
     def _drop(self, scope: str, key: str) -> bool:
         return (

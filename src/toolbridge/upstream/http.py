@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDictProxy
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
@@ -84,14 +85,15 @@ class Incoming:
 class Upstream:
     """The connections of one server, kept alive between requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+        self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         # No limit on connections: agents open one stream each, and a queue here would look like a
         # silent model. Cookies would leak one caller's state to the next.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, resolver=self._resolver),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"user-agent": "toolbridge", "accept-encoding": "gzip, deflate"},
             timeout=aiohttp.ClientTimeout(total=None),

@@ -1,0 +1,214 @@
+"""What was agreed for one stream, and what the model is told of it.
+
+The words for the model stand in `prompts/`. In sentinel mode any text model follows them; in native
+mode tools are offered as tools, objects as tools named `write_<schema>`, and the result is what the
+answer's JSON Schema asks for.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.messages import OutputFormat, Request, Sampling, Text, Tool, Turn
+from toolbridge.framed.flaws import Flaw
+from toolbridge.framed.limits import Limits
+from toolbridge.framed.schemas import Schemas
+from toolbridge.framed.sentinels import Kind, write_begin, write_end
+
+Mode: TypeAlias = Literal["sentinel", "native"]
+REPLY = "AssistantReply"
+"""The schema of the final result where the caller names none."""
+WRITE = "write_"
+"""How the name of a native tool begins that takes an object."""
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A tool that the model may call in this stream."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = msgspec.field(default_factory=dict)
+    client: bool = False
+    """Whether the caller runs it."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a tool gave back, for the model."""
+
+    id: str
+    name: str
+    result: Json
+
+
+class Contract(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a conversation needs to know; names were checked before."""
+
+    model: str
+    turns: tuple[Turn, ...]
+    schemas: Schemas
+    objects: tuple[str, ...] = ()
+    """Schemas that the model may write objects of."""
+    result: str = REPLY
+    tools: tuple[Offer, ...] = ()
+    system: str = ""
+    mode: Mode = "sentinel"
+    structured: bool = True
+    """In native mode: whether the model can be held to a JSON Schema."""
+    hold_results: bool = False
+    limits: Limits = Limits()
+    sampling: Sampling = Sampling()
+    max_tokens: int | None = None
+    repair_retries: int = 1
+    max_tool_calls: int = 16
+
+    @property
+    def native_result(self) -> bool:
+        """Whether the whole of a last answer is the result's JSON."""
+        return self.mode == "native" and self.structured
+
+    def object_of(self, tool: str) -> str:
+        """Return the schema of the object that a native tool of this name takes, or nothing."""
+        name = tool.removeprefix(WRITE)
+        return name if self.mode == "native" and name != tool and name in self.objects else ""
+
+    # What is asked of the model.
+
+    def request(self, turns: Sequence[Turn]) -> Request:
+        """Return the request for the next answer, after `turns`."""
+        native = self.mode == "native"
+        return Request(
+            model=self.model,
+            turns=tuple(turns),
+            system=self._system(),
+            tools=tuple(self._tools()) if native else (),
+            output=self._output() if self.native_result else None,
+            sampling=self.sampling,
+            max_tokens=self.max_tokens,
+            stream=True,
+        )
+
+    def repair_request(
+        self, name: str, schema: JsonObject, written: str, flaws: Iterable[Flaw]
+    ) -> Request:
+        """Return the request for one frame alone."""
+        wrong = "\n".join(f"- {flaw.path} {flaw.message}" for flaw in flaws)
+        text = _prompt("repair").substitute(
+            name=name, schema=_written(schema), flaws=wrong, written=written
+        )
+        return self._careful((Turn("user", (Text(text),)),), name, schema)
+
+    def result_request(self, turns: Sequence[Turn]) -> Request:
+        """Return the request for the result alone, at the end of a conversation without one."""
+        schema = self.schemas.get(self.result)
+        text = _prompt("result").substitute(name=self.result, schema=_written(schema))
+        asked = Turn("user", (Text(text),))
+        if turns and turns[-1].role == "user":  # two turns of one role are not legal everywhere
+            asked = Turn("user", (*turns[-1].content, Text(text)))
+            turns = turns[:-1]
+        return self._careful((*turns, asked), self.result, schema)
+
+    def _careful(self, turns: tuple[Turn, ...], name: str, schema: JsonObject) -> Request:
+        return Request(
+            model=self.model,
+            turns=turns,
+            output=_format(name, schema) if self.native_result else None,
+            sampling=msgspec.structs.replace(self.sampling, temperature=0.0),
+            max_tokens=self.max_tokens,
+            stream=True,
+        )
+
+    def _output(self) -> OutputFormat:
+        return _format(self.result, self.schemas.get(self.result))
+
+    def _tools(self) -> Iterable[Tool]:
+        for offer in self.tools:
+            yield Tool(offer.name, offer.description, offer.parameters)
+        for name in self.objects:
+            text = f"Show the user an object of the kind {name}."
+            yield Tool(f"{WRITE}{name}", text, self.schemas.get(name))
+
+    # What the model is told first.
+
+    def _system(self) -> tuple[Text, ...]:
+        own = self._sentinel_words() if not self.native_result else self._native_words()
+        return tuple(Text(text) for text in (self.system, own) if text.strip())
+
+    def _sentinel_words(self) -> str:
+        return (
+            _prompt("system")
+            .substitute(
+                forms="\n".join(self._forms()),
+                rules="\n".join(self._rules()),
+                sections="".join(self._sections()),
+            )
+            .strip()
+        )
+
+    def _native_words(self) -> str:
+        rules = [f"Your last answer is JSON of the schema {self.result} and nothing else."]
+        if self.tools:
+            rules.append("Before it, call the tools that you need; say nothing beside a call.")
+        if self.objects:
+            names = ", ".join(f"{WRITE}{name}" for name in self.objects)
+            rules.append(f"To show an object on the way, call {names}.")
+        sections = _section("Result", ((self.result, "", self.schemas.get(self.result)),))
+        return _prompt("native").substitute(rules="\n".join(rules), sections=sections).strip()
+
+    def _forms(self) -> Iterable[str]:
+        frames: list[tuple[Kind, str, str]] = []
+        if self.mode == "sentinel":
+            frames += [("object", "O1", name) for name in self.objects[:1]]
+            frames += [("tool", "T1", offer.name) for offer in self.tools[:1]]
+        frames.append(("result", "R1", self.result))
+        for kind, id, name in frames:
+            yield f"{write_begin(kind, id, name)}{{…}}{write_end(kind, id)}"
+
+    def _rules(self) -> Iterable[str]:
+        if not self.tools:
+            return
+        if self.mode == "native":
+            yield "- Call the tools that you are offered when you need them, outside of frames."
+            return
+        yield "- To use a tool, write its frame and stop. You are sent its result and go on from there."
+
+    def _sections(self) -> Iterable[str]:
+        if self.mode == "sentinel":
+            offers = ((o.name, o.description, o.parameters) for o in self.tools)
+            yield _section("Tools", offers)
+            yield _section("Objects", ((name, "", self.schemas.get(name)) for name in self.objects))
+        yield _section("Result", ((self.result, "", self.schemas.get(self.result)),))
+
+
+def tell_results(results: Iterable[Told]) -> str:
+    """Return what a text model is told of its tools."""
+    parts = [f"Result of tool call {t.id} ({t.name}), as JSON:\n{dumps(t.result)}" for t in results]
+    return _prompt("tool_result").substitute(results="\n\n".join(parts)).strip()
+
+
+def _section(title: str, entries: Iterable[tuple[str, str, JsonObject]]) -> str:
+    lines = [
+        f"- {name}{f' ({description})' if description else ''}: {_written(schema)}"
+        for name, description, schema in entries
+    ]
+    return "\n".join(["", f"{title}, by name and JSON Schema:", *lines, ""]) if lines else ""
+
+
+def _written(schema: JsonObject) -> str:
+    return dumps({key: value for key, value in schema.items() if key != "$schema"})
+
+
+def _format(name: str, schema: JsonObject) -> OutputFormat:
+    return OutputFormat(schema=schema, name=_ODD.sub("_", name)[:64])
+
+
+@cache
+def _prompt(name: str) -> Template:
+    path = files("toolbridge.framed").joinpath("prompts", f"{name}.txt")
+    return Template(path.read_text("utf-8"))

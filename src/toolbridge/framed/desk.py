@@ -1,0 +1,166 @@
+"""The frames of a stream while they are not settled, and what the client is told of each."""
+
+import msgspec
+
+from toolbridge.core.json import Json, dumps
+from toolbridge.core.messages import Step
+from toolbridge.framed.contract import Contract, Offer
+from toolbridge.framed.events import Change, Error, Event, Status
+from toolbridge.framed.flaws import Flaw
+from toolbridge.framed.mending import arguments_schema, mend
+from toolbridge.framed.pieces import Closed, Opened
+from toolbridge.framed.schemas import compile_schema
+from toolbridge.framed.sentinels import Kind
+from toolbridge.framed.settling import BREAKS_OFF, counts, explain, reasons, stand_in
+from toolbridge.framed.telling import Frame, Telling
+from toolbridge.healing import heal_name
+
+FAILED = "schema_repair_failed"
+_MAX_SAID = 32_768
+"""Characters of text that are kept for a result that never comes."""
+_ANYTHING = compile_schema({"type": "object"})
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The value of a frame that counts."""
+
+    value: Json
+    status: Status = "valid"
+    written: str = ""
+    """The value as text: what the model wrote where that is valid."""
+    steps: tuple[Change, ...] = ()
+
+
+class Desk:
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self.offers: dict[str, Offer] = {offer.name: offer for offer in contract.tools}
+        self._arguments = {
+            name: compile_schema(arguments_schema(offer.parameters))
+            for name, offer in self.offers.items()
+        }
+        self._frames: dict[str, Frame] = {}
+        """Frames that are being written; those of unknown schemas are not among them."""
+        self._native: dict[int, Frame] = {}
+        """Objects among them that are native calls, by the index of their block."""
+        self._said: list[str] = []
+        self._room = _MAX_SAID
+        self.degraded = 0
+
+    def hear(self, text: str) -> None:
+        """Keep what was said, for a result that never comes."""
+        if self._room:
+            self._said.append(text[: self._room])
+            self._room -= len(self._said[-1])
+
+    # A frame begins.
+
+    def open(self, opened: Opened) -> list[Event]:
+        if opened.kind == "tool":
+            self._frames[opened.id] = self.tool_frame(opened.id, opened.name)
+            return []
+        if opened.id in self._frames:  # a native call
+            return self._begin(self._frames[opened.id])
+        name, wrong = self._schema_of(opened)
+        unknown: list[Event] = [Error("unknown_schema", wrong, opened.id)] if wrong else []
+        if not name:
+            return unknown
+        frame = self._frames[opened.id] = self.new_frame(opened.kind, opened.id, name)
+        return unknown + self._begin(frame)
+
+    def open_native(self, index: int, id: str, schema: str, call_id: str) -> None:
+        """Take note of an object that is written as a native call."""
+        frame = self.new_frame("object", id, schema)
+        frame.call_id = call_id
+        self._frames[id] = self._native[index] = frame
+
+    def new_frame(self, kind: Kind, id: str, name: str) -> Frame:
+        telling = Telling(kind, id, name, hold=self._contract.hold_results)
+        return Frame(kind, id, name, self._contract.schemas.validator(name), telling)
+
+    def tool_frame(self, id: str, name: str, call_id: str = "") -> Frame:
+        name = heal_name(name, self.offers) or name
+        return Frame("tool", id, name, self._arguments.get(name, _ANYTHING), call_id=call_id)
+
+    def missing_result(self, id: str) -> Frame:
+        """Return the frame of a result that the model never began."""
+        frame = self.new_frame("result", id, self._contract.result)
+        frame.missing = True
+        frame.flaws = (Flaw(".", "is missing"),)
+        return frame
+
+    def _schema_of(self, opened: Opened) -> tuple[str, str]:
+        """Return the schema that a frame means, and what is wrong with the name it gives."""
+        wrong = f"there is no schema {opened.name} in this stream"
+        if opened.kind == "result":  # only one can be meant
+            result = self._contract.result
+            return result, "" if heal_name(opened.name, [result]) else wrong
+        name = heal_name(opened.name, self._contract.objects)
+        return name or "", "" if name else wrong
+
+    def _begin(self, frame: Frame) -> list[Event]:
+        return frame.telling.begin() if frame.telling else []
+
+    # It is written.
+
+    def write(self, id: str, chunk: str) -> list[Event]:
+        frame = self._frames.get(id)
+        return frame.telling.chunk(chunk) if frame and frame.telling else []
+
+    def note_healing(self, index: int, steps: tuple[Step, ...]) -> None:
+        """Note that what a native call says was healed on its way here."""
+        if index in self._native:
+            self._native[index].steps = tuple(Change(step.what, step.level) for step in steps)
+
+    def end_native(self, index: int) -> Frame | None:
+        return self._native.pop(index, None)
+
+    def close(self, closed: Closed) -> Frame | None:
+        """Return the frame that ended; None for one that nobody waits for."""
+        return self._frames.pop(closed.id, None)
+
+    def reopen(self, frame: Frame) -> None:
+        """Take back a frame that was to be repaired, so that `abandon` ends it."""
+        self._frames[frame.id] = frame
+
+    # It ends.
+
+    def settle(self, frame: Frame, closed: Closed) -> Settled | None:
+        """Return the frame's value; None when it does not count, and the frame says why."""
+        mended = mend(closed.body, frame.compiled, arguments=frame.kind == "tool")
+        if counts(closed, mended):
+            steps = mended.changes or frame.steps
+            written = dumps(mended.value) if mended.changes else closed.body
+            return Settled(mended.value, "healed" if steps else "valid", written, steps)
+        frame.written, frame.flaws = closed.body, reasons(mended)
+        return None
+
+    def end(self, frame: Frame, settled: Settled) -> list[Event]:
+        """Tell the end of an object or a result."""
+        if frame.telling is None:
+            return []
+        told: list[Event] = []
+        if frame.missing:
+            told += frame.telling.begin() + frame.telling.chunk(settled.written)
+        return told + frame.telling.end(settled.status, settled.value, settled.steps)
+
+    def degrade(self, frame: Frame, code: str, flaws: tuple[Flaw, ...]) -> list[Event]:
+        """Tell the end of a frame whose value is not the model's."""
+        self.degraded += 1
+        said = "".join(self._said) if frame.missing else ""
+        value, found = stand_in(frame, code, flaws, said)
+        told: list[Event] = []
+        if code == FAILED or not found:
+            why = "" if found else "; no small value fits the schema"
+            told.append(Error(FAILED, f"{explain(flaws)}{why}", frame.id))
+        return told + self.end(frame, Settled(value, "degraded", dumps(value)))
+
+    def abandon(self, code: str) -> list[Event]:
+        """Tell the ends of all frames that are still being written."""
+        frames, self._frames = self._frames, {}
+        self._native.clear()
+        told: list[Event] = []
+        for frame in frames.values():
+            if frame.telling is not None:
+                told += self.degrade(frame, code, (BREAKS_OFF,))
+        return told

@@ -1,0 +1,62 @@
+"""A frame as the client is told it: its beginning, its chunks and its end."""
+
+import msgspec
+
+from toolbridge.core.json import Json, dumps
+from toolbridge.framed import events as ev
+from toolbridge.framed.events import Change, Event, Status
+from toolbridge.framed.flaws import Flaw
+from toolbridge.framed.schemas import Compiled
+from toolbridge.framed.sentinels import Kind
+
+
+class Telling:
+    """One object or result. With `hold`, nothing of it is told until its value is settled."""
+
+    def __init__(self, kind: Kind, id: str, schema: str, *, hold: bool) -> None:
+        self._is_result = kind == "result"
+        self._id = id
+        self._schema = schema
+        self._hold = hold
+        self._size = 0
+
+    def begin(self) -> list[Event]:
+        if self._is_result:
+            return [ev.ResultBegin(self._id, self._schema)]
+        return [ev.JsonBegin(self._id, self._schema)]
+
+    def chunk(self, text: str) -> list[Event]:
+        return [] if self._hold else self._chunk(text)
+
+    def end(self, status: Status, value: Json, steps: tuple[Change, ...] = ()) -> list[Event]:
+        """Tell how it ended, and the value where that is not what the chunks say."""
+        chunks = self._chunk(dumps(value)) if self._hold else []
+        kind = ev.ResultEnd if self._is_result else ev.JsonEnd
+        if status == "valid":
+            return [*chunks, kind(self._id, self._size)]
+        return [*chunks, kind(self._id, self._size, status, value, steps)]
+
+    def _chunk(self, text: str) -> list[Event]:
+        self._size += len(text.encode("utf-8", "surrogatepass"))
+        kind = ev.ResultDelta if self._is_result else ev.JsonDelta
+        return [kind(self._id, text)]
+
+
+class Frame(msgspec.Struct):
+    """A frame that is not settled: it is being written, or mended."""
+
+    kind: Kind
+    id: str
+    name: str
+    """Of the schema, or of the tool."""
+    compiled: Compiled
+    telling: Telling | None = None
+    """None for a tool, of which nothing is told before its arguments are whole."""
+    call_id: str = ""
+    """The model's own id for it, where it is a native call."""
+    missing: bool = False
+    """Whether it is a result that the model never began."""
+    steps: tuple[Change, ...] = ()
+    written: str = ""
+    flaws: tuple[Flaw, ...] = ()
+    tries: int = 0

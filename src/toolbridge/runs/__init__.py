@@ -1,0 +1,1 @@
+"""Structured streams as they run: the loop, its events and those who follow, and what is kept."""

@@ -1,0 +1,251 @@
+"""What is left of a run: a folder under its id, with `frames.ndjson` and four JSON files.
+
+Nothing here holds up a stream. Everything is written by one thread; when the disk is slow, what no
+longer fits its queue is left out and counted; when it is full, that is said once. Frames are appended
+as they come, the other files appear whole, so a killed process leaves files that can be read.
+"""
+
+import asyncio
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.runs.frames import Frame, FrameLines
+from toolbridge.runs.measures import Measures
+from toolbridge.runs.redaction import Redactor
+from toolbridge.runs.shelf import FRAMES, NO_LINK, Retention, prune, run_folder
+
+WAITING = 20_000
+"""Things that may wait for the disk."""
+_BUFFER = 65_536
+_PRUNING = 10.0
+"""Seconds between two looks at what is to be thrown away."""
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
+_REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK
+
+
+class Artifacts:
+    """The folders of all runs, and the thread that writes them."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        keep: int = 200,
+        retention: Retention | None = None,
+        secrets: Iterable[str] = (),
+        waiting: int = WAITING,
+        pause: float = _PRUNING,
+    ) -> None:
+        """Keep `keep` runs below `root`; `secrets` are redacted beside what looks like one."""
+        self.root = root
+        self.retention = retention or Retention(runs=keep)
+        self.redactor = Redactor(secrets)
+        self._work: queue.Queue[Callable[[], None] | None] = queue.Queue(waiting)
+        self._pause = pause
+        self._thread: threading.Thread | None = None
+        self._dirty: set[RunFiles] = set()
+        self._open: set[str] = set()
+        self._pruned = float("-inf")
+        self._complained = False
+
+    def open(self, run: str, prompt: JsonObject) -> "RunFiles":
+        """Begin the folder of `run`; raise `LookupError` for what cannot be a run's id."""
+        run_folder(self.root, run)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._write, name="toolbridge-artifacts", daemon=True
+            )
+            self._thread.start()
+        self._open.add(run)
+        files = RunFiles(self, run)
+        files.write("prompt", prompt)
+        return files
+
+    async def settled(self, wait: float = 5.0) -> bool:
+        """Wait until all that was given so far is written; return whether it was in time."""
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+        if self._thread is None:
+            return True
+        if not self.submit(lambda: self._announce(loop, done)):
+            return False
+        try:
+            async with asyncio.timeout(wait):
+                await done.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, wait: float = 5.0) -> None:
+        """Write what is left, but hold nobody up for longer than `wait`."""
+        if await self.settled(wait) and self._thread is not None:
+            self._work.put_nowait(None)
+            await asyncio.to_thread(self._thread.join, wait)
+            self._thread = None
+
+    def submit(self, work: Callable[[], None]) -> bool:
+        """Give `work` to the thread; return whether there was room."""
+        try:
+            self._work.put_nowait(work)
+        except queue.Full:
+            self.complain("the disk is too slow; a part of this run is left out")
+            return False
+        return True
+
+    def complain(self, text: str) -> None:
+        """Say what is wrong, once: a full disk stays full for a while."""
+        if not self._complained:
+            self._complained = True
+            sys.stderr.write(f"toolbridge: artifacts in {self.root} are incomplete: {text}\n")
+
+    # ── in the thread ────────────────────────────────────────────────────────
+
+    def _write(self) -> None:
+        while (work := self._work.get()) is not None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  one run's trouble must not stop the others
+                self.complain(str(error) or type(error).__name__)
+            if self._work.empty():
+                self._flush()
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, set()
+        for files in dirty:
+            files.flush()
+
+    def _announce(self, loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+        self._flush()
+        loop.call_soon_threadsafe(done.set)
+
+    def mark(self, files: "RunFiles") -> None:
+        """Note that `files` holds lines that are not on the disk yet."""
+        self._dirty.add(files)
+
+    def release(self, run: str) -> None:
+        """Let go of a run that has ended, and from time to time of old ones."""
+        self._open.discard(run)
+        now = time.monotonic()
+        if now - self._pruned >= self._pause:
+            self._pruned = now
+            prune(self.root, self.retention, busy=frozenset(self._open), now=time.time())
+
+
+class RunFiles:
+    """The folder of one run while it goes on."""
+
+    def __init__(self, artifacts: Artifacts, run: str) -> None:
+        self._artifacts = artifacts
+        self._run = run
+        self._began = time.monotonic()
+        self._at = time.time()
+        self._lines = FrameLines(artifacts.redactor)
+        self._measures = Measures()
+        self._buffer: list[bytes] = []
+        self._size = 0
+        self._tools: list[Json] = []
+        self._broken = False
+        self.lost = 0
+        """Events that found no room in the queue."""
+
+    def frame(self, n: int, event: str, data: JsonObject) -> None:
+        """Note an event that was sent just now."""
+        frame = Frame(self._elapsed(), n, event, data)
+        if not self._artifacts.submit(partial(self._frame, frame)):
+            self.lost += 1
+
+    def tool(self, entry: JsonObject) -> None:
+        """Note what came of a tool's call; `tool_logs.json` has all of them."""
+        entry = {"ms": self._elapsed(), **entry}
+        self._artifacts.submit(partial(self._tool, entry))
+
+    def write(self, name: str, value: Json) -> None:
+        """Write `value` as `name`.json, whole, instead of what was there."""
+        self._artifacts.submit(partial(self._replace, name, value))
+
+    def finish(self, result: Json, metrics: JsonObject | None = None) -> None:
+        """Write the end; `metrics` stands beside, and before, what the events tell."""
+        more = {"lost_events": self.lost, **(metrics or {})} if self.lost else dict(metrics or {})
+        self._artifacts.submit(partial(self._finish, result, more))
+
+    def _elapsed(self) -> float:
+        return round((time.monotonic() - self._began) * 1000, 3)
+
+    # ── in the thread ────────────────────────────────────────────────────────
+
+    def flush(self) -> None:
+        buffer, self._buffer, self._size = b"".join(self._buffer), [], 0
+        if buffer and not self._broken:
+            self._guarded(lambda: _append(self._folder() / FRAMES, buffer))
+
+    def _frame(self, frame: Frame) -> None:
+        self._measures.note(frame)
+        self._keep(self._lines.feed(frame))
+
+    def _keep(self, lines: list[bytes]) -> None:
+        self._buffer += lines
+        self._size += sum(map(len, lines))
+        if self._size > _BUFFER:
+            self.flush()
+        elif lines:
+            self._artifacts.mark(self)
+
+    def _tool(self, entry: JsonObject) -> None:
+        self._tools.append(entry)
+        self._replace("tool_logs", self._tools)
+
+    def _finish(self, result: Json, metrics: JsonObject) -> None:
+        self._keep(self._lines.close())
+        self.flush()
+        if not self._tools:
+            self._replace("tool_logs", [])
+        self._replace("result", result)
+        told: JsonObject = {"run": self._run, "started": self._at}
+        # The last: a folder with metrics is one of a run that has ended.
+        self._replace("metrics", {**told, **self._measures.summary(), **metrics})
+        self._artifacts.release(self._run)
+
+    def _replace(self, name: str, value: Json) -> None:
+        written = dump_bytes(self._artifacts.redactor.value(value))
+        if not self._broken:
+            self._guarded(lambda: _replace(self._folder(), f"{name}.json", written))
+
+    def _folder(self) -> Path:
+        folder = run_folder(self._artifacts.root, self._run)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do `work`; after a failure nothing more is written of this run."""
+        try:
+            work()
+        except OSError as error:
+            self._broken = True
+            self._artifacts.complain(error.strerror or str(error))
+
+
+def _append(file: Path, data: bytes) -> None:
+    _put(os.open(file, _APPEND, 0o600), data)
+
+
+def _replace(folder: Path, name: str, data: bytes) -> None:
+    temporary = folder / f".{name}.tmp"
+    _put(os.open(temporary, _REPLACE, 0o600), data)
+    temporary.replace(folder / name)
+
+
+def _put(descriptor: int, data: bytes) -> None:
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    finally:
+        os.close(descriptor)

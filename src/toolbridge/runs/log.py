@@ -1,0 +1,185 @@
+"""The numbered events of one run: written once, read at any pace, from any place, also later.
+
+A writer that is too far ahead of its fastest reader waits, and the model with it. What a slow or a
+late reader has missed comes from the store, so that memory holds the last events only.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Self
+
+import msgspec
+
+from toolbridge.core.errors import Truncated
+from toolbridge.core.json import dump_bytes
+from toolbridge.framed.events import Done, Event, data_of, name_of
+from toolbridge.store.sqlite import SqliteStore
+
+AHEAD = 128
+"""How many events may be unread before the writer waits."""
+CHUNK = 64
+BATCH = 32
+KEPT = 24 * 3600.0
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """One event as every transport sends it."""
+
+    n: int
+    name: str
+    data: bytes
+    """JSON."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.name == "done"
+
+
+_chunk = msgspec.msgpack.Decoder(list[Record])
+
+
+class EventLog:
+    """Written by a run, read by those who follow it."""
+
+    def __init__(self, scope: str, store: SqliteStore, *, ahead: int = AHEAD) -> None:
+        self._scope = scope
+        self._store = store
+        self._ahead = ahead
+        self._recent: deque[Record] = deque(maxlen=ahead + CHUNK)
+        self._chunk: list[Record] = []
+        self._grown = _Signal()
+        self._drained = _Signal()
+        self._front = 0
+        self.last = 0
+        self.ended = False
+        self.readers = 0
+
+    async def put(self, event: Event) -> Record:
+        """Write an event; wait while `ahead` of them are unread, and for the store."""
+        await self.room()
+        record = self.add(event)
+        await self.settle()
+        return record
+
+    async def room(self) -> None:
+        """Wait while `ahead` events are unread."""
+        while self.last - self._front >= self._ahead:
+            await self._drained.wait()
+
+    def add(self, event: Event) -> Record:
+        """Number an event and show it to the readers."""
+        self.last += 1
+        record = Record(self.last, name_of(event), dump_bytes(data_of(event)))
+        self._recent.append(record)
+        self._chunk.append(record)
+        self.ended = isinstance(event, Done)
+        self._grown.fire()
+        return record
+
+    async def settle(self) -> None:
+        """Store what is due: a full chunk, or the end."""
+        if self.ended or len(self._chunk) == CHUNK:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Make what was written readable after a crash."""
+        if not self._chunk:
+            return
+        first = self._chunk[0].n
+        value = msgspec.msgpack.encode(self._chunk)
+        if len(self._chunk) == CHUNK:
+            self._chunk = []
+        # A run that is being ended must not lose what it has said before.
+        await asyncio.shield(self._store.put(self._scope, _key(first), value, seconds=KEPT))
+
+    def unbind(self) -> None:
+        """Let the writer finish without readers: it is being ended, and has little left to say."""
+        self._ahead = 1 << 62
+        self._drained.fire()
+
+    def follow(self, after: int = 0) -> "Reader":
+        return Reader(self, min(after, self.last))
+
+    def advance(self, cursor: int) -> None:
+        """Note that somebody has taken everything up to `cursor`."""
+        if cursor > self._front:
+            self._front = cursor
+            self._drained.fire()
+
+    async def after(self, cursor: int) -> list[Record]:
+        """Return some of the events behind `cursor`; wait for one; nothing when all was said."""
+        while cursor >= self.last:
+            if self.ended:
+                return []
+            await self._grown.wait()
+        oldest = self._recent[0].n
+        if cursor + 1 >= oldest:
+            skipped = cursor + 1 - oldest
+            return [
+                self._recent[at] for at in range(skipped, min(skipped + BATCH, len(self._recent)))
+            ]
+        kept = await stored_chunk(self._store, self._scope, cursor + 1)
+        missed = [record for record in kept if record.n > cursor]
+        if not missed:
+            raise Truncated(f"the events after number {cursor} are no longer kept")
+        return missed
+
+
+class Reader:
+    """One who follows a run: a context, so that the run knows when nobody does."""
+
+    def __init__(self, log: EventLog, after: int) -> None:
+        self._log = log
+        self.cursor = after
+
+    def __enter__(self) -> Self:
+        self._log.readers += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.readers -= 1
+
+    async def batches(self) -> AsyncGenerator[list[Record], None]:
+        """Yield what is new; asking for more says that the last batch was taken."""
+        while batch := await self._log.after(self.cursor):
+            yield batch
+            self.cursor = batch[-1].n
+            self._log.advance(self.cursor)
+
+
+class _Signal:
+    """Wakes all who wait now."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def fire(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+
+def _key(n: int) -> str:
+    return str((n - 1) // CHUNK)
+
+
+async def stored_chunk(store: SqliteStore, scope: str, n: int) -> list[Record]:
+    """Return the stored events around number `n`; nothing if there are none."""
+    value = await store.get(scope, _key(n))
+    return [] if value is None else _chunk.decode(value)
+
+
+async def stored_after(
+    store: SqliteStore, scope: str, cursor: int
+) -> AsyncGenerator[list[Record], None]:
+    """Yield what the store has of a run behind `cursor`."""
+    while batch := [r for r in await stored_chunk(store, scope, cursor + 1) if r.n > cursor]:
+        yield batch
+        cursor = batch[-1].n

@@ -1,0 +1,107 @@
+"""Writes down a run for its artifacts: what was asked, said and done, and what it took."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.json import Json, JsonObject, loads
+from toolbridge.core.messages import Loss, Request
+from toolbridge.framed.conversation import Conversation, WantTool
+from toolbridge.framed.events import Event, ResultDelta, ResultEnd, data_of
+from toolbridge.runs.log import Record
+from toolbridge.runs.order import Order
+from toolbridge.switchboard.roster import Route
+from toolbridge.tools.registry import Outcome
+
+if TYPE_CHECKING:
+    from toolbridge.runs.artifacts import Artifacts, RunFiles
+
+
+class Recorder:
+    """One run's; without artifacts it only forgets."""
+
+    def __init__(self, run: str, route: Route, artifacts: "Artifacts | None") -> None:
+        self._run = run
+        self._route = route
+        self._artifacts = artifacts
+        self._files: RunFiles | None = None
+        self._prompt: JsonObject = {}
+        self._requests: list[Json] = []
+        self._losses: list[Json] = []
+        self._complaints: list[Json] = []
+        self._chunks: list[str] = []
+        self._result: Json = None
+        self._input = 0
+        self._output = 0
+
+    def begin(self, order: Order) -> None:
+        if self._artifacts is None:
+            return
+        self._prompt = {"order": msgspec.to_builtins(order), "model": self._route.address}
+        self._files = self._artifacts.open(self._run, self._prompt)
+
+    def ask(self, request: Request) -> None:
+        """Note what the model is asked, from what it was asked before on."""
+        if self._files is None:
+            return
+        self._requests.append(_shown(request, whole=not self._requests))
+        self._files.write("prompt", {**self._prompt, "requests": self._requests})
+
+    def lose(self, losses: tuple[Loss, ...]) -> None:
+        self._losses = [str(loss) for loss in losses]
+
+    def complain(self, text: str) -> None:
+        self._complaints.append(text)
+
+    def usage(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Finished):
+            self._input += event.message.usage.input_total
+            self._output += event.message.usage.output
+
+    def tool(self, want: WantTool, outcome: Outcome) -> None:
+        if self._files is None:
+            return
+        entry: JsonObject = {"id": want.id, "name": want.name, "args": want.args}
+        told: JsonObject = msgspec.to_builtins(outcome)
+        self._files.tool({**entry, **told, "client": want.client})
+
+    def say(self, record: Record, event: Event) -> None:
+        if isinstance(event, ResultDelta):
+            self._chunks.append(event.chunk)
+        elif isinstance(event, ResultEnd):
+            self._end_result(event)
+        if self._files is not None:
+            self._files.frame(record.n, record.name, data_of(event))
+
+    def _end_result(self, event: ResultEnd) -> None:
+        if event.value is not msgspec.UNSET:
+            self._result = event.value
+        else:
+            self._result = loads("".join(self._chunks))
+        self._chunks = []
+
+    def end(self, conversation: Conversation) -> None:
+        """Write the result and what it all took."""
+        if self._files is None:
+            return
+        metrics: JsonObject = {
+            "model": self._route.address,
+            "repairs": conversation.repairs,
+            "degraded": conversation.degraded,
+            "tool_calls": conversation.tool_calls,
+            "input_tokens": self._input,
+            "output_tokens": self._output,
+            "losses": self._losses,
+            "complaints": self._complaints,
+        }
+        self._files.finish(self._result, metrics)
+
+
+def _shown(request: Request, *, whole: bool) -> Json:
+    """Return a request as a file shows it: the first one whole, of the others the last two turns."""
+    kept = (
+        request if whole else msgspec.structs.replace(request, turns=request.turns[-2:], system=())
+    )
+    shown: Json = msgspec.to_builtins(kept)
+    return shown

@@ -1,0 +1,234 @@
+"""One structured stream as it runs: asks the model, runs tools, repairs, and writes events.
+
+The conversation decides; this only waits: for the model, for tools, for readers, and never longer
+than was agreed. Time in which the reader is the slow one is not counted against the model.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.messages import Message, Text
+from toolbridge.framed.contract import Contract
+from toolbridge.framed.conversation import Conversation, Out, WantRepair, WantTool
+from toolbridge.framed.events import Event, ToolCall
+from toolbridge.runs.log import EventLog
+from toolbridge.runs.order import Order
+from toolbridge.runs.recording import Recorder
+from toolbridge.switchboard import Switchboard
+from toolbridge.switchboard.answering import Batch
+from toolbridge.switchboard.roster import Route
+from toolbridge.tools.context import Context
+from toolbridge.tools.registry import Outcome, Registry, Try
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a run works with."""
+
+    board: Switchboard
+    route: Route
+    tools: Registry
+    context: Context
+
+
+class Run:
+    def __init__(
+        self, order: Order, contract: Contract, means: Means, log: EventLog, recorder: Recorder
+    ) -> None:
+        self.log = log
+        self._order = order
+        self._means = means
+        self._recorder = recorder
+        self._conversation = Conversation(contract)
+        self._limits = contract.limits
+        self._awaited: dict[str, asyncio.Future[Outcome]] = {}
+        self._budget: asyncio.Timeout | None = None
+        self._why = ("abandoned", "the server was stopped")
+        self._ending = False
+        self._unsaid: list[Event] = []
+        self._frame = ""
+        self._frame_until = 0.0
+
+    async def drive(self) -> None:
+        """Run to `Done`, whatever happens."""
+        self._recorder.begin(self._order)
+        try:
+            await self._deliver(await self._to_the_end())
+        except asyncio.CancelledError:
+            self.log.unbind()
+            await self._deliver(self._conversation.abort(*self._why))
+        self._recorder.end(self._conversation)
+
+    async def _to_the_end(self) -> list[Out]:
+        """Converse; return what is left to say."""
+        try:
+            async with asyncio.timeout(self._order.request_timeout_ms / 1000) as self._budget:
+                await self._converse()
+        except TimeoutError:
+            text = f"the stream took longer than {self._order.request_timeout_ms} ms"
+            return self._conversation.abort("request_timeout", text)
+        except ToolbridgeError as error:
+            return self._conversation.feed(ev.Failed(error.problem, Message()))
+        finally:
+            self._budget = None
+        return []
+
+    def end(self, why: str, text: str) -> bool:
+        """Note why the run is being ended; return whether that is news, and its task to cancel."""
+        if self._ending or self.log.ended:
+            return False
+        self._ending = True
+        self._why = (why, text)
+        return True
+
+    def answer_tool(self, id: str, outcome: Outcome) -> bool:
+        """Take what the caller's own tool gave; return whether anybody waits for that."""
+        waiting = self._awaited.get(id)
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_result(outcome)
+        return True
+
+    # ── the model ────────────────────────────────────────────────────────────
+
+    async def _converse(self) -> None:
+        while (request := self._conversation.request()) is not None:
+            self._recorder.ask(request)
+            board, route = self._means.board, self._means.route
+            counted = board.admit(request, route)
+            answering = board.answering(request, route, counted.tokens, tell=self._recorder.lose)
+            async with aclosing(answering.events()) as batches:
+                if not await self._listen(batches):
+                    continue
+            await self._deliver(self._conversation.close())
+            await self._fulfil()
+
+    async def _listen(self, batches: AsyncGenerator[Batch, None]) -> bool:
+        """Take an answer; return whether it came to its own end."""
+        while True:
+            batch = await self._next(batches)
+            if batch is None:
+                return self._conversation.listening
+            for event in batch:
+                await self._deliver(self._conversation.feed(event))
+                await self._fulfil()
+                self._recorder.usage(event)
+                if not self._conversation.listening:
+                    return False
+
+    async def _next(self, batches: AsyncGenerator[Batch, None]) -> Batch | None:
+        """Return the next delivery; none at the end, or when the answer is given up."""
+        coming = asyncio.ensure_future(anext(batches, None))
+        try:
+            while not coming.done():
+                await asyncio.wait({coming}, timeout=self._frame_left())
+                if not coming.done() and self._frame_left() == 0:
+                    await self._deliver(self._conversation.expire_frame())
+                    await self._fulfil()
+                    if not self._conversation.listening:
+                        return None
+            return coming.result()
+        finally:
+            if not coming.done():
+                coming.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await coming
+
+    def _frame_left(self) -> float | None:
+        """Return the seconds that the open frame still has; None when there is none."""
+        now = self._now()
+        if self._conversation.open_frame != self._frame:
+            self._frame = self._conversation.open_frame
+            self._frame_until = now + self._order.frame_timeout_ms / 1000
+        return max(0.0, self._frame_until - now) if self._frame else None
+
+    # ── what the conversation wants ──────────────────────────────────────────
+
+    async def _fulfil(self) -> None:
+        while (want := self._conversation.wants) is not None:
+            if isinstance(want, WantTool):
+                outs = await self._run_tool(want)
+            else:
+                outs = self._conversation.repaired(await self._repair(want))
+            await self._deliver(outs)
+
+    async def _repair(self, want: WantRepair) -> str:
+        """Return what the model writes instead; nothing if it cannot or takes too long."""
+        self._recorder.ask(want.request)
+        answering = self._means.board.answering(want.request, self._means.route)
+        try:
+            async with asyncio.timeout(self._order.frame_timeout_ms / 1000):
+                message = await answering.message()
+        except (ToolbridgeError, TimeoutError) as error:
+            self._recorder.complain(f"a repair came to nothing: {str(error) or 'it took too long'}")
+            return ""
+        self._recorder.usage(ev.Finished("end", message))
+        return "".join(part.text for part in message.content if isinstance(part, Text))
+
+    async def _run_tool(self, want: WantTool) -> list[Out]:
+        await self.log.flush()  # whoever comes back after a crash learns what was under way
+        outcome = await (self._ask_caller(want) if want.client else self._call(want))
+        self._recorder.tool(want, outcome)
+        if outcome.code:
+            return self._conversation.tool_failed(want.id, outcome.code, outcome.message)
+        return self._conversation.tool_done(want.id, outcome.result, cached=outcome.cached)
+
+    async def _call(self, want: WantTool) -> Outcome:
+        return await self._means.tools.call(
+            want.name,
+            want.args,
+            replace(self._means.context, call=want.id),
+            timeout=self._order.tool_timeout_ms / 1000,
+            retries=self._order.tool_retries,
+            most=self._limits.result,
+        )
+
+    async def _ask_caller(self, want: WantTool) -> Outcome:
+        """Wait for the caller's own tool."""
+        started = self._now()
+        answer = self._awaited[want.id]
+        wait = self._order.tool_timeout_ms
+        await asyncio.wait({answer}, timeout=wait / 1000)
+        took = (Try(round((self._now() - started) * 1000, 3)),)
+        if not answer.done():
+            text = f"{want.name} was not answered within {wait} ms"
+            return Outcome(None, "tool_timeout", text, tries=took)
+        return msgspec.structs.replace(answer.result(), tries=took)
+
+    # ── what is said ─────────────────────────────────────────────────────────
+
+    async def _deliver(self, outs: list[Out]) -> None:
+        """Say these, after what a cancelled delivery has left unsaid."""
+        self._unsaid += [out for out in outs if not isinstance(out, WantTool | WantRepair)]
+        while self._unsaid:
+            await self._wait_for_readers()
+            event = self._unsaid.pop(0)
+            self._say(event)
+            await self.log.settle()
+
+    async def _wait_for_readers(self) -> None:
+        began = self._now()
+        until = None if self._budget is None else self._budget.when()
+        if self._budget is not None:
+            self._budget.reschedule(None)
+        await self.log.room()
+        waited = self._now() - began
+        self._frame_until += waited
+        if self._budget is not None and until is not None:
+            self._budget.reschedule(until + waited)
+
+    def _say(self, event: Event) -> None:
+        if isinstance(event, ToolCall) and event.client:
+            # Asked for before the caller can answer.
+            self._awaited[event.id] = asyncio.get_running_loop().create_future()
+        self._recorder.say(self.log.add(event), event)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

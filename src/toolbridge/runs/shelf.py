@@ -1,0 +1,175 @@
+"""The folders of past runs: found, read, and thrown away when there are too many.
+
+Only what this house has written is ever removed: known files in folders named like runs. A folder
+that holds anything else stays, with that in it.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, loads, maybe_object
+
+NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+FRAMES = "frames.ndjson"
+FILES = ("prompt.json", "result.json", "tool_logs.json", "metrics.json")
+_OURS = frozenset({FRAMES, *FILES, *(f".{name}.tmp" for name in FILES)})
+_RUN = re.compile(r"run_[0-9a-f]{16}")
+_UNDER_WAY = 3600.0
+"""Seconds for which a folder without metrics counts as that of a run in another process."""
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How much is kept."""
+
+    runs: int = 200
+    bytes: int = 512 * 1024 * 1024
+    seconds: float = 30 * 24 * 3600.0
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A past run, for a list."""
+
+    id: str
+    started: float
+    """Seconds since the epoch."""
+    bytes: int
+    finished: bool
+    metrics: JsonObject
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """A past run, whole; what was not written is None."""
+
+    id: str
+    frames: list[JsonObject]
+    prompt: Json
+    result: Json
+    tool_logs: Json
+    metrics: Json
+
+
+class _Folder(msgspec.Struct, frozen=True):
+    path: Path
+    at: float
+    bytes: int
+    finished: bool
+
+
+def runs_root(env: Mapping[str, str]) -> Path | None:
+    """Return where runs are kept; nothing where there is no home to keep them in."""
+    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
+    return Path(home) / "toolbridge" / "runs" if home else None
+
+
+def run_folder(root: Path, run: str) -> Path:
+    """Return the folder of `run`; raise `LookupError` for what cannot be a run's id."""
+    if not _RUN.fullmatch(run):
+        raise LookupError(f"{run[:64]!r} is no run: ids look like run_0123456789abcdef")
+    return root / run
+
+
+def list_runs(root: Path) -> list[Summary]:
+    """Return the runs that left something, the newest first."""
+    found = []
+    for folder in _folders(root):
+        metrics = _object(folder.path / "metrics.json")
+        started = metrics.get("started")
+        at = float(started) if isinstance(started, float | int) else folder.at
+        found.append(Summary(folder.path.name, at, folder.bytes, folder.finished, metrics))
+    return sorted(found, key=lambda summary: (-summary.started, summary.id))
+
+
+def load_run(root: Path, run: str) -> RunRecord:
+    """Return all that is left of `run`; raise `LookupError` where that is nothing."""
+    folder = run_folder(root, run)
+    if folder.is_symlink() or not folder.is_dir():
+        raise LookupError(f"there is no run {run} in {root}; `toolbridge runs` lists them")
+    prompt, result, tool_logs, metrics = (_value(folder / name) for name in FILES)
+    return RunRecord(run, _frames(folder / FRAMES), prompt, result, tool_logs, metrics)
+
+
+def prune(root: Path, retention: Retention, *, busy: frozenset[str], now: float) -> list[str]:
+    """Remove the oldest runs until the rest may stay; return which were removed."""
+    removed = []
+    kept = total = 0
+    for folder in sorted(_folders(root), key=lambda folder: -folder.at):
+        age = now - folder.at
+        kept += 1
+        total += folder.bytes
+        if kept <= retention.runs and total <= retention.bytes and age <= retention.seconds:
+            continue
+        if folder.path.name in busy or (not folder.finished and age < _UNDER_WAY):
+            continue
+        kept -= 1
+        total -= folder.bytes
+        _remove(folder.path)
+        removed.append(folder.path.name)
+    return removed
+
+
+def _folders(root: Path) -> list[_Folder]:
+    try:
+        entries = list(os.scandir(root))
+    except OSError:
+        return []
+    return [
+        folder
+        for entry in entries
+        if _RUN.fullmatch(entry.name)
+        and entry.is_dir(follow_symlinks=False)
+        and (folder := _measured(Path(entry.path))) is not None
+    ]
+
+
+def _measured(path: Path) -> _Folder | None:
+    """Return a folder with its age and size; None when it has gone meanwhile, or holds nothing."""
+    try:
+        found = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path)}
+    except OSError:
+        return None
+    ours = {name: stat for name, stat in found.items() if name in _OURS}
+    if not ours:
+        return None
+    at = max(stat.st_mtime for stat in ours.values())
+    return _Folder(path, at, sum(stat.st_size for stat in ours.values()), "metrics.json" in ours)
+
+
+def _remove(folder: Path) -> None:
+    for name in _OURS:
+        with suppress(OSError):
+            (folder / name).unlink()
+    with suppress(OSError):  # something of somebody else's is in it
+        folder.rmdir()
+
+
+def _value(file: Path) -> Json:
+    """Return the JSON in `file`; None where there is none."""
+    try:
+        return loads(_bytes(file))
+    except (OSError, ValueError):
+        return None
+
+
+def _object(file: Path) -> JsonObject:
+    value = _value(file)
+    return value if isinstance(value, dict) else {}
+
+
+def _frames(file: Path) -> list[JsonObject]:
+    """Return the lines that can be read: a killed process may have left half a line."""
+    try:
+        lines = _bytes(file).split(b"\n")
+    except OSError:
+        return []
+    return [frame for line in lines if (frame := maybe_object(line)) is not None]
+
+
+def _bytes(file: Path) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | NO_LINK)
+    with os.fdopen(descriptor, "rb") as opened:
+        return opened.read()

@@ -1,0 +1,293 @@
+"""All structured streams of a server: started, followed, answered, aborted, repeated."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeAlias
+
+import msgspec
+
+from toolbridge.core.errors import ClientError, MalformedRequest, RateLimited
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.framed.events import Done, Error, Event, data_of, name_of
+from toolbridge.runs.log import KEPT, EventLog, Record, stored_after
+from toolbridge.runs.run import Run
+from toolbridge.store.sqlite import SqliteStore
+from toolbridge.tools.keys import canonical
+from toolbridge.tools.registry import Outcome
+
+Batches: TypeAlias = AsyncGenerator[list[Record], None]
+GRACE = 30.0
+"""Seconds that a run waits for somebody to follow it."""
+MOST = 4096
+_POLL = 0.2
+_PASSING = frozenset({"upstream_error", "overloaded", "request_timeout", "aborted", "abandoned"})
+"""Ends that a repeat may better: the key of such a run is free again."""
+_STOPPED = ("abandoned", "the server was stopped before the stream had ended")
+
+
+class UnknownRun(ClientError):
+    kind = "unknown_run"
+    status = 404
+
+
+class IdempotencyConflict(ClientError):
+    kind = "idempotency_conflict"
+    status = 409
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """Who works under an idempotency key, and on what."""
+
+    run: str
+    body: str
+    pid: int
+
+
+_claim = msgspec.msgpack.Decoder(_Claim)
+
+
+@dataclass
+class _Live:
+    run: Run
+    owner: str
+    task: "asyncio.Task[None]"
+    alone: float | None = None
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A run, and its events from where a reader wants them."""
+
+    run: str
+    batches: Batches
+
+
+class Streams:
+    def __init__(self, store: SqliteStore, *, grace: float = GRACE, most: int = MOST) -> None:
+        self._store = store
+        self._grace = grace
+        self._most = most
+        self._live: dict[str, _Live] = {}
+        self._ids = Ids(os.urandom(16))
+        self._sweeping: asyncio.Task[None] | None = None
+
+    # ── starting ─────────────────────────────────────────────────────────────
+
+    def new_id(self) -> str:
+        return f"run_{self._ids.draw(16)}"
+
+    def log_for(self, run: str, caller: str) -> EventLog:
+        return EventLog(_scope(run, caller), self._store)
+
+    def begin(self, id: str, run: Run, caller: str) -> Followed:
+        """Let `run` go, and follow it from its first event."""
+        self.check_room()
+        task = asyncio.create_task(run.drive(), name=id)
+        self._live[id] = _Live(run, owner_of(caller), task)
+        task.add_done_callback(lambda _: self._live.pop(id, None))
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep())
+        return Followed(id, _follow(run.log, 0))
+
+    def check_room(self) -> None:
+        """Raise when as many streams run as this server bears."""
+        if len(self._live) >= self._most:
+            text = f"{self._most} streams are under way here; ask again later"
+            raise RateLimited(text, retry_after=1.0)
+
+    async def claim(self, id: str, body: JsonObject, caller: str, key: str) -> Followed | None:
+        """Take `key` for the run `id`; return the run that has it already, if one has.
+
+        Raise `IdempotencyConflict` where that was asked for something else.
+        """
+        scope = f"idempotency/{owner_of(caller)}"
+        asked = blake2b(canonical(body), digest_size=16).hexdigest()
+        mine = msgspec.msgpack.encode(_Claim(id, asked, os.getpid()))
+        while True:
+            value, new = await self._store.once(scope, key, lambda _: mine, seconds=KEPT)
+            if new:
+                return None
+            held = _claim.decode(value)
+            if held.body != asked:
+                text = "this Idempotency-Key was used with another request; use a new one"
+                raise IdempotencyConflict(text, where="Idempotency-Key")
+            found = await self._repeated(held, caller)
+            if found is not None:
+                return found
+            await self._store.drop(scope, key)
+
+    async def _repeated(self, held: _Claim, caller: str) -> Followed | None:
+        """Return the run of a claim; none where it has come to nothing that counts."""
+        live = self._live.get(held.run)
+        if live is not None:
+            return Followed(held.run, _follow(live.run.log, 0))
+        end = await self._end_of(held.run, caller)
+        if end is None and held.pid != os.getpid() and _is_alive(held.pid):
+            return Followed(held.run, self._elsewhere(held, caller))
+        if end is None or end in _PASSING:
+            return None
+        return Followed(held.run, self._past(held.run, caller, 0))
+
+    async def _end_of(self, run: str, caller: str) -> str | None:
+        """Return the code of the error that ended a stored run, or nothing; None if none ended."""
+        before: Record | None = None
+        async with aclosing(stored_after(self._store, _scope(run, caller), 0)) as chunks:
+            async for chunk in chunks:
+                for record in chunk:
+                    if record.is_last:
+                        return _code(before)
+                    before = record
+        return None
+
+    # ── following ────────────────────────────────────────────────────────────
+
+    async def follow(self, run: str, caller: str, after: int = 0) -> Followed:
+        """Follow a run of this caller, live or past; raise `UnknownRun`."""
+        live = self._mine(run, caller)
+        if live is not None:
+            return Followed(run, _follow(live.run.log, after))
+        if not await self._is_kept(run, caller):
+            raise UnknownRun(f"there is no run {run[:64]!r}; it was another's, or has expired")
+        return Followed(run, self._past(run, caller, after))
+
+    async def _is_kept(self, run: str, caller: str) -> bool:
+        async with aclosing(stored_after(self._store, _scope(run, caller), 0)) as chunks:
+            return await anext(chunks, None) is not None
+
+    async def _past(self, run: str, caller: str, after: int) -> Batches:
+        last: Record | None = None
+        async with aclosing(stored_after(self._store, _scope(run, caller), after)) as chunks:
+            async for chunk in chunks:
+                last = chunk[-1]
+                yield chunk
+        if last is not None and not last.is_last:
+            yield _ending(last.n)
+
+    async def _elsewhere(self, held: _Claim, caller: str) -> Batches:
+        """Follow a run of another process on the same store."""
+        cursor = 0
+        while True:
+            alive = _is_alive(held.pid)
+            async with aclosing(stored_after(self._store, _scope(held.run, caller), cursor)) as new:
+                async for chunk in new:
+                    cursor = chunk[-1].n
+                    yield chunk
+                    if chunk[-1].is_last:
+                        return
+            if not alive:
+                yield _ending(cursor)
+                return
+            await asyncio.sleep(_POLL)
+
+    # ── talking back ─────────────────────────────────────────────────────────
+
+    async def answer_tool(self, run: str, caller: str, id: str, outcome: Outcome) -> bool:
+        """Hand a live run what its caller's own tool gave; return whether it waited for that."""
+        live = self._mine(run, caller)
+        if live is None:
+            raise UnknownRun(f"no run {run[:64]!r} is under way")
+        return live.run.answer_tool(id, outcome)
+
+    async def abort(self, run: str, caller: str, why: str = "aborted") -> bool:
+        """End a live run; return whether there was one to end; raise `UnknownRun`."""
+        live = self._mine(run, caller)
+        if live is None:
+            if not await self._is_kept(run, caller):
+                raise UnknownRun(f"there is no run {run[:64]!r}")
+            return False
+        return _stop(live, why, "the caller aborted the stream")
+
+    def _mine(self, run: str, caller: str) -> _Live | None:
+        live = self._live.get(run)
+        return live if live is not None and live.owner == owner_of(caller) else None
+
+    # ── ending ───────────────────────────────────────────────────────────────
+
+    async def _sweep(self) -> None:
+        """End runs that nobody follows any more."""
+        loop = asyncio.get_running_loop()
+        while self._live:
+            await asyncio.sleep(min(1.0, self._grace / 4))
+            for live in list(self._live.values()):
+                if live.run.log.readers:
+                    live.alone = None
+                elif live.alone is None:
+                    live.alone = loop.time()
+                elif loop.time() - live.alone > self._grace:
+                    _stop(live, "abandoned", f"nobody read the stream for {self._grace:g} s")
+        self._sweeping = None
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = []
+        for live in list(self._live.values()):
+            _stop(live, *_STOPPED)
+            tasks.append(live.task)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            tasks.append(self._sweeping)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stop(live: _Live, why: str, text: str) -> bool:
+    news = live.run.end(why, text)
+    if news:
+        live.task.cancel()
+    return news
+
+
+async def _follow(log: EventLog, after: int) -> Batches:
+    with log.follow(after) as reader:
+        async with aclosing(reader.batches()) as batches:
+            async for batch in batches:
+                yield batch
+
+
+def _ending(last: int) -> list[Record]:
+    """Return the end that a run did not live to say."""
+    events: tuple[Event, ...] = (Error(*_STOPPED), Done())
+    return [
+        Record(last + at, name_of(event), dump_bytes(data_of(event)))
+        for at, event in enumerate(events, 1)
+    ]
+
+
+def _code(record: Record | None) -> str:
+    if record is None or record.name != "error":
+        return ""
+    data: Json = msgspec.json.decode(record.data)
+    return str(data.get("code", "")) if isinstance(data, dict) else ""
+
+
+def place_of(event_id: str) -> tuple[str, int]:
+    """Return the run and the number that an event's id names; raise `MalformedRequest`."""
+    run, colon, number = event_id.rpartition(":")
+    if not colon or re.fullmatch(r"[0-9]{1,12}", number) is None:
+        text = f"{event_id[:80]!r} is no event's id; one looks like run_0123456789abcdef:17"
+        raise MalformedRequest(text, where="Last-Event-ID")
+    return run, int(number)
+
+
+def owner_of(caller: str) -> str:
+    """Return whose things a caller's are, without the key that says so."""
+    return blake2b(caller.encode(), digest_size=16).hexdigest() if caller else ""
+
+
+def _scope(run: str, caller: str) -> str:
+    return f"stream/{owner_of(caller)}/{run}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

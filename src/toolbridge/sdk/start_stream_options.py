@@ -1,0 +1,161 @@
+"""What a caller of `start_stream` may say, and what the server is told of it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, TypedDict
+
+import msgspec
+
+from toolbridge.config import Config
+from toolbridge.core.errors import SchemaMismatch
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.framed import events as fe
+from toolbridge.framed.schemas import schema_of
+from toolbridge.sdk.start_stream_told import Piece, Read
+from toolbridge.tools.functions import Function
+
+OnToolCall: TypeAlias = Callable[[fe.ToolCall], object | Awaitable[object]]
+OnPiece: TypeAlias = Callable[[Piece], object | Awaitable[object]]
+OnText: TypeAlias = Callable[[str], object | Awaitable[object]]
+OnEvent: TypeAlias = Callable[[fe.Event], object | Awaitable[object]]
+Prompt: TypeAlias = str | Sequence[Mapping[str, str]]
+GivenTool: TypeAlias = str | JsonObject | Function | Callable[..., object]
+
+TOOL_TIMEOUT = 8.0
+
+
+class StreamOptions(TypedDict, total=False):
+    """Everything but the prompt and the result; docs/reference/stream.md explains each field.
+
+    Times are in seconds. `tools` are names of the server's, Python functions, which run here, or
+    descriptions of tools that `on_tool_call` answers. `schemas` are JSON Schemas or types.
+    """
+
+    url: str
+    api_key: str
+    headers: Mapping[str, str]
+    idempotency_key: str
+    config: Config | Path | str
+
+    on_tool_call: OnToolCall
+    on_json: OnPiece
+    on_result: OnPiece
+    on_text: OnText
+    on_event: OnEvent
+
+    system: str
+    model: str
+    schemas: Mapping[str, object]
+    objects: Sequence[str]
+    tools: Sequence[GivenTool]
+    profile: str
+    mode: Literal["auto", "sentinel", "native"]
+    hold_results: bool
+    temperature: float
+    seed: int
+    max_tokens: int
+    limits: Mapping[str, int]
+    frame_timeout: float
+    tool_timeout: float
+    request_timeout: float
+    tool_retries: int
+    repair_retries: int
+    max_tool_calls: int
+
+    attempts: int
+    """How often in a row a lost connection is taken up again without anything new; 6."""
+    idle_timeout: float
+    """Seconds of silence after which a connection counts as lost; 45."""
+
+
+class Ordered(msgspec.Struct, frozen=True):
+    """What is sent, what runs here, and how values are read."""
+
+    body: JsonObject
+    functions: dict[str, Function]
+    readers: dict[str, Read]
+
+
+_AS_THEY_ARE = (
+    "system", "model", "profile", "mode", "hold_results", "temperature", "seed", "max_tokens",
+    "tool_retries", "repair_retries", "max_tool_calls",
+)  # fmt: skip
+_TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
+
+
+def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Ordered:
+    """Return what `options` mean; raise `InvalidSchema` or `TypeError` for what means nothing."""
+    given: Mapping[str, object] = {**options}
+    body: JsonObject = _question(prompt)
+    body |= {name: given[name] for name in _AS_THEY_ARE if name in given}  # type: ignore[misc]
+    for name in _TIMES:
+        seconds = given.get(name)
+        if isinstance(seconds, int | float):
+            body[f"{name}_ms"] = max(1, round(seconds * 1000))
+    if "limits" in options:
+        body["limits"] = dict(options["limits"])
+    if "objects" in options:
+        body["objects"] = list(options["objects"])
+    schemas = dict(options.get("schemas", {}))
+    if isinstance(result, str):
+        body |= {"result": result} if result else {}
+    else:
+        name = str(getattr(result, "__name__", "Result"))
+        schemas.setdefault(name, result)
+        body["result"] = name
+    if schemas:
+        body["schemas"] = {name: schema_of(shape) for name, shape in schemas.items()}
+    functions = _tools(body, options.get("tools", ()))
+    readers = {name: _reader(shape) for name, shape in schemas.items() if not _is_plain(shape)}
+    return Ordered(body, functions, readers)
+
+
+def _question(prompt: Prompt) -> JsonObject:
+    if isinstance(prompt, str):
+        return {"prompt": prompt}
+    return {"messages": [dict(said) for said in prompt]}
+
+
+def _tools(body: JsonObject, tools: Sequence[GivenTool]) -> dict[str, Function]:
+    """Put `tools` into the body; return those that are functions."""
+    functions: dict[str, Function] = {}
+    told: list[Json] = []
+    for tool in tools:
+        if isinstance(tool, str | dict):
+            told.append(tool)
+            continue
+        function = tool if isinstance(tool, Function) else Function(tool)
+        about = function.tool
+        functions[about.name] = function
+        told.append(
+            {
+                "name": about.name,
+                "description": about.description,
+                "parameters": about.schema,
+                "client": True,
+            }
+        )
+    if told:
+        body["tools"] = told
+    return functions
+
+
+def _is_plain(shape: object) -> bool:
+    return isinstance(shape, dict)
+
+
+def _reader(shape: object) -> Read:
+    """Return what makes a value of the type `shape` out of JSON."""
+    own = getattr(shape, "model_validate", None)  # pydantic's, without a need for pydantic
+
+    def read(value: Json) -> object:
+        try:
+            if callable(own):
+                made: object = own(value)
+            else:
+                made = msgspec.convert(value, shape)  # type: ignore[call-overload]
+        except ValueError as error:
+            raise SchemaMismatch(f"what came does not fit its type: {error}") from None
+        return made
+
+    return read

@@ -1,0 +1,144 @@
+"""Structured streams over HTTP: server-sent events out, and the ways to talk back."""
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from toolbridge.core.errors import MalformedRequest, status_of
+from toolbridge.core.json import JsonObject, dump_bytes, loads
+from toolbridge.core.messages import Problem
+from toolbridge.runs.log import Record
+from toolbridge.runs.streams import Followed, place_of
+from toolbridge.server.http import Exchange
+from toolbridge.server.journal import Entry
+from toolbridge.server.pulse import Pulse
+from toolbridge.tools.registry import Outcome
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+PATH = "/v1/stream"
+_PING = b"event: ping\ndata: {}\n\n"
+_CODES = {
+    "unauthenticated": "not_allowed",
+    "rate_limited": "too_many_runs",
+    "unknown_route": "unknown_run",
+}
+
+
+async def start(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """`POST /v1/stream`: begin a stream, or go on with one after `Last-Event-ID`."""
+    entry.note(surface="stream")
+    last = exchange.header("last-event-id")
+    if last:
+        run, after = place_of(last)
+        followed = await app.desk.streams.follow(run, exchange.caller, after)
+    else:
+        body = _object(await exchange.body(app.config.max_body))
+        key = exchange.header("idempotency-key")
+        followed = await app.desk.open(body, exchange.caller, key)
+    await _tell(app, exchange, entry, followed)
+
+
+async def follow(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """`GET /v1/stream/{run}`: tell a run from its start, or from after `Last-Event-ID`."""
+    entry.note(surface="stream")
+    run, after = _run_of(exchange), 0
+    if last := exchange.header("last-event-id"):
+        named, after = place_of(last)
+        if named != run:
+            text = f"is of another run than {run}"
+            raise MalformedRequest(text, where="Last-Event-ID")
+    followed = await app.desk.streams.follow(run, exchange.caller, after)
+    await _tell(app, exchange, entry, followed)
+
+
+async def abort(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """`DELETE /v1/stream/{run}`."""
+    entry.note(surface="stream")
+    ended = await app.desk.streams.abort(_run_of(exchange), exchange.caller)
+    await exchange.reply(200, dump_bytes({"aborted": ended}))
+
+
+async def answer_tool(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """`POST /v1/stream/{run}/results`: what the caller's own tool gave."""
+    entry.note(surface="stream")
+    body = _object(await exchange.body(app.config.max_body))
+    id, outcome = read_outcome(body)
+    run = _run_of(exchange)
+    taken = await app.desk.streams.answer_tool(run, exchange.caller, id, outcome)
+    if not taken:
+        raise MalformedRequest(f"nothing waits for a result of {id!r}", where="id")
+    await exchange.reply(200, dump_bytes({"accepted": True}))
+
+
+def read_outcome(body: JsonObject) -> tuple[str, Outcome]:
+    """Return the call that is answered, and with what; raise `MalformedRequest`."""
+    id = body.get("id")
+    if not isinstance(id, str) or not id:
+        raise MalformedRequest("name the call that is answered", where="id")
+    if "error" in body:
+        return id, Outcome(None, "tool_failed", str(body["error"])[:2000])
+    if "result" not in body:
+        raise MalformedRequest("give the `result` of the tool, or its `error`", where="result")
+    return id, Outcome(body["result"])
+
+
+def encode_rejection(problem: Problem) -> bytes:
+    """Return the body of an error before the first event."""
+    error: JsonObject = {
+        "code": _CODES.get(problem.kind, problem.kind),
+        "message": problem.text,
+    }
+    if problem.where:
+        error["where"] = problem.where
+    return dump_bytes({"error": error})
+
+
+async def reject(exchange: Exchange, problem: Problem) -> None:
+    headers = {}
+    if problem.retry_after is not None:
+        headers["retry-after"] = str(max(1, round(problem.retry_after)))
+    await exchange.reply(status_of(problem), encode_rejection(problem), headers)
+
+
+async def _tell(app: "App", exchange: Exchange, entry: Entry, followed: Followed) -> None:
+    entry.note(run=followed.run)
+    async with aclosing(followed.batches) as batches:
+        await exchange.start(
+            200,
+            {
+                "content-type": "text/event-stream; charset=utf-8",
+                "cache-control": "no-cache",
+                "x-accel-buffering": "no",
+                "x-toolbridge-run": followed.run,
+            },
+        )
+        ping = app.config.stream.ping
+        pulse = Pulse(lambda: exchange.write(_PING), first=ping, interval=ping)
+        try:
+            async for batch in batches:
+                entry.speak()
+                pulse.touch()
+                await exchange.write(b"".join([_encode(followed.run, r) for r in batch]))
+        finally:
+            pulse.stop()
+    await exchange.finish()
+
+
+def _encode(run: str, record: Record) -> bytes:
+    head = f"id: {run}:{record.n}\nevent: {record.name}\ndata: "
+    return b"%b%b\n\n" % (head.encode(), record.data)
+
+
+def _run_of(exchange: Exchange) -> str:
+    return exchange.path.removeprefix(f"{PATH}/").partition("/")[0]
+
+
+def _object(body: bytes) -> JsonObject:
+    try:
+        found = loads(body)
+    except ValueError as error:
+        raise MalformedRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise MalformedRequest("the body must be a JSON object")
+    return found

@@ -1,0 +1,144 @@
+"""Structured streams over a WebSocket: the same events, and one line for all that is said back."""
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
+
+from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
+from toolbridge.core.json import JsonObject, maybe_object
+from toolbridge.runs.log import Record
+from toolbridge.runs.streams import Followed, place_of
+from toolbridge.server.http import Exchange, Receive, Scope, Send
+from toolbridge.server.pulse import Pulse
+from toolbridge.server.stream import encode_rejection, read_outcome
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+PATH = "/v1/stream/ws"
+_PING = b'{"event":"ping","data":{}}'
+_REFUSED = 4400
+"""The close code for a request that was not understood; its reason is the last message."""
+
+
+class Line:
+    """One WebSocket, from its first message to its end."""
+
+    def __init__(self, app: "App", exchange: Exchange, receive: Receive, send: Send) -> None:
+        self._app = app
+        self._caller = exchange.caller
+        self._receive = receive
+        self._send = send
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
+    async def serve(self) -> None:
+        await self._receive()  # websocket.connect
+        await self._send({"type": "websocket.accept"})
+        try:
+            followed = await self._open(await self._hear())
+        except Aborted:
+            return
+        except ToolbridgeError as error:
+            await self._write(b'{"event":"error","data":%b}' % encode_rejection(error.problem))
+            await self._send({"type": "websocket.close", "code": _REFUSED})
+            return
+        telling = asyncio.create_task(self._tell(followed))
+        listening = asyncio.create_task(self._listen(followed.run))
+        done, rest = await asyncio.wait({telling, listening}, return_when=asyncio.FIRST_COMPLETED)
+        for task in rest:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for task in done:
+            task.result()
+
+    async def _open(self, first: JsonObject) -> Followed:
+        kind = first.get("type")
+        desk = self._app.desk
+        if kind == "start":
+            key = first.get("idempotency_key")
+            body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
+            return await desk.open(body, self._caller, key if isinstance(key, str) else "")
+        if kind == "resume":
+            run, after = place_of(str(first.get("last_event_id", "")))
+            return await desk.streams.follow(run, self._caller, after)
+        raise MalformedRequest("the first message is a start or a resume", where="type")
+
+    async def _tell(self, followed: Followed) -> None:
+        ping = self._app.config.stream.ping
+        pulse = Pulse(lambda: self._write(_PING), first=ping, interval=ping)
+        try:
+            async with aclosing(followed.batches) as batches:
+                async for batch in batches:
+                    for record in batch:
+                        await self._flowing.wait()
+                        pulse.touch()
+                        await self._write(_encode(followed.run, record))
+        finally:
+            pulse.stop()
+        await self._send({"type": "websocket.close", "code": 1000})
+
+    async def _listen(self, run: str) -> None:
+        """Take what the client says until it leaves; a message that is not understood is answered."""
+        while True:
+            try:
+                message = await self._hear()
+                await self._obey(message, run)
+            except Aborted:
+                return
+            except ToolbridgeError as error:
+                text = b'{"event":"rejected","data":%b}' % encode_rejection(error.problem)
+                await self._write(text)
+
+    async def _obey(self, message: JsonObject, run: str) -> None:
+        streams = self._app.desk.streams
+        match message.get("type"):
+            case "pause":
+                self._flowing.clear()
+            case "resume":
+                self._flowing.set()
+            case "abort":
+                await streams.abort(run, self._caller)
+                self._flowing.set()
+            case "tool.result":
+                id, outcome = read_outcome(message)
+                if not await streams.answer_tool(run, self._caller, id, outcome):
+                    raise MalformedRequest(f"nothing waits for a result of {id!r}", where="id")
+            case _:
+                text = "is one of tool.result, pause, resume and abort"
+                raise MalformedRequest(text, where="type")
+
+    async def _hear(self) -> JsonObject:
+        """Return the client's next message; raise `Aborted` when it has left."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            raise Aborted("the client left")
+        found = maybe_object(message.get("text") or message.get("bytes") or b"")
+        if found is None:
+            raise MalformedRequest("a message must be a JSON object")
+        return found
+
+    async def _write(self, text: bytes) -> None:
+        await self._send({"type": "websocket.send", "text": text.decode()})
+
+
+async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one WebSocket; refuse it before it opens if its caller may not pass."""
+    exchange = Exchange({**scope, "method": "GET"}, receive, send)
+    try:
+        app.guard.check(exchange)
+    except ToolbridgeError:
+        await receive()
+        await send({"type": "websocket.close", "code": 4403})
+        return
+    if exchange.path.rstrip("/") != PATH:
+        await receive()
+        await send({"type": "websocket.close", "code": 4404})
+        return
+    await Line(app, exchange, receive, send).serve()
+
+
+def _encode(run: str, record: Record) -> bytes:
+    head = f'{{"event":"{record.name}","id":"{run}:{record.n}","data":'
+    return b"%b%b}" % (head.encode(), record.data)

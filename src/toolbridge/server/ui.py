@@ -1,0 +1,64 @@
+"""The timeline page: plain files, named one by one, so that no path leads anywhere else.
+
+The files are open: they hold no secret, and a page must load before it can ask for a key. All that
+it shows comes from the API, which is guarded.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolbridge.server.http import Exchange
+from toolbridge.server.journal import Entry
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+PAGE = "/ui"
+_FOLDER = Path(__file__).parents[1] / "ui"
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_MODULES = ("chart", "client", "details", "form", "main", "panes", "past", "replay", "sse", "story")
+FILES = {
+    PAGE: "index.html",
+    **{
+        f"{PAGE}/{name}": name
+        for name in ("style.css", "icon.svg", *(f"{module}.js" for module in _MODULES))
+    },
+}
+"""What is served where."""
+_POLICY = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "img-src 'self' data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+)
+_HEADERS = {
+    "content-security-policy": "; ".join(_POLICY),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    # The page and its modules are of one version, also after an upgrade.
+    "cache-control": "no-cache",
+}
+
+
+async def page(_: "App", exchange: Exchange, entry: Entry) -> None:
+    """`GET /ui` and the files of the page."""
+    entry.note(surface="ui")
+    name = FILES[exchange.path]
+    kind = {"content-type": _KINDS[Path(name).suffix]}
+    await exchange.reply(200, _read(name), {**_HEADERS, **kind})
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (_FOLDER / name).read_bytes()

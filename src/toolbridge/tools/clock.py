@@ -1,0 +1,39 @@
+"""Times of day as callers write them."""
+
+from datetime import date
+
+import msgspec
+
+from toolbridge.tools.context import InvalidArguments
+
+
+class Moment(msgspec.Struct, frozen=True):
+    minute: int
+    """Since midnight."""
+    day: str = ""
+    """YYYY-MM-DD; empty where only the time was said."""
+
+    @property
+    def weekday(self) -> int | None:
+        """0 on Mondays."""
+        return date.fromisoformat(self.day).weekday() if self.day else None
+
+    def __str__(self) -> str:
+        clock = f"{self.minute // 60:02d}:{self.minute % 60:02d}"
+        return f"{self.day}T{clock}" if self.day else clock
+
+
+def minutes(clock: str) -> int:
+    """Return the minutes since midnight of HH:MM."""
+    return int(clock[:2]) * 60 + int(clock[3:5])
+
+
+def moment_of(text: str, where: str) -> Moment:
+    """Return the moment that `text` names: HH:MM, perhaps after a date; seconds are passed over."""
+    day, clock = (text[:10], text[11:]) if "-" in text else ("", text)
+    moment = Moment(minutes(clock), day)
+    try:
+        _ = moment.weekday
+    except ValueError:
+        raise InvalidArguments(f"{where}: there is no day {day!r}") from None
+    return moment

@@ -1,0 +1,177 @@
+"""Python functions as tools: the schema from the signature, the description from the docstring."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import (
+    Annotated,
+    Any,  # noqa: TID251  msgspec's word for a parameter that may be any JSON value
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+import msgspec
+
+from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Tool
+from toolbridge.tools.context import Context
+from toolbridge.wire.json_schema import inline
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Function:
+    """A Python function that a model may call. It is still a function: call it as before.
+
+    A parameter of the type `Context` is no argument of the model's: whoever runs the tool fills it.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        *,
+        name: str = "",
+        description: str = "",
+        timeout: float | None = None,
+        idempotent: bool = False,
+    ) -> None:
+        self._function = function
+        self._shape, self._context = _shape_of(function)
+        self.timeout = timeout
+        self.idempotent = idempotent
+        self.tool = Tool(
+            name=name or function.__name__,
+            description=description or inspect.getdoc(function) or "",
+            schema=schema_of(self._shape),
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a coroutine function."""
+        return inspect.iscoroutinefunction(self._function)
+
+    def __call__(self, *args: object, **named: object) -> object:
+        return self._function(*args, **named)
+
+    def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Return what a model wrote as the types that the function declares.
+
+        Raise `msgspec.ValidationError` where that cannot be.
+        """
+        read = msgspec.convert(dict(arguments), self._shape, strict=False)
+        return {field: getattr(read, field) for field in read.__struct_fields__}
+
+    def call(
+        self, arguments: Mapping[str, object], context: Context | None = None
+    ) -> object | Awaitable[object]:
+        """Call it with what a model wrote."""
+        return self.call_read(self.read(arguments), context)
+
+    def call_read(
+        self, read: Mapping[str, object], context: Context | None = None
+    ) -> object | Awaitable[object]:
+        """Call it with arguments that `read` has returned."""
+        beside = {self._context: context or Context()} if self._context else {}
+        return self._function(**read, **beside)
+
+
+@overload
+def tool(function: Callable[..., object], /) -> Function: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    timeout: float | None = None,
+    idempotent: bool = False,
+) -> Callable[[Callable[..., object]], Function]: ...
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str = "",
+    description: str = "",
+    timeout: float | None = None,
+    idempotent: bool = False,
+) -> Function | Callable[[Callable[..., object]], Function]:
+    """Make a function a tool; only needed to say more than its signature does.
+
+    `timeout` is in seconds. An `idempotent` one may be run again when it timed out: it only reads,
+    or it honours the key of its `Context`.
+    """
+    if function is not None:
+        return Function(function)
+    return lambda function: Function(
+        function, name=name, description=description, timeout=timeout, idempotent=idempotent
+    )
+
+
+def _shape_of(function: Callable[..., object]) -> tuple[type[msgspec.Struct], str]:
+    """Return the parameters of `function` as a struct, and the name of that for the context.
+
+    A struct is what msgspec can describe and fill.
+    """
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"{function.__name__}: {error}") from None
+    fields: list[tuple[str, object] | tuple[str, object, object]] = []
+    context = ""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        if parameter.kind not in _BY_NAME:
+            raise TypeError(
+                f"{function.__name__}: a model gives arguments by name, so {parameter} cannot be one"
+            )
+        if hints.get(parameter.name) is Context:
+            context = parameter.name
+            continue
+        kind = _described(hints.get(parameter.name, Any))
+        if parameter.default is inspect.Parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            fields.append((parameter.name, kind, _default(parameter.default)))
+    return _struct(function.__name__, fields), context
+
+
+def _struct(
+    name: str, fields: "list[tuple[str, object] | tuple[str, object, object]]"
+) -> type[msgspec.Struct]:
+    shape: type[msgspec.Struct] = msgspec.defstruct(
+        name if name.isidentifier() else "arguments",
+        fields,
+        kw_only=True,
+    )
+    return shape
+
+
+def _default(value: object) -> object:
+    # A list as a default is shared by all calls in Python; msgspec wants a way to make one.
+    if isinstance(value, list | dict | set):
+        return msgspec.field(default_factory=lambda: value)
+    return value
+
+
+def _described(annotation: object) -> object:
+    """Return `annotation` with a text beside the type as its description."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, *beside = get_args(annotation)
+    texts = [text for text in beside if isinstance(text, str)]
+    kept = tuple(item for item in beside if isinstance(item, msgspec.Meta))
+    if texts:
+        kept = (*kept, msgspec.Meta(description=" ".join(texts)))
+    for item in kept:
+        kind = Annotated[kind, item]
+    return kind
+
+
+def schema_of(shape: type[msgspec.Struct]) -> JsonObject:
+    """Return the JSON Schema of `shape` in one piece."""
+    schema, whole = inline(msgspec.json.schema(shape))
+    if not whole:  # a type that contains itself keeps its references
+        schema = msgspec.json.schema(shape)
+    schema.pop("title", None)
+    return schema

@@ -1,0 +1,203 @@
+"""Tools at a URL.
+
+The arguments are posted there with the key of the call, so the place can tell a repeat from a new
+one. Only hosts that are allowed are reached, and an address that is not public only where that is
+allowed too: the address is checked when it is connected to, not before, so that a name cannot change
+its mind in between. No redirect is followed.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import DefaultResolver
+
+from toolbridge.core.errors import BrokenWire, MalformedRequest, ToolbridgeError
+from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
+from toolbridge.tools.context import Context, Refused
+from toolbridge.tools.registry import TIMEOUT, Tool
+from toolbridge.upstream.http import Incoming, Upstream
+
+MOST = 1024 * 1024
+_CONNECT = 5.0
+_PORTS = {"http": 80, "https": 443}
+_PASSING = frozenset({408, 425, 429})
+"""Refusals that may be gone when it is asked again."""
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_SHOWN = 300
+
+
+class HttpTools:
+    """Makes tools of URLs, and holds their connections while it is entered.
+
+    A host is written as `example.com`, `example.com:8443` or `*.example.com`; without a port it
+    stands for 80 and 443. One that is written as a loopback or private address, or as `localhost`,
+    is allowed to be that; any other name may lead to such an address only with `private`.
+    """
+
+    def __init__(self, hosts: Iterable[str], *, private: bool = False) -> None:
+        self._hosts = tuple(host.lower() for host in hosts)
+        named = {_without_port(host) for host in self._hosts}
+        self._guard = _Guard(private=private, local="localhost" in named)
+        self._upstream = Upstream(self._guard)
+
+    async def __aenter__(self) -> Self:
+        await self._upstream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._upstream.__aexit__(kind, error, trace)
+        await self._guard.close()
+
+    def tool(
+        self,
+        name: str,
+        url: str,
+        *,
+        description: str = "",
+        parameters: JsonObject | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Tool:
+        """Return the tool at `url`; raise `MalformedRequest` where that may not be reached."""
+        self.check(url)
+        given = dict(headers or {})
+
+        async def run(arguments: JsonObject, context: Context) -> Json:
+            return await self._post(name, url, arguments, context, given)
+
+        return Tool(
+            name, description, parameters or {"type": "object"}, run,
+            timeout=timeout,
+            idempotent=True,  # the place is told the key
+        )  # fmt: skip
+
+    def check(self, url: str) -> None:
+        """Raise `MalformedRequest` for a URL that may not be reached."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+        except ValueError:
+            raise MalformedRequest(f"is no URL: {url[:_SHOWN]!r}", where="url") from None
+        if parts.scheme not in _PORTS or not host or "@" in parts.netloc:
+            text = "must be http:// or https:// and a host, without a name or password"
+            raise MalformedRequest(text, where="url")
+        if not any(_fits(allowed, host, port) for allowed in self._hosts):
+            text = f"{host}:{port} is not among the hosts that tools may be at"
+            raise MalformedRequest(text, where="url")
+
+    async def _post(
+        self,
+        name: str,
+        url: str,
+        arguments: JsonObject,
+        context: Context,
+        headers: Mapping[str, str],
+    ) -> Json:
+        body = dump_bytes({"name": name, "arguments": arguments})
+        sent = {
+            "content-type": "application/json",
+            "accept": "application/json",
+            "idempotency-key": context.key,
+            "x-toolbridge-run": context.run,
+            **headers,
+        }
+        incoming = await self._upstream.ask(
+            "POST", url, provider=name, body=body, headers=sent, waits=(_CONNECT, TIMEOUT * 10)
+        )
+        try:
+            return await _read(incoming, name)
+        finally:
+            await incoming.release()
+
+
+async def _read(incoming: Incoming, name: str) -> Json:
+    status = incoming.status
+    if 300 <= status < 400:
+        text = f"{name} answered with a redirect ({status}), and none is followed"
+        raise Refused("redirected", text)
+    if status >= 400:
+        said = (await incoming.read_some(_SHOWN)).decode("utf-8", "replace")
+        text = f"{name} answered with status {status}: {said}"
+        if status >= 500 or status in _PASSING:
+            raise ToolbridgeError(text)
+        raise Refused("rejected", text)
+    try:
+        body = await incoming.read_whole(MOST)
+    except BrokenWire as error:
+        raise Refused("too_large", str(error)) from None
+    return _value(body, incoming.headers.get("content-type", ""), name)
+
+
+def _value(body: bytes, kind: str, name: str) -> Json:
+    """Return the JSON that a place answered, or its plain text."""
+    if kind.startswith("text/plain"):
+        return body.decode("utf-8", "replace")
+    try:
+        return loads(body) if body.strip() else None
+    except ValueError as error:
+        raise Refused("broken_wire", f"{name} answered with no JSON: {error}") from None
+
+
+class _Guard(AbstractResolver):
+    """Finds addresses, and refuses those that are nobody's business."""
+
+    def __init__(self, *, private: bool, local: bool) -> None:
+        self._private = private
+        self._local = local
+        self._inner: AbstractResolver | None = None
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        self._inner = self._inner or DefaultResolver()
+        found = await self._inner.resolve(host, port, family)
+        if self._private or (self._local and host == "localhost"):
+            return found
+        public = [result for result in found if is_public(result["host"])]
+        if not public:
+            raise OSError(None, f"{host} is at a private address")
+        return public
+
+    async def close(self) -> None:
+        if self._inner is not None:
+            await self._inner.close()
+
+
+def is_public(address: str) -> bool:
+    """Whether `address` is one that the whole internet shares."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    inside = _inside(found) if isinstance(found, ipaddress.IPv6Address) else None
+    return (inside or found).is_global and not (inside or found).is_multicast
+
+
+def _inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the old address that a new one stands for, if it does."""
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
+
+
+def _fits(allowed: str, host: str, port: int) -> bool:
+    name = _without_port(allowed)
+    ports = {int(allowed[len(name) + 1 :])} if allowed != name else set(_PORTS.values())
+    if port not in ports:
+        return False
+    name = name.strip("[]")
+    return host.endswith(name[1:]) if name.startswith("*.") else host == name
+
+
+def _without_port(host: str) -> str:
+    """Return `host` without its port; the colons of an IPv6 address stand in brackets."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() and not name.endswith(":") else host

@@ -1,0 +1,321 @@
+"""Tools by name, and the one way in which they are run.
+
+A call never raises: what went wrong is an `Outcome` too. A tool that fails is asked again; one that
+says no, or was given arguments that it does not take, is not; one that ran out of time only where a
+second run does no harm. What a tool gave back under a request's key is kept and given again.
+
+A coroutine that ignores its cancellation, or that blocks instead of waiting, cannot be helped from
+outside; plain functions run in threads of their own and may block.
+"""
+
+import asyncio
+import inspect
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
+from toolbridge.tools.context import DAY, Context, InvalidArguments, Refused
+from toolbridge.tools.functions import Function
+from toolbridge.tools.keys import derive_key
+from toolbridge.tools.results import MOST, fit
+from toolbridge.tools.threads import Threads
+
+TIMEOUT = 8.0
+RETRIES = 1
+_PAUSE = 0.05
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_SHOWN = 500
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool; `run` may wait or not, and raises `Refused` or anything else."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    """JSON Schema of its arguments."""
+    run: Callable[[JsonObject, Context], object | Awaitable[object]]
+    timeout: float | None = None
+    """Seconds; the registry's own where None."""
+    idempotent: bool = False
+    """Whether a second run does no harm: it only reads, or it honours the key of its context."""
+    waits: bool | None = None
+    """Whether `run` is a coroutine function; found out where None."""
+
+
+class Try(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run of a tool."""
+
+    ms: float
+    code: str = ""
+    message: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of a call."""
+
+    result: Json
+    """What the stream says: the tool's answer, or `{"error": {"code", "message"}}`."""
+    code: str = ""
+    """`tool_failed`, `tool_timeout`, `invalid_arguments`, `unknown_tool`; empty when all is well."""
+    message: str = ""
+    cached: bool = False
+    truncated: bool = False
+    tries: tuple[Try, ...] = ()
+
+
+class _Failure(Exception):
+    """A run that came to nothing."""
+
+    def __init__(self, code: str, message: str, *, again: bool, reason: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.again = again
+        self.reason = reason
+
+    def outcome(self) -> Outcome:
+        error: JsonObject = {"code": self.code, "message": str(self)}
+        if self.reason:
+            error["reason"] = self.reason
+        return Outcome({"error": error}, self.code, str(self))
+
+
+class Registry:
+    def __init__(
+        self,
+        tools: Iterable[Tool | Function | Callable[..., object]] = (),
+        *,
+        most: int = MOST,
+        threads: Threads | None = None,
+    ) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._most = most
+        self._threads = threads or Threads()
+        # Two calls with the same key at the same time: the second waits, and finds the first's.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        for tool in tools:
+            self.add(tool)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._tools))
+
+    def add(self, tool: Tool | Function | Callable[..., object]) -> Tool:
+        """Take a tool, or a Python function as one."""
+        tool = tool if isinstance(tool, Tool) else as_tool(tool)
+        if not _NAME.fullmatch(tool.name):
+            text = f"{tool.name!r} cannot name a tool: use 1 to 128 of A-Z a-z 0-9 _ . : / -"
+            raise ConfigError(text, where="tools")
+        if tool.name in self._tools:
+            raise ConfigError(f"there is a tool {tool.name!r} already", where="tools")
+        self._tools[tool.name] = tool
+        return tool
+
+    def extended(self, tools: Iterable[Tool | Function | Callable[..., object]]) -> "Registry":
+        """Return a registry with `tools` beside these, for one stream; none is redefined."""
+        extended = Registry(most=self._most, threads=self._threads)
+        extended._tools |= self._tools
+        extended._turns = self._turns
+        for tool in tools:
+            extended.add(tool)
+        return extended
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def nearest(self, name: str) -> str:
+        """Return the known name that is most like `name`, or nothing."""
+        return next(iter(get_close_matches(name, self._tools, 1)), "")
+
+    async def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        context: Context,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109  a limit for each run, not for this call
+        retries: int = RETRIES,
+        most: int | None = None,
+    ) -> Outcome:
+        """Run a tool, or give what it gave before under the same key; never raise.
+
+        `timeout` is the most that a caller grants to one run, `most` the bytes of the result.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            return self._unknown(name)
+        limits = _Limits(_timeout(tool, timeout), retries, min(most or self._most, self._most))
+        if not context.idempotency_key:
+            return await self._try(tool, arguments, replace(context, key=_unique()), limits)
+        key = derive_key(context.idempotency_key, name, arguments)
+        mine = replace(context, key=key)
+        async with self._turns.setdefault(f"{mine.scope}\0{key}", asyncio.Lock()):
+            return await self._call_once(tool, arguments, mine, limits)
+
+    def _unknown(self, name: str) -> Outcome:
+        near = self.nearest(name)
+        there = f"did you mean {near!r}?" if near else f"there are {', '.join(self.names)}"
+        return _Failure(
+            "unknown_tool", f"there is no tool {name[:128]!r}; {there}", again=False
+        ).outcome()
+
+    async def _call_once(
+        self, tool: Tool, arguments: JsonObject, context: Context, limits: "_Limits"
+    ) -> Outcome:
+        if (kept := await _kept(context)) is not None:
+            result, cut = fit(loads(kept), limits.most)
+            return Outcome(result, cached=True, truncated=cut)
+        outcome = await self._try(tool, arguments, context, limits)
+        if outcome.code == "" and not outcome.cached and context.store is not None:
+            value = dump_bytes(outcome.result)
+            await context.store.put(context.scope, context.key, value, seconds=DAY)
+        return outcome
+
+    async def _try(
+        self, tool: Tool, arguments: JsonObject, context: Context, limits: "_Limits"
+    ) -> Outcome:
+        tries: list[Try] = []
+        while True:
+            started = time.monotonic()
+            try:
+                value = await self._run(tool, arguments, context, limits.timeout)
+                result, cut = _fitted(value, limits.most)
+            except _Failure as failure:
+                tries.append(Try(_since(started), failure.code, str(failure)))
+                if not failure.again or len(tries) > limits.retries:
+                    return msgspec.structs.replace(failure.outcome(), tries=tuple(tries))
+                await asyncio.sleep(_PAUSE * len(tries))
+            else:
+                tries.append(Try(_since(started)))
+                # What this call's own first run has left is no earlier request's.
+                cached = context.key in context.repeats and len(tries) == 1
+                return Outcome(result, cached=cached, truncated=cut, tries=tuple(tries))
+
+    async def _run(
+        self, tool: Tool, arguments: JsonObject, context: Context, limit: float
+    ) -> object:
+        # `asyncio.wait_for` would wait for a task that does not let itself be cancelled.
+        task = asyncio.ensure_future(self._work(tool, arguments, context))
+        late = True
+        try:
+            done, _ = await asyncio.wait({task}, timeout=limit)
+            late = not done
+        finally:
+            if late:
+                task.add_done_callback(_forget)
+                task.cancel()
+        if late:
+            text = f"{tool.name} did not end within {limit * 1000:.0f} ms"
+            raise _Failure("tool_timeout", text, again=tool.idempotent)
+        return _value_of(task, tool.name)
+
+    async def _work(self, tool: Tool, arguments: JsonObject, context: Context) -> object:
+        waits = inspect.iscoroutinefunction(tool.run) if tool.waits is None else tool.waits
+        if waits:
+            value = tool.run(arguments, context)
+        else:
+            value = await self._threads.run(lambda: tool.run(arguments, context))
+        return await value if inspect.isawaitable(value) else value
+
+
+@dataclass(frozen=True)
+class _Limits:
+    timeout: float
+    retries: int
+    most: int
+
+
+def as_tool(function: Function | Callable[..., object]) -> Tool:
+    """Return a Python function as a tool: its schema is its signature."""
+    made = function if isinstance(function, Function) else Function(function)
+
+    def run(arguments: JsonObject, context: Context) -> object | Awaitable[object]:
+        try:
+            read = made.read(arguments)
+        except msgspec.ValidationError as error:
+            raise InvalidArguments(str(error)) from None
+        return made.call_read(read, context)
+
+    return Tool(
+        made.tool.name,
+        made.tool.description,
+        made.tool.schema,
+        run,
+        timeout=made.timeout,
+        idempotent=made.idempotent,
+        waits=made.waits,
+    )
+
+
+def _timeout(tool: Tool, granted: float | None) -> float:
+    """Return the seconds for one run: the tool's own, but no more than the caller grants."""
+    if granted is None:
+        return TIMEOUT if tool.timeout is None else tool.timeout
+    return granted if tool.timeout is None else min(granted, tool.timeout)
+
+
+def _unique() -> str:
+    """Return a key for a call that nobody can repeat, but that its own second run shares."""
+    return secrets.token_hex(16)
+
+
+def _value_of(task: "asyncio.Future[object]", name: str) -> object:
+    try:
+        return task.result()
+    except InvalidArguments as error:
+        raise _Failure("invalid_arguments", _shown(error), again=False) from None
+    except Refused as error:
+        raise _Failure("tool_failed", _shown(error), again=False, reason=error.reason) from None
+    except asyncio.CancelledError:
+        raise _Failure("tool_failed", f"{name} gave up", again=True) from None
+    except Exception as error:  # noqa: BLE001  a tool is foreign code: it may raise anything
+        why = f"{name} failed: {type(error).__name__}: {error}"
+        raise _Failure("tool_failed", why[:_SHOWN], again=True) from None
+
+
+def _fitted(value: object, most: int) -> tuple[Json, bool]:
+    try:
+        return fit(value, most)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        # It has done its work; a second run would do it twice, and give back the same.
+        text = f"the result cannot be written as JSON: {_shown(error)}"
+        raise _Failure("tool_failed", text, again=False) from None
+
+
+async def _kept(context: Context) -> bytes | None:
+    if context.store is None:
+        return None
+    try:
+        return await context.store.get(context.scope, context.key)
+    except sqlite3.Error:  # a tool that must not run twice finds out by itself
+        return None
+
+
+def _forget(task: "asyncio.Future[object]") -> None:
+    """Look at the end of a run that nobody waits for, so that it is not reported as unseen."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _since(started: float) -> float:
+    return round((time.monotonic() - started) * 1000, 3)
+
+
+def _shown(error: Exception) -> str:
+    return str(error)[:_SHOWN] or type(error).__name__

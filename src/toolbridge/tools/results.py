@@ -1,0 +1,122 @@
+"""What a tool gave back, made fit for a stream: JSON, of bounded size, without sentinels."""
+
+import re
+from collections.abc import Iterable
+
+from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
+
+MOST = 65_536
+"""Bytes of a result as JSON."""
+DEEPEST = 32
+_MARK = 128
+"""Bytes that a note on what was cut may take."""
+_BRACKET = "\u27e6".encode()
+_SENTINEL = re.compile("\u27e6(?=(?:BEGIN|END)_)")
+
+
+def fit(value: object, most: int = MOST) -> tuple[Json, bool]:
+    """Return `value` as JSON within `most` bytes, and whether something was cut.
+
+    Raise `TypeError` or `ValueError` for what JSON cannot say. A model that reads a sentinel in a
+    result might repeat it, so the bracket of anything like one is written as its escape.
+    """
+    try:
+        written = dump_bytes(value)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    shears = _Shears(most - _MARK)
+    whole = shears.copy(loads(written))
+    if _BRACKET in written:  # an escape is longer than what it stands for
+        written = dump_bytes(whole)
+    if len(written) <= most:
+        return whole, shears.cut
+    if most < 2 * _MARK:  # no room for a note
+        return _Shears(most).trim(whole), True
+    note = f"cut: {len(written)} bytes, of which {most} may be shown"
+    return _noted(shears.trim(whole), note), True
+
+
+def _noted(value: Json, note: str) -> Json:
+    if isinstance(value, dict):
+        return {**value, "truncated": note}
+    if isinstance(value, list):
+        return [*value, f"… ({note})"]
+    return f"{value}… ({note})"
+
+
+class _Shears:
+    """Copy a value whole, or until a budget is spent; what comes first stays."""
+
+    def __init__(self, budget: int) -> None:
+        self._left = budget
+        self.cut = False
+
+    def copy(self, value: Json, depth: int = 0) -> Json:
+        """Return `value` without sentinels, down to the deepest level."""
+        if isinstance(value, str):
+            return escape(value)
+        if not isinstance(value, dict | list):
+            return value
+        if depth >= DEEPEST:
+            self.cut = True
+            return "…"
+        if isinstance(value, list):
+            return [self.copy(item, depth + 1) for item in value]
+        return {escape(key): self.copy(item, depth + 1) for key, item in value.items()}
+
+    def trim(self, value: Json) -> Json:
+        """Return the beginning of `value`, of the same kind."""
+        if isinstance(value, str):
+            return self._text(value)
+        if not isinstance(value, dict | list):
+            self._left -= len(dump_bytes(value))
+            return value
+        self._left -= 2
+        return list(self._items(value)) if isinstance(value, list) else self._members(value)
+
+    def _items(self, items: list[Json]) -> Iterable[Json]:
+        for item in items:
+            self._left -= 1
+            if self._left <= 0:
+                return
+            yield self.trim(item)
+
+    def _members(self, members: JsonObject) -> JsonObject:
+        kept: JsonObject = {}
+        for key, item in members.items():
+            self._left -= _size(key) + 2
+            if self._left <= 0:
+                break
+            kept[key] = self.trim(item)
+        return kept
+
+    def _text(self, text: str) -> str:
+        # Looking at more than could fit would make the work grow with what is thrown away.
+        text = text[: max(self._left, 0)]
+        size = _size(text)
+        if size > self._left:
+            text = _first(text, self._left - 2)
+            size = _size(text)
+        self._left -= size
+        return text
+
+
+def escape(text: str) -> str:
+    """Return `text` with the bracket of whatever looks like a sentinel written as its escape."""
+    return _SENTINEL.sub(r"\\u27E6", text) if "\u27e6" in text else text
+
+
+def _size(text: str) -> int:
+    return len(dump_bytes(text))
+
+
+def _first(text: str, most: int) -> str:
+    """Return the longest beginning of `text` that takes at most `most` bytes inside a JSON string."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _size(text[:middle]) - 2 <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]

@@ -1,0 +1,185 @@
+"""Secrets out of what is written down, however they are cut."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbridge.core.json import dumps, loads
+from toolbridge.runs.redaction import MASK, Redactor, is_secret_name, redact, redact_text
+
+pytestmark = pytest.mark.req("TF-50")
+
+SECRETS = [
+    ("my key is sk_test_4eC39HqLyjWD.", "my key is [redacted]."),
+    ("sk-ant-api03-abc_DEF", "[redacted]"),
+    ("sk-proj-abcdef", "[redacted]"),
+    ("(sk_abc)", "([redacted])"),
+    ("gsk_abcdefghijklmnop", "[redacted]"),
+    ("key=AIzaSyA1234567890abc", "key=[redacted]"),
+    ("ghp_abcdefghijklmnop1234", "[redacted]"),
+    ("eyJhbGciOi.eyJzdWIiO.SflKxwRJSM", "[redacted]"),
+    ("Authorization: Bearer abc.def", "Authorization: [redacted]"),
+    ("authorization: Basic dXNlcjpwYXNz\nnext: line", "authorization: [redacted]\nnext: line"),
+    ("proxy-authorization=abc", "proxy-authorization=[redacted]"),
+    ("Bearer abc.def-1 and more", "Bearer [redacted] and more"),
+    ("bearer ABCdef", "bearer [redacted]"),
+    ("curl -H 'x-api-key: abc123' x", "curl -H 'x-api-key: [redacted]' x"),
+    ("GROQ_API_KEY=abc", "GROQ_API_KEY=[redacted]"),
+    ("apikey: abc, next", "apikey: [redacted], next"),
+    ("password = hunter2; x", "password = [redacted]; x"),
+    ('{"api_key": "a b c", "x": 1}', '{"api_key": "[redacted]", "x": 1}'),
+    ('{"githubToken":"a\\"b","x":1}', '{"githubToken":"[redacted]","x":1}'),
+    ('{"password":1234}', '{"password":"[redacted]"}'),
+    ('"{\\"password\\":1234}"', '"{\\"password\\":\\"[redacted]\\"}"'),
+    ('{\\"api_key\\": \\"abc\\", \\"x\\": 1}', '{\\"api_key\\": \\"[redacted]\\", \\"x\\": 1}'),
+    ('{"token":"a\\\\","b":"c\\\\"}', '{"token":"[redacted]","b":"c\\\\"}'),
+    ('{"a":"x\\nsk_live_1"}', '{"a":"x\\n[redacted]"}'),
+    ('{"a":"\\u0009Bearer abc123\\n"}', '{"a":"\\u0009Bearer [redacted]\\n"}'),
+    ('{"secret": "unfinis', '{"secret": "[redacted]'),
+    ("{'token': 'abc'}", "{'token': '[redacted]'}"),
+    ("https://ada:pw@example.com/x", "https://[redacted]@example.com/x"),
+    ("https://x.org/y?a=1&key=abc&b=2#f", "https://x.org/y?a=1&key=[redacted]&b=2#f"),
+    ("http://x.org/?access_token=abc def", "http://x.org/?access_token=[redacted] def"),
+    ("the gate code is open-sesame!", "the gate code is [redacted]!"),
+    ('{"code":"say \\"open-sesame\\""}', '{"code":"say \\"[redacted]\\""}'),
+]
+GIVEN = ["open-sesame", "short", 'quo"ted-secret']
+
+
+@pytest.mark.parametrize(("text", "expected"), SECRETS)
+def test_a_secret_is_redacted(text, expected):
+    assert redact_text(text, GIVEN) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), SECRETS)
+def test_every_cut_of_a_secret_gives_the_same_text(text, expected):
+    redactor = Redactor(GIVEN)
+    for at in range(len(text) + 1):
+        pieces = redactor.pieces([text[:at], text[at:]])
+        assert "".join(pieces) == expected
+    assert "".join(redactor.pieces(list(text))) == expected
+    for at in range(len(text)):
+        for end in range(at, len(text)):
+            assert "".join(redactor.pieces([text[:at], text[at:end], text[end:]])) == expected
+
+
+def test_a_secret_is_masked_where_it_begins_and_gone_from_the_rest():
+    pieces = Redactor().pieces(["the key sk", "", "_live_", "12345 is", " old"])
+    assert pieces == ["the key [redacted]", "", "", " is", " old"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-force, risk_assessment, desk-1 and disk_2", "sk-learn in sk-SK", "a mask_layer", "pk-a",
+        "the bearer of bad news", "Bearer token", "bearer bonds.", "max_tokens: 100, tokens: 5",
+        "my token is fine", "the secret of the secretary", '{"token": {"type": "string"}}',
+        '{"token": null, "password": true}', '"required": ["token", "password"]', "a password",
+        "http://example.com:8080/a@b?monkey=1&page=2", "12:30@noon", "keyboard: english",
+        "authorization is required", '{"token": ""}', "shorty",
+    ],
+)  # fmt: skip
+def test_ordinary_words_stay(text):
+    assert redact_text(text, GIVEN) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"api_key": "x", "a": 1}, {"api_key": MASK, "a": 1}),
+        ({"X-Api-Key": "x", "Authorization": ["Bearer y"]}, {"X-Api-Key": MASK, "Authorization": [MASK]}),
+        ({"apiKey": {"value": "x", "n": 5}}, {"apiKey": {"value": MASK, "n": MASK}}),
+        ({"password": 1234, "token": None, "secret": True}, {"password": MASK, "token": None, "secret": True}),
+        ({"properties": {"password": {"type": "string"}}}, {"properties": {"password": {"type": "string"}}}),
+        ({"usage": {"total_tokens": 7, "max_tokens": 9}}, {"usage": {"total_tokens": 7, "max_tokens": 9}}),
+        ({"password": ""}, {"password": ""}),
+        ({"sk_live_123456": 1}, {MASK: 1}),
+        ([["see sk_live_123456"]], [["see " + MASK]]),
+        (5, 5),
+    ],
+)  # fmt: skip
+def test_a_member_is_redacted_by_its_name(value, expected):
+    assert redact(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("token", True), ("accessToken", True), ("github_token", True), ("AWS_SECRET_ACCESS_KEY", True),
+        ("set-cookie", True), ("client_secret", True), ("tokens", False), ("token_count", False),
+        ("secretary", False), ("keyboard", False), ("key", False), ("", False),
+    ],
+)  # fmt: skip
+def test_names_that_hold_secrets(name, expected):
+    assert is_secret_name(name) is expected
+
+
+ALPHABET = st.text(st.sampled_from("sk_-1aB:=\"'\\ \n/@?&.[]redacted{},"), max_size=60)
+WORDS = st.sampled_from(
+    ["sk_", "sk-", "token", "api_key", '"', '\\"', ":", "=", "Bearer ", "://", "@", "?key=", MASK,
+     "abc123", " ", "\n", "open-sesame", "gsk_", "x" * 13, "null", "{", "password", "'", "\\"]
+)  # fmt: skip
+TEXTS = ALPHABET | st.lists(WORDS, max_size=20).map("".join)
+
+
+@given(TEXTS)
+def test_redacting_twice_changes_nothing_more(text):
+    once = redact_text(text, GIVEN)
+    assert redact_text(once, GIVEN) == once
+
+
+@given(TEXTS, st.lists(st.integers(0, 60), max_size=6))
+def test_pieces_join_to_the_redacted_whole(text, cuts):
+    marks = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(marks)]
+    redacted = Redactor(GIVEN).pieces(pieces)
+    assert len(redacted) == len(pieces)
+    assert "".join(redacted) == redact_text(text, GIVEN)
+
+
+@given(TEXTS, TEXTS)
+def test_lines_are_redacted_one_by_one(first, second):
+    both = redact_text(f"{first}\n{second}", GIVEN)
+    assert both == f"{redact_text(first, GIVEN)}\n{redact_text(second, GIVEN)}"
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-99, 99)
+        | st.text(st.sampled_from("a\\\"' "), max_size=8),
+        lambda inner: (
+            st.dictionaries(st.sampled_from(["a", "token", "type", "password"]), inner)
+            | st.lists(inner, max_size=3)
+        ),
+        max_leaves=12,
+    )
+)
+def test_json_stays_json_when_it_is_redacted_as_text(value):
+    assert loads(redact_text(dumps(value))) is not NotImplemented
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "sk_", "sk-", "token=", 'token="', "token='", 'token=\\"', "a://b:", "://", "bearer ", "?key=",
+        '"token":', "eyJaaaaaaaa.", "password", "\\", '"', "gsk_", "word ", "api-key: \\\\\\\\", "[redacted]",
+        "x", "sk_x\n",
+    ],
+)  # fmt: skip
+def test_no_text_takes_more_than_linear_time(unit):
+    def took(n):
+        text = unit * (n // len(unit))
+        best = 9.0
+        for _ in range(3):
+            started = time.thread_time()  # the machine may be busy with something else
+            redact_text(text)
+            best = min(best, time.thread_time() - started)
+        return best
+
+    # What grows with the square takes 64 times as long.
+    assert took(128_000) < 24 * took(16_000) + 0.05

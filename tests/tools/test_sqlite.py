@@ -1,0 +1,152 @@
+"""Questions to a database, read-only and bounded."""
+
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from toolbridge.core.json import dump_bytes
+from toolbridge.tools.context import Context
+from toolbridge.tools.registry import Registry
+from toolbridge.tools.sqlite import MOST, sqlite_query
+
+pytestmark = pytest.mark.req("TF-40")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a b?c%.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "create table city (name text, people integer, area real, flag blob);"
+            "insert into city values ('Rome', 2800000, 1285.3, x'0102'), ('Oslo', 700000, null, null);"
+            "create view big as select name from city where people > 1000000;"
+        )
+    return path
+
+
+async def ask(file, sql, *parameters, seconds=1.0, **more):
+    registry = Registry([sqlite_query({"main": file}, seconds=seconds)])
+    asked = {"sql": sql, "parameters": list(parameters), **more}
+    return await registry.call("sqlite.query", asked, Context(), timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters", "rows"),
+    [
+        ("select name, people from city order by people", (), [["Oslo", 700000], ["Rome", 2800000]]),
+        ("select area, flag from city", (), [[1285.3, {"blob": 2}], [None, None]]),
+        ("select name from city where people > ?", (1e6,), [["Rome"]]),
+        ("select name from big;", (), [["Rome"]]),
+        ("with recursive n(i) as (select 1 union all select i + 1 from n where i < 3) select i from n",
+         (), [[1], [2], [3]]),
+        ("pragma table_info(big)", (), [[0, "name", "TEXT", 0, None, 0]]),
+        ("select upper('é'), count(*), 1e999 from city", (), [["é", 2, "inf"]]),
+        ("select cast(x'ff61' as text)", (), [["\ufffda"]]),
+        ("select sql is not null from sqlite_master where name = 'city'", (), [[1]]),
+        ("select 'a' where 0", (), []),
+    ],
+)  # fmt: skip
+async def test_a_question_is_answered(file, sql, parameters, rows):
+    outcome = await ask(file, sql, *parameters)
+    assert outcome.result["rows"] == rows, outcome.message
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into city values ('x', 1, 1, null)",
+        "update city set people = 0",
+        "delete from city",
+        "drop table city",
+        "create table x (a)",
+        "create temp table x (a)",
+        "attach '/tmp/x.sqlite' as x",
+        "attach ':memory:' as x",
+        "vacuum into '/tmp/x.sqlite'",
+        "vacuum",
+        "reindex",
+        "begin exclusive",
+        "pragma query_only = off",
+        "pragma journal_mode = delete",
+        "pragma writable_schema = on",
+        "pragma user_version",
+        "select load_extension('x')",
+        "select LOAD_EXTENSION('x', 'y')",
+        "select 1; select 2",
+        "select 1; drop table city",
+        "with x as (select 1) delete from city",
+        "select * from none",
+        "select * from pragma_table_info('city')",
+        "rubbish",
+        "-- nothing",
+        "select '" + "x" * 9000 + "' like '" + "%" * 900 + "'",
+        "select zeroblob(1000000000)",
+        "select 1 \0",
+    ],
+)
+async def test_nothing_else_can_be_done(file, sql):
+    before = file.read_bytes()
+    outcome = await ask(file, sql)
+    assert outcome.result["error"]["reason"] == "rejected", outcome
+    assert len(outcome.tries) == 1
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n",
+        """with recursive n(i) as (select 1 union all select i + 1 from n limit 100000000)
+        select sum(a.i * b.i) from n a, n b""",
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n order by -i",
+    ],
+)
+async def test_a_question_without_end_is_stopped(file, sql):
+    started = time.monotonic()
+    outcome = await ask(file, sql, seconds=0.2)
+    assert outcome.result["error"]["reason"] == "too_slow"
+    assert time.monotonic() - started < 3
+
+
+async def test_rows_and_bytes_are_bounded(file):
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select i{} from n"
+    few = (await ask(file, endless.format(""), limit=7)).result
+    assert (len(few["rows"]), few["truncated"]) == (7, True)
+    wide = (
+        await ask(file, endless.format(", zeroblob(9), hex(zeroblob(2000))"), limit=1000)
+    ).result
+    assert wide["truncated"]
+    assert len(dump_bytes(wide)) < MOST + 200
+
+
+async def test_names_not_paths_choose_the_database(file, tmp_path):
+    assert (await ask(file, "select 1", database="main")).result["rows"] == [[1]]
+    wrong = await ask(file, "select 1", database=str(file))
+    assert wrong.result["error"]["reason"] == "unknown_database"
+    none = await Registry([sqlite_query({})]).call("sqlite.query", {"sql": "select 1"}, Context())
+    assert none.result["error"]["message"].endswith("none is allowed")
+
+
+async def test_a_missing_file_is_not_made(tmp_path):
+    outcome = await ask(tmp_path / "none.sqlite", "select 1")
+    assert outcome.result["error"]["reason"] == "rejected"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("parameters", [[1, 2], [], [{"a": 1}], [[1]], [2**70]])
+async def test_parameters_must_fit(file, parameters):
+    outcome = await ask(file, "select ?", *parameters)
+    assert outcome.code in {"tool_failed", "invalid_arguments"}
+    assert len(outcome.tries) == 1
+
+
+async def test_a_database_that_somebody_writes_can_be_read(file):
+    with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("pragma journal_mode = wal")
+        writer.execute("begin immediate")
+        writer.execute("delete from city")
+        assert (await ask(file, "select count(*) from city")).result["rows"] == [[2]]
+        writer.execute("rollback")
