@@ -44,7 +44,14 @@ def test_every_command_is_on_the_first_page():
 
 
 @pytest.mark.parametrize(
-    "struct", [config.Config, config.ProviderConfig, config.ModelConfig, config.RatesConfig]
+    "struct",
+    [
+        config.Config,
+        config.ProviderConfig,
+        config.ModelConfig,
+        config.RatesConfig,
+        config.StreamConfig,
+    ],
 )
 def test_every_setting_is_described(struct):
     described = set(re.findall(r"`(\w+)`", page("docs/reference/settings.md")))

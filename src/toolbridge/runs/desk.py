@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from pathlib import Path
 
-from toolbridge.config import StreamConfig
+from toolbridge.config import StreamConfig, secret
 from toolbridge.core.errors import MalformedRequest, UnknownModel
 from toolbridge.core.json import JsonObject
 from toolbridge.framed.contract import Mode
@@ -39,14 +39,20 @@ class Desk:
         self._board = board
         self._store = store
         self._config = config
+        self._env = env
         self._profiles = read_profiles(config.profiles, env)
         self._defaults = read_defaults(env)
         self._stack = AsyncExitStack()
         self._http: HttpTools | None = None
-        self._artifacts = (
-            Artifacts(state / "runs", keep=config.keep_runs) if state and config.artifacts else None
-        )
+        self._artifacts = self._shelf(state) if state and config.artifacts else None
         self.streams = Streams(store, grace=config.grace, most=config.most)
+
+    def _shelf(self, state: Path) -> Artifacts:
+        """Return where runs are written down; the keys of this server never are."""
+        places = self._board.roster.places.values()
+        keys = [secret(place.key, self._env) for place in places]
+        keys.append(secret(self._board.config.key, self._env))
+        return Artifacts(state / "runs", keep=self._config.keep_runs, secrets=filter(None, keys))
 
     @cached_property
     def terms(self) -> Terms:

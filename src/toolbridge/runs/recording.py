@@ -88,7 +88,6 @@ class Recorder:
         metrics: JsonObject = {
             "model": self._route.address,
             "repairs": conversation.repairs,
-            "degraded": conversation.degraded,
             "tool_calls": conversation.tool_calls,
             "input_tokens": self._input,
             "output_tokens": self._output,

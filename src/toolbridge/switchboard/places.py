@@ -16,6 +16,8 @@ from toolbridge.switchboard.nodes import NODE, check_node_quirks, read_place
 DEMO = "demo"
 OLLAMA = "ollama"
 OLLAMA_PORT = 11434
+_URLS = {"groq": "GROQ_BASE_URL", "vllm": "VLLM_BASE_URL"}
+"""Where to find some places. Those that clients read too, like OPENAI_BASE_URL, may mean us."""
 
 
 def find_places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderConfig]:
@@ -28,6 +30,9 @@ def find_places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderCon
         found.setdefault(name, providers.load(name))
     if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
         found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
+    for name, variable in _URLS.items():
+        if (url := env.get(variable)) and name not in config.providers:
+            found[name] = msgspec.structs.replace(found[name], url=url)
     _check_map(config, found)
     _check_dialects(config)
     return found
