@@ -162,10 +162,13 @@ class Streams:
 
     async def _past(self, run: str, caller: str, after: int) -> Batches:
         last: Record | None = None
-        async with aclosing(stored_after(self._store, _scope(run, caller), after)) as chunks:
+        # From the event before, which says whether the run had ended with it.
+        before = max(0, after - 1)
+        async with aclosing(stored_after(self._store, _scope(run, caller), before)) as chunks:
             async for chunk in chunks:
                 last = chunk[-1]
-                yield chunk
+                if fresh := [record for record in chunk if record.n > after]:
+                    yield fresh
         if last is not None and not last.is_last:
             yield _ending(last.n)
 

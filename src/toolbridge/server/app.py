@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolbridge import codecs
-from toolbridge.config import Config, secret
+from toolbridge.config import Config, StreamConfig, secret
 from toolbridge.core.errors import Aborted, ToolbridgeError, UnknownRoute, WrongMethod
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Problem
@@ -51,6 +51,8 @@ class App:
     async def start(self) -> None:
         await self._stack.enter_async_context(self.upstream)
         self._stack.push_async_callback(self.gateway.close)
+        if self.config.stream != StreamConfig():
+            _ = self.desk.terms  # a fault in the configuration is told now, not to the first caller
         await self.gateway.roster.look_around()
 
     async def stop(self) -> None:

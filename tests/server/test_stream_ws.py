@@ -1,0 +1,146 @@
+"""Structured streams over a WebSocket: the same events, and what a client says back."""
+
+import asyncio
+import json
+
+import pytest
+import websockets
+from tests.server.test_stream import LAMP, PIZZA, SEARCH, codes, names, number, one, silent
+from tests.streams import Said, ask, call, chunk, reply, scripted, streaming, thing
+
+
+def at(url: str, query: str = "") -> str:
+    return f"{url.replace('http', 'ws')}/v1/stream/ws{query}"
+
+
+async def listen(line) -> list[Said]:
+    return [told(message) async for message in line]
+
+
+def told(message: str) -> Said:
+    found = json.loads(message)
+    return Said(found["event"], found["data"], found.get("id", ""))
+
+
+@pytest.mark.req("TF-69")
+async def test_the_events_are_those_of_the_other_transport():
+    text = f"Hm. {thing('O1', 'Action', SEARCH)}{reply()}"
+    async with streaming(scripted(text, text)) as (url, _, _):
+        async with websockets.connect(at(url)) as line:
+            await line.send(json.dumps({"type": "start", **PIZZA}))
+            over_line = await listen(line)
+        over_sse = await ask(url, PIZZA)
+    assert [(e.name, e.data) for e in over_line] == [(e.name, e.data) for e in over_sse]
+    assert [number(event) for event in over_line] == list(range(1, len(over_line) + 1))
+
+
+async def test_a_tool_is_answered_on_the_same_line():
+    answers = (call("T1", "lamp.set", {"on": True}), reply())
+    seen: list[Said] = []
+    async with streaming(scripted(*answers)) as (url, _, _), websockets.connect(at(url)) as line:
+        await line.send(json.dumps({"type": "start", "prompt": "x", "tools": [LAMP]}))
+        async for message in line:
+            seen.append(told(message))
+            if seen[-1].name == "tool.call":
+                await line.send(json.dumps({"type": "tool.result", "id": "T1", "result": "lit"}))
+    assert one(seen, "tool.result")["result"] == "lit"
+
+
+async def test_an_abort_ends_the_stream():
+    async with streaming(silent) as (url, _, _), websockets.connect(at(url)) as line:
+        await line.send(json.dumps({"type": "start", "prompt": "x"}))
+        await line.recv()
+        await line.send(json.dumps({"type": "abort"}))
+        rest = await listen(line)
+    assert codes(rest) == ["aborted"]
+    assert rest[-1].name == "done"
+
+
+@pytest.mark.req("TF-33", "TF-34")
+async def test_a_pause_stops_the_model_and_a_resume_lets_it_go_on():
+    written = 0
+
+    async def endless(_, line) -> None:
+        nonlocal written
+        await line.head(kind="text/event-stream")
+        while written < 3000:
+            await line.send(chunk({"content": f"{written} "}))
+            written += 1
+        await line.send(chunk({"content": reply()}) + chunk({}, "stop"))
+        await line.end()
+
+    async with streaming(endless) as (url, _, app), websockets.connect(at(url)) as line:
+        await line.send(json.dumps({"type": "start", "prompt": "x"}))
+        first = told(await line.recv())
+        await line.send(json.dumps({"type": "pause"}))
+        run = app.desk.streams._live[first.id.partition(":")[0]].run
+        before = -1
+        while before != run.log.last:  # until nothing more is written
+            before = run.log.last
+            await asyncio.sleep(0.1)
+        assert before < 3000
+        await line.send(json.dumps({"type": "resume"}))
+        rest = await listen(line)
+    assert [number(event) for event in rest] == list(range(2, len(rest) + 2))
+    text = "".join(e.data["text"] for e in [first, *rest] if e.name == "text.delta")
+    assert text == "".join(f"{n} " for n in range(3000))
+
+
+async def test_a_line_that_breaks_is_taken_up_again():
+    async with streaming(scripted(f"one two three {reply()}")) as (url, server, _):
+        async with websockets.connect(at(url)) as line:
+            await line.send(json.dumps({"type": "start", "prompt": "x"}))
+            first = told(await line.recv())
+        async with websockets.connect(at(url)) as line:
+            await line.send(json.dumps({"type": "resume", "last_event_id": first.id}))
+            rest = await listen(line)
+    assert number(rest[0]) == 2
+    assert names(rest)[-1] == "done"
+    assert len(server.heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ("not json", "malformed_request"),
+        ("[]", "malformed_request"),
+        ('{"type": "begin"}', "malformed_request"),
+        ('{"type": "start"}', "malformed_request"),
+        ('{"type": "start", "prompt": "x", "result": "No"}', "unknown_schema"),
+        ('{"type": "resume", "last_event_id": "run_0123456789abcdef:1"}', "unknown_run"),
+    ],
+)
+async def test_a_first_message_that_is_not_understood_is_refused(first, code):
+    async with streaming(scripted()) as (url, _, _), websockets.connect(at(url)) as line:
+        await line.send(first)
+        refusal = told(await line.recv())
+        await line.wait_closed()
+        assert line.close_code == 4400
+    assert (refusal.name, refusal.data["error"]["code"]) == ("error", code)
+
+
+async def test_a_later_message_that_is_not_understood_is_answered_and_the_stream_goes_on():
+    async with streaming(silent) as (url, _, _), websockets.connect(at(url)) as line:
+        await line.send(json.dumps({"type": "start", "prompt": "x"}))
+        await line.recv()
+        for wrong in ('{"type": "dance"}', "{", '{"type": "tool.result", "id": "T9", "result": 1}'):
+            await line.send(wrong)
+            assert told(await line.recv()).name == "rejected"
+        await line.send('{"type": "abort"}')
+        assert (await listen(line))[-1].name == "done"
+
+
+async def test_a_line_needs_the_key_where_one_is_set():
+    async with streaming(scripted(reply()), key="secret") as (url, _, _):
+        for query in ("", "?key=wrong"):
+            with pytest.raises(websockets.InvalidStatus):
+                await websockets.connect(at(url, query))
+        async with websockets.connect(at(url, "?key=secret")) as line:
+            await line.send('{"type": "start", "prompt": "x"}')
+            assert (await listen(line))[-1].name == "done"
+
+
+async def test_another_path_is_refused():
+    async with streaming(scripted()) as (url, _, _):
+        with pytest.raises(websockets.InvalidStatus):
+            await websockets.connect(f"{at(url)}/more")
