@@ -67,11 +67,21 @@ if TYPE_CHECKING:
         stream,
         tool,
     )
+    from toolbridge.sdk.start_stream import (
+        AsyncStructuredStream,
+        StreamFailed,
+        StreamPiece,
+        StructuredStream,
+        astart_stream,
+        start_stream,
+        stream_events,
+    )
 
 __all__ = [
     "AsyncClient",
     "AsyncRun",
     "AsyncStream",
+    "AsyncStructuredStream",
     "Call",
     "CallDelta",
     "CallEnd",
@@ -102,6 +112,9 @@ __all__ = [
     "Stage",
     "Started",
     "Stream",
+    "StreamFailed",
+    "StreamPiece",
+    "StructuredStream",
     "Text",
     "TextDelta",
     "TextEnd",
@@ -117,11 +130,14 @@ __all__ = [
     "UpstreamError",
     "Usage",
     "UsageReported",
+    "astart_stream",
     "collect",
     "complete",
     "heal",
     "read_text",
+    "start_stream",
     "stream",
+    "stream_events",
     "tool",
     "translate",
 ]
@@ -132,12 +148,23 @@ _LATER = frozenset(
         "Stream", "complete", "stream", "tool",
     }
 )  # fmt: skip
+_OF_STREAMS = frozenset(
+    {
+        "AsyncStructuredStream", "StreamFailed", "StreamPiece", "StructuredStream", "astart_stream",
+        "start_stream", "stream_events",
+    }
+)  # fmt: skip
+"""They need more than the rest, so they are loaded by themselves."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name in _OF_STREAMS:
+        room = "toolbridge.sdk.start_stream"
+    elif name in _LATER:
+        room = "toolbridge.sdk"
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module("toolbridge.sdk"), name)
+    found: object = getattr(import_module(room), name)
     return found
 
 

@@ -100,6 +100,7 @@ def test_the_name_of_a_property_says_what_it_wants(name, words, value):
 
 def test_what_the_prompt_does_not_say_is_none():
     assert maybe_from_prompt("city", {"type": "string"}, Facts("hm")) is None
+    assert maybe_from_prompt("city", {"type": "string", "minLength": 1}, Facts("hm")) is None
     assert maybe_from_prompt("n", {"type": "integer"}, Facts("hm")) is None
     assert maybe_from_prompt("x", {"enum": ["a"]}, Facts("hm")) is None
     assert maybe_from_prompt("x", {"type": "object"}, Facts("hm")) is None

@@ -9,6 +9,7 @@ from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Request, Result, StopReason, Text, Thinking
 from toolbridge.core.usage import Usage
 from toolbridge.demo.conversation import read_conversation
+from toolbridge.demo.framed_signs import wants_frames
 from toolbridge.demo.plan import Reply, plan
 
 MODEL = "toolbridge-demo"
@@ -20,10 +21,20 @@ _JSON_PIECE = 12
 
 def answer(request: Request, ids: Ids) -> list[Event]:
     """Return the whole answer to `request`, the same for the same request and ids."""
+    framed = _in_frames(request) if wants_frames(request) else None
+    if framed is not None:
+        return _Speaker(request, ids).speak(Reply(framed), framed)
     conversation = read_conversation(request)
     reply = plan(request, conversation)
     rest = reply.text.removeprefix(conversation.begun)
     return _Speaker(request, ids).speak(reply, rest if rest or reply.calls else reply.text)
+
+
+def _in_frames(request: Request) -> str | None:
+    """Return the answer in frames; what they need is loaded for the first of them."""
+    from toolbridge.demo.framed import framed_answer
+
+    return framed_answer(request)
 
 
 def pieces_of(text: str) -> list[str]:

@@ -47,7 +47,8 @@ def maybe_from_prompt(name: str, schema: JsonObject, facts: Facts, used: int = 0
     if options:
         return _mentioned(options, facts.words) or None
     if kind == "string":
-        return _fit(_hinted(name, schema, facts), schema) or None
+        text = _hinted(name, schema, facts)
+        return _fit(text, schema) or None if text else None  # what is only padding was not said
     return None
 
 

@@ -34,6 +34,7 @@ class Recorder:
         self._result: Json = None
         self._input = 0
         self._output = 0
+        self._heard = 0
 
     def begin(self, order: Order) -> None:
         if self._artifacts is None:
@@ -55,9 +56,18 @@ class Recorder:
         self._complaints.append(text)
 
     def usage(self, event: ev.Event) -> None:
-        if isinstance(event, ev.Finished):
+        if isinstance(event, ev.TextDelta):
+            self._heard += len(event.text)
+        elif isinstance(event, ev.Finished):
             self._input += event.message.usage.input_total
             self._output += event.message.usage.output
+            self._heard = 0
+
+    def cut(self, tokens: int) -> None:
+        """Note an answer that was dropped for a tool: nobody has counted it, so that is guessed."""
+        self._input += tokens
+        self._output += -(-self._heard // 4)
+        self._heard = 0
 
     def tool(self, want: WantTool, outcome: Outcome) -> None:
         if self._files is None:

@@ -6,6 +6,8 @@ than was agreed. Time in which the reader is the slow one is not counted against
 
 import asyncio
 import contextlib
+import sys
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -64,6 +66,10 @@ class Run:
         except asyncio.CancelledError:
             self.log.unbind()
             await self._deliver(self._conversation.abort(*self._why))
+        except Exception as error:  # noqa: BLE001  a fault of ours must not leave readers waiting
+            traceback.print_exc(file=sys.stderr)
+            text = f"toolbridge failed: {type(error).__name__}"
+            await self._deliver(self._conversation.abort("abandoned", text))
         self._recorder.end(self._conversation)
 
     async def _to_the_end(self) -> list[Out]:
@@ -106,6 +112,7 @@ class Run:
             answering = board.answering(request, route, counted.tokens, tell=self._recorder.lose)
             async with aclosing(answering.events()) as batches:
                 if not await self._listen(batches):
+                    self._recorder.cut(counted.tokens)
                     continue
             await self._deliver(self._conversation.close())
             await self._fulfil()
@@ -126,10 +133,17 @@ class Run:
     async def _next(self, batches: AsyncGenerator[Batch, None]) -> Batch | None:
         """Return the next delivery; none at the end, or when the answer is given up."""
         coming = asyncio.ensure_future(anext(batches, None))
+        expired = False
         try:
             while not coming.done():
-                await asyncio.wait({coming}, timeout=self._frame_left())
-                if not coming.done() and self._frame_left() == 0:
+                wait = self._order.frame_timeout_ms / 1000 if expired else self._frame_left()
+                await asyncio.wait({coming}, timeout=wait)
+                if coming.done():
+                    break
+                if expired:
+                    return None  # it fell silent in a frame, and stays silent
+                if self._frame_left() == 0:
+                    expired = True
                     await self._deliver(self._conversation.expire_frame())
                     await self._fulfil()
                     if not self._conversation.listening:

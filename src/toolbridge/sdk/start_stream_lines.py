@@ -174,11 +174,18 @@ class LocalLine:
     repeatable = False
 
     def __init__(
-        self, config: Config, body: JsonObject, *, key: str, env: Mapping[str, str] = os.environ
+        self,
+        config: Config,
+        body: JsonObject,
+        *,
+        key: str = "",
+        keep: bool = True,
+        env: Mapping[str, str] = os.environ,
     ) -> None:
         self._config = config
         self._body = body
         self._key = key
+        self._root = runs_root(env) if keep else None
         self._env = env
         self._stack = AsyncExitStack()
         self._desk: Desk | None = None
@@ -200,8 +207,7 @@ class LocalLine:
         board = Switchboard(self._config, upstream, self._env)
         self._stack.push_async_callback(board.close)
         await board.roster.look_around()
-        root = runs_root(self._env)
-        state = None if root is None else root.parent
+        state = None if self._root is None else self._root.parent
         store = SqliteStore(None if state is None else state / "toolbridge.sqlite")
         self._stack.push_async_callback(store.close)
         self._desk = Desk(board, store, self._config.stream, state, self._env)
@@ -228,7 +234,7 @@ class _LocalConnection:
         self._batches = batches
 
     async def read(self) -> list[Arrival]:
-        records = await anext(self._batches, [])
+        records: list[Record] = await anext(self._batches, [])
         return [Arrival(r.name, r.data, f"{self.run}:{r.n}") for r in records]
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from toolbridge.tools.functions import Function
 
 OnToolCall: TypeAlias = Callable[[fe.ToolCall], object | Awaitable[object]]
 OnPiece: TypeAlias = Callable[[Piece], object | Awaitable[object]]
-OnText: TypeAlias = Callable[[str], object | Awaitable[object]]
+OnWords: TypeAlias = Callable[[str], object | Awaitable[object]]
 OnEvent: TypeAlias = Callable[[fe.Event], object | Awaitable[object]]
 Prompt: TypeAlias = str | Sequence[Mapping[str, str]]
 GivenTool: TypeAlias = str | JsonObject | Function | Callable[..., object]
@@ -36,17 +36,19 @@ class StreamOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     idempotency_key: str
     config: Config | Path | str
+    keep: bool
+    """Whether a stream in this process is kept on disk, as a server keeps it: `toolbridge runs`."""
 
     on_tool_call: OnToolCall
     on_json: OnPiece
     on_result: OnPiece
-    on_text: OnText
+    on_text: OnWords
     on_event: OnEvent
 
     system: str
     model: str
     schemas: Mapping[str, object]
-    objects: Sequence[str]
+    objects: list[str] | tuple[str, ...]
     tools: Sequence[GivenTool]
     profile: str
     mode: Literal["auto", "sentinel", "native"]
@@ -54,7 +56,7 @@ class StreamOptions(TypedDict, total=False):
     temperature: float
     seed: int
     max_tokens: int
-    limits: Mapping[str, int]
+    limits: dict[str, int]
     frame_timeout: float
     tool_timeout: float
     request_timeout: float
@@ -77,7 +79,7 @@ class Ordered(msgspec.Struct, frozen=True):
 
 
 _AS_THEY_ARE = (
-    "system", "model", "profile", "mode", "hold_results", "temperature", "seed", "max_tokens",
+    "limits", "objects", "system", "model", "profile", "mode", "hold_results", "temperature", "seed", "max_tokens",
     "tool_retries", "repair_retries", "max_tool_calls",
 )  # fmt: skip
 _TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
@@ -85,17 +87,7 @@ _TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
 
 def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Ordered:
     """Return what `options` mean; raise `InvalidSchema` or `TypeError` for what means nothing."""
-    given: Mapping[str, object] = {**options}
-    body: JsonObject = _question(prompt)
-    body |= {name: given[name] for name in _AS_THEY_ARE if name in given}  # type: ignore[misc]
-    for name in _TIMES:
-        seconds = given.get(name)
-        if isinstance(seconds, int | float):
-            body[f"{name}_ms"] = max(1, round(seconds * 1000))
-    if "limits" in options:
-        body["limits"] = dict(options["limits"])
-    if "objects" in options:
-        body["objects"] = list(options["objects"])
+    body = _question(prompt) | _plain_fields({**options})
     schemas = dict(options.get("schemas", {}))
     if isinstance(result, str):
         body |= {"result": result} if result else {}
@@ -114,6 +106,16 @@ def _question(prompt: Prompt) -> JsonObject:
     if isinstance(prompt, str):
         return {"prompt": prompt}
     return {"messages": [dict(said) for said in prompt]}
+
+
+def _plain_fields(given: Mapping[str, object]) -> JsonObject:
+    wanted = {name: given[name] for name in _AS_THEY_ARE if name in given}
+    for name in _TIMES:
+        seconds = given.get(name)
+        if isinstance(seconds, int | float):
+            wanted[f"{name}_ms"] = max(1, round(seconds * 1000))
+    fields: JsonObject = msgspec.to_builtins(wanted)
+    return fields
 
 
 def _tools(body: JsonObject, tools: Sequence[GivenTool]) -> dict[str, Function]:
@@ -153,7 +155,7 @@ def _reader(shape: object) -> Read:
             if callable(own):
                 made: object = own(value)
             else:
-                made = msgspec.convert(value, shape)  # type: ignore[call-overload]
+                made = msgspec.convert(value, shape)
         except ValueError as error:
             raise SchemaMismatch(f"what came does not fit its type: {error}") from None
         return made

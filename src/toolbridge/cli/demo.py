@@ -1,0 +1,150 @@
+"""See a structured stream happen: text, objects, tools, a repair, a pause, and the reply.
+
+Without more it runs in this process on the embedded model, which needs no key and no network, and
+forgets a member of one object so that there is something to repair. With --model, --profile or
+--url a real model does the same. The exit status is 1 when there was no valid reply.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+
+from toolbridge.cli import options
+from toolbridge.cli.demo_trace import Trace, wants_colour
+from toolbridge.core.json import Json, dumps
+from toolbridge.framed import events as fe
+from toolbridge.sdk.start_stream import (
+    AsyncStructuredStream,
+    StreamFailed,
+    StreamOptions,
+    astart_stream,
+)
+
+PROMPT = "Find pizza near me; book a table at 7pm if open."
+EMBEDDED = "demo/toolbridge-demo"
+_PACE = 0.02
+"""Seconds between events on a terminal: the embedded model is quicker than the eye."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
+    parser.add_argument("-m", "--model", metavar="MODEL", help="a model's name (the embedded one)")
+    parser.add_argument("--profile", help="a profile of values: demo, dev, local, or one of yours")
+    parser.add_argument("--url", help="a running server, such as http://127.0.0.1:3456")
+    parser.add_argument("--json", action="store_true", help="print events, one JSON line each")
+    parser.add_argument(
+        "--pause",
+        type=float,
+        default=0.8,
+        metavar="S",
+        help="seconds to stop reading (0.8; 0: none)",
+    )
+    parser.add_argument(
+        "--pace", type=float, metavar="S", help="seconds between events (0.02 on a terminal)"
+    )
+    parser.add_argument("prompt", nargs="*", help=f"what is asked ({PROMPT})")
+
+
+def run(args: argparse.Namespace) -> int:
+    return asyncio.run(_Show(args).play())
+
+
+def read_order(args: argparse.Namespace) -> StreamOptions:
+    """Return what the command line asks for."""
+    order: StreamOptions = {"profile": args.profile or "demo"}
+    if args.model or not (args.url or args.profile):
+        order["model"] = args.model or EMBEDDED
+    if args.url:
+        order["url"] = args.url
+        order["api_key"] = os.environ.get("TOOLBRIDGE_KEY", "")
+    else:
+        order["config"] = options.load(argparse.Namespace(config=args.config))
+    return order
+
+
+class _Show:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        terminal = sys.stdout.isatty()
+        self._trace = Trace(sys.stdout.write, colour=wants_colour(os.environ, is_terminal=terminal))
+        self._pace = args.pace if args.pace is not None else _PACE * terminal
+        self._began = time.monotonic()
+        self._count = 0
+        self._paused = args.pause <= 0
+
+    async def play(self) -> int:
+        prompt = " ".join(self._args.prompt) or PROMPT
+        if not self._args.json:
+            print(f"“{prompt}”\n")
+        async with astart_stream(prompt, **read_order(self._args)) as stream:
+            try:
+                async for event in stream:
+                    self._tell(event)
+                    await self._hold(stream, event)
+                await stream.result()
+            except StreamFailed as failure:
+                self._trace.close()
+                print(f"toolbridge: {failure.code}: {failure}", file=sys.stderr)
+                return 1
+            return self._conclude(stream)
+
+    @property
+    def _ms(self) -> float:
+        return (time.monotonic() - self._began) * 1000
+
+    def _tell(self, event: fe.Event) -> None:
+        self._count += 1
+        if self._args.json:
+            print(line_of(self._ms, self._count, event))
+        else:
+            self._trace.tell(self._ms, event)
+        sys.stdout.flush()
+
+    async def _hold(self, stream: AsyncStructuredStream[Json], event: fe.Event) -> None:
+        """Stop reading once, in the middle: what is not read is not written either."""
+        if isinstance(event, fe.ToolResult) and not self._paused:
+            self._paused = True
+            await self._stop_reading(stream)
+        elif self._pace:
+            await asyncio.sleep(self._pace)
+
+    async def _stop_reading(self, stream: AsyncStructuredStream[Json]) -> None:
+        seconds = self._args.pause
+        stream.pause()
+        self._note(
+            f"paused for {seconds:g} s: nothing is read, and the model gets 128 events ahead at most"
+        )
+        asyncio.get_running_loop().call_later(seconds, stream.resume)
+        await stream.resumed()
+        self._note("resumed: nothing is lost")
+
+    def _note(self, text: str) -> None:
+        if not self._args.json:
+            self._trace.note(self._ms, text)
+            sys.stdout.flush()
+
+    def _conclude(self, stream: AsyncStructuredStream[Json]) -> int:
+        found = stream.found
+        status = 0 if found is not None and found.status != "degraded" else 1
+        if self._args.json:
+            return status
+        value = None if found is None else found.value
+        answer = value.get("answer") if isinstance(value, dict) else None
+        repaired = sum(seen.status == "repaired" for seen in stream.objects)
+        counts = f"{_many(len(stream.tools), 'tool')}, {repaired} repaired, {self._ms / 1000:.2f} s"
+        print(f"\n{answer if isinstance(answer, str) else dumps(value)}\n\n{stream.run}: {counts}")
+        if not self._args.url:
+            print(f"`toolbridge show {stream.run}` shows it on a time axis")
+        return status
+
+
+def line_of(ms: float, n: int, event: fe.Event) -> str:
+    """Return an event as a line of JSON, as `frames.ndjson` has it."""
+    told = {"ms": round(ms, 3), "n": n, "event": fe.name_of(event), "data": fe.data_of(event)}
+    return dumps(told)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

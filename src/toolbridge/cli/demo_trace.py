@@ -1,0 +1,113 @@
+"""Events of a structured stream as lines in a terminal, as they happen.
+
+12 ms  text    I will look for pizza near you.
+14 ms  object  O1 Action {"mode":"search","target":{"kind":"time","at":"19:00"}}
+15 ms          O1 valid
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from toolbridge.core.json import dumps
+from toolbridge.framed import events as fe
+
+_COLOURS = {
+    "dim": "2", "object": "36", "tool": "33", "result": "32", "error": "31", "pause": "35",
+    "text": "0",
+}  # fmt: skip
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_INDENT = " " * 20
+_LONGEST = 400
+
+
+def wants_colour(env: Mapping[str, str], *, is_terminal: bool) -> bool:
+    """Whether to write colours: to a terminal, unless somebody has said no."""
+    return is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+
+
+def plain(text: str) -> str:
+    """Return `text` without anything that a terminal would obey."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def cut(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+class Trace:
+    """Writes each event when it is told; pieces of one text go on in their line."""
+
+    def __init__(self, write: Callable[[str], object], *, colour: bool) -> None:
+        self._write = write
+        self._colour = colour
+        self._open = ""
+        """What the line that is being written is about."""
+
+    def tell(self, ms: float, event: fe.Event) -> None:
+        match event:
+            case fe.TextDelta(text):
+                self._go_on(ms, "text", "text", text)
+            case fe.JsonBegin(id, schema):
+                self._line(ms, "object", f"{id} {schema}", holds=id)
+            case fe.ResultBegin(id, schema):
+                self._line(ms, "result", f"{id} {schema}", holds=id)
+            case fe.JsonDelta(id, chunk):
+                self._go_on(ms, "object", id, chunk)
+            case fe.ResultDelta(id, chunk):
+                self._go_on(ms, "result", id, chunk)
+            case fe.JsonEnd():
+                self._line(ms, "object", _ending(event))
+            case fe.ResultEnd():
+                self._line(ms, "result", _ending(event))
+            case _:
+                self._tell_other(ms, event)
+
+    def _tell_other(self, ms: float, event: fe.Event) -> None:
+        match event:
+            case fe.ToolCall(id, name, args, client):
+                who = "  (yours to answer)" if client else ""
+                self._line(ms, "tool", f"{id} {name} {dumps(args)}{who}")
+            case fe.ToolResult(id, name, result, cached):
+                kept = "  (from before)" if cached else ""
+                self._line(ms, "tool", f"{id} {name} → {dumps(result)}{kept}")
+            case fe.Error(code, message, id):
+                self._line(ms, "error", f"{code}{f' ({id})' if id else ''}: {message}")
+            case fe.Done():
+                self._line(ms, "done", "")
+            case _:
+                pass
+
+    def note(self, ms: float, text: str) -> None:
+        """Say something that is no event."""
+        self._line(ms, "pause", text)
+
+    def close(self) -> None:
+        if self._open:
+            self._write("\n")
+            self._open = ""
+
+    def _line(self, ms: float, kind: str, text: str, *, holds: str = "") -> None:
+        self.close()
+        head = self._paint(f"{ms:8.0f} ms", "dim")
+        label = self._paint(f"{kind:<7}", kind)
+        shown = cut(plain(text).replace("\n", f"\n{_INDENT}"))
+        line = f"{head}  {label} {shown}"
+        self._write(f"{line.rstrip()}\n" if not holds else f"{line} " if shown else line)
+        self._open = holds
+
+    def _go_on(self, ms: float, kind: str, about: str, piece: str) -> None:
+        if self._open != about:
+            self._line(ms, kind, "", holds=about)
+        self._write(plain(piece).replace("\n", f"\n{_INDENT}"))
+
+    def _paint(self, text: str, kind: str) -> str:
+        colour = _COLOURS.get(kind, "")
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour else text
+
+
+def _ending(event: fe.JsonEnd | fe.ResultEnd) -> str:
+    """Return how a frame ended: as it was written, or with which value instead."""
+    if event.status == "valid":
+        return f"{event.id} valid, {event.length} bytes"
+    steps = "".join(f"; {step.what}" for step in event.steps)
+    return f"{event.id} {event.status.upper()} → {dumps(event.value)}{steps}"

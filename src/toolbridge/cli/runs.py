@@ -1,0 +1,123 @@
+"""List the structured streams that were kept: when, what was asked, of whom, and what it took."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from toolbridge.cli.demo_trace import cut, plain
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.runs.shelf import RunRecord, Summary, list_runs, load_run, runs_root
+
+_TITLES: tuple[str, ...] = (
+    "RUN", "WHEN", "MODEL", "MS", "TOOLS", "REPAIRS", "DEGRADED", "PROMPT",
+)  # fmt: skip
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--limit", type=int, default=20, help="how many, newest first (20)")
+    parser.add_argument("--json", action="store_true", help="print one JSON line each")
+
+
+def run(args: argparse.Namespace) -> int:
+    root = shelf()
+    found = [_row(root, summary) for summary in list_runs(root)[: max(args.limit, 0)]]
+    if args.json:
+        for row in found:
+            print(dumps(row))
+    elif found:
+        _print_table(found)
+    else:
+        print(f"no run is kept in {root}: `toolbridge demo` makes one")
+    return 0
+
+
+def shelf() -> Path:
+    """Return where runs are kept; raise where there is no such place."""
+    root = runs_root(os.environ)
+    if root is None:
+        raise MalformedRequest("there is no home to keep runs in: set XDG_STATE_HOME")
+    return root
+
+
+def find_run(given: str) -> RunRecord:
+    """Return the run that `given` names: its id, the beginning of it, or `last`."""
+    root = shelf()
+    ids = [summary.id for summary in list_runs(root)]
+    wanted = given if given.startswith("run_") else f"run_{given}"
+    found = ids[:1] if given == "last" else [id for id in ids if id.startswith(wanted)]
+    if len(found) > 1:
+        raise MalformedRequest(f"{given} may be {', '.join(found[:4])}", where="RUN")
+    try:
+        return load_run(root, found[0] if found else wanted)
+    except LookupError as error:
+        raise MalformedRequest(str(error), where="RUN") from None
+
+
+def prompt_of(record: RunRecord) -> str:
+    """Return what was asked last."""
+    order = _member(record.prompt, "order")
+    prompt, messages = _member(order, "prompt"), _member(order, "messages")
+    if isinstance(prompt, str) and prompt:
+        return prompt
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return str(_member(last, "content") or "")
+
+
+def _member(value: Json, name: str) -> Json:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _row(root: Path, summary: Summary) -> JsonObject:
+    metrics = summary.metrics
+    degraded = metrics.get("degraded")
+    try:
+        asked = prompt_of(load_run(root, summary.id))
+    except LookupError:  # thrown away meanwhile
+        asked = ""
+    return {
+        "id": summary.id,
+        "started": summary.started,
+        "prompt": asked,
+        "model": metrics.get("model") or "",
+        "ms": metrics.get("total_ms"),
+        "tools": metrics.get("tool_calls") or 0,
+        "repairs": metrics.get("repairs") or 0,
+        "degraded": len(degraded) if isinstance(degraded, list) else 0,
+        "finished": summary.finished,
+        "bytes": summary.bytes,
+    }
+
+
+def _print_table(rows: list[JsonObject]) -> None:
+    table = [_TITLES, *(_cells(row) for row in rows)]
+    widths = [max(len(line[at]) for line in table) for at in range(7)]
+    room = (
+        60
+        if not sys.stdout.isatty()
+        else max(20, os.get_terminal_size().columns - sum(widths) - 14)
+    )
+    for line in table:
+        cells = [
+            cell.rjust(width) if 3 <= at <= 6 else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=False))
+        ]
+        print("  ".join([*cells, cut(line[7], room)]).rstrip())
+
+
+def _cells(row: JsonObject) -> tuple[str, ...]:
+    started = row["started"]
+    when = time.localtime(float(started) if isinstance(started, int | float) else 0.0)
+    ms = row["ms"]
+    return (
+        str(row["id"]),
+        time.strftime("%Y-%m-%d %H:%M:%S", when),
+        plain(str(row["model"])),
+        f"{ms:.0f}" if isinstance(ms, int | float) else "under way",
+        str(row["tools"]),
+        str(row["repairs"]),
+        str(row["degraded"]),
+        " ".join(plain(str(row["prompt"])).split()),
+    )

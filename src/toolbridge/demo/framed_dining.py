@@ -1,0 +1,158 @@
+"""Finding a place and booking a table: what the demonstration of structured streams shows."""
+
+import re
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.demo.framed_reading import Asked, Called
+
+SEARCH = "places.search"
+BOOK = "bookings.create"
+_LOOK = re.compile(
+    r"\b(?:find|search(?: for)?|look(?:ing)? for|show me|get me|where is|i want|book|reserve)\b"
+    r"(?: me| us)?(?: an?| the| some| any| good| table (?:at|in|for))* ([^.;,!?\n]{1,120})",
+    re.IGNORECASE,
+)
+_WHERE = re.compile(
+    r"\s(?:near|nearby|around|close to|within|for|at|tonight|tomorrow|today|and|that|which|open)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_WISH = re.compile(
+    r"\b(?:near|nearby|restaurant|place|eat|dinner|lunch|table|food|drink|cafe|bar)", re.IGNORECASE
+)
+_BOOKING = re.compile(r"\b(?:book|reserve|reservation|booking)\b", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"\b(\d{1,2})(?::(\d{2}))? ?(am|pm)\b|\b([01]?\d|2[0-3]):([0-5]\d)\b", re.IGNORECASE
+)
+_PARTY = re.compile(
+    r"\b(?:for|of) (\d{1,2}|two|three|four|five|six|seven|eight)\b(?! ?(?:am|pm|:|o'clock))",
+    re.IGNORECASE,
+)
+_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+_MOST_TRIES = 3
+_LARGEST_PARTY = 20
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What somebody wants to eat, when, and whether a table is to be booked."""
+
+    query: str
+    at: str = ""
+    party: int = 2
+    books: bool = False
+
+
+def maybe_wish(asked: Asked) -> Wish | None:
+    """Return what is wished, where the tools for it are on offer."""
+    words = asked.words
+    if asked.tool(SEARCH) is None or not (_WISH.search(words) or _BOOKING.search(words)):
+        return None
+    looked = _LOOK.search(words)
+    query = _WHERE.sub("", looked[1]).strip() if looked else ""
+    books = asked.tool(BOOK) is not None and _BOOKING.search(words) is not None
+    return Wish((query or "restaurant")[:200], clock_in(words), _party(words), books)
+
+
+def clock_in(words: str) -> str:
+    """Return the time of day that the words name, as HH:MM; nothing where they name none."""
+    for found in _CLOCK.finditer(words):
+        if found[4]:
+            return f"{int(found[4]):02d}:{found[5]}"
+        hour, minute = int(found[1]), int(found[2] or 0)
+        if 1 <= hour <= 12 and minute < 60:
+            return f"{hour % 12 + 12 * (found[3].lower() == 'pm'):02d}:{minute:02d}"
+    return ""
+
+
+def _party(words: str) -> int:
+    found = _PARTY.search(words)
+    if found is None:
+        return 2
+    said = found[1].lower()
+    return max(1, min(_NUMBERS.get(said) or int(said), _LARGEST_PARTY))
+
+
+class Evening(msgspec.Struct, frozen=True):
+    """How far it has come."""
+
+    wish: Wish
+    found: tuple[JsonObject, ...] | None = None
+    """The places that the search has found; None before it."""
+    tried: tuple[str, ...] = ()
+    """The places that were asked for a table."""
+    booking: JsonObject = {}
+    trouble: str = ""
+
+    @property
+    def choice(self) -> JsonObject | None:
+        """The place to ask next: open when it is wanted, and not asked before."""
+        if len(self.tried) >= _MOST_TRIES:
+            return None
+        fitting = (place for place in self.found or () if is_open(place, self.wish.at))
+        return next((place for place in fitting if str(place.get("id")) not in self.tried), None)
+
+
+def read_evening(wish: Wish, called: tuple[Called, ...]) -> Evening:
+    """Return what came of the calls so far."""
+    evening = Evening(wish)
+    for call in called:
+        if call.name == SEARCH:
+            places = () if call.failed else tuple(_objects(call.result))
+            evening = msgspec.structs.replace(evening, found=places, trouble=_message(call))
+        elif call.name == BOOK:
+            tried = (*evening.tried, str(call.arguments.get("place_id")))
+            booking = call.result if isinstance(call.result, dict) and not call.failed else {}
+            evening = msgspec.structs.replace(
+                evening, tried=tried, booking=booking, trouble=_message(call)
+            )
+    return evening
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def _message(call: Called) -> str:
+    error = call.result.get("error") if isinstance(call.result, dict) else None
+    return str(error.get("message", "")) if isinstance(error, dict) else ""
+
+
+def is_open(place: JsonObject, at: str) -> bool:
+    """Whether a place says that it is open then; texts of the form HH:MM compare as times do."""
+    opens, closes = str(place.get("opens", "00:00")), str(place.get("closes", "24:00"))
+    if not at:
+        return True
+    return opens <= at < closes if opens < closes else at >= opens or at < closes
+
+
+def search_arguments(wish: Wish) -> JsonObject:
+    given: JsonObject = {"query": wish.query}
+    return {**given, "open_at": wish.at} if wish.at else given
+
+
+def book_arguments(wish: Wish, place: JsonObject) -> JsonObject:
+    return {"place_id": str(place.get("id")), "time": wish.at, "party_size": wish.party}
+
+
+def told(evening: Evening) -> tuple[str, list[str]]:
+    """Return the end of it in words, and the places that they rest on."""
+    wish, booking = evening.wish, evening.booking
+    if booking:
+        text = (
+            f"Booked: {booking.get('place')}, {booking.get('address')}, at {booking.get('time')}"
+            f" for {booking.get('party_size')}. Your confirmation is {booking.get('confirmation')}."
+        )
+        return text, [str(booking.get("place_id"))]
+    places = evening.found or ()
+    if not places:
+        why = f": {evening.trouble}" if evening.trouble else "."
+        return f"I found no {wish.query} nearby{why}", []
+    names = ", ".join(str(place.get("name")) for place in places[:3])
+    ids = [str(place.get("id")) for place in places[:3]]
+    if not wish.books:
+        return f"These are near you: {names}.", ids
+    if not wish.at:
+        return f"These are near you: {names}. Tell me a time, and I book a table.", ids
+    why = evening.trouble or f"none of them is open at {wish.at}"
+    return f"I found {names}, but no table is booked: {why}.", ids

@@ -1,0 +1,176 @@
+"""What a request for a framed answer says: the contract in its system text, and how far it has come.
+
+The words are those of `framed/prompts`. They are read by their headings, so that what a caller puts
+before them does no harm.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, loads, maybe_object
+from toolbridge.core.messages import Request, Text
+from toolbridge.demo.framed_signs import MISSING, REPAIR, SIGN
+from toolbridge.framed.grammar import Grammar
+from toolbridge.framed.limits import Limits
+from toolbridge.framed.pieces import Closed
+
+_HEADING = re.compile(r"^(Tools|Objects|Result), by name and JSON Schema:$", re.MULTILINE)
+_ENTRY = re.compile(r"^- ([A-Za-z0-9_.:/-]{1,128}?)(?= \(|: \{)", re.MULTILINE)
+_RESULT = re.compile(
+    r"^Result of tool call ([\w.-]{1,64}) \(([^()\s]{1,128})\), as JSON:\n([^\n]*)", re.MULTILINE
+)
+_SCHEMA = re.compile(r"^Schema ([^\s:]{1,128}|[^\s]{1,128}?):\n(\{[^\n]*)$", re.MULTILINE)
+_WRITTEN = re.compile(
+    r"^What was written:\n(.*)\n\nAnswer with the corrected JSON alone", re.MULTILINE | re.DOTALL
+)
+_MOST_TRIES = 32
+
+
+class Form(msgspec.Struct, frozen=True):
+    """A tool, an object or the result, as the contract describes it."""
+
+    name: str
+    schema: JsonObject
+    description: str = ""
+
+
+class Called(msgspec.Struct, frozen=True):
+    """A tool that was called since the last words, and what it gave."""
+
+    name: str
+    result: Json
+    arguments: JsonObject = {}
+
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.result, dict) and self.result.keys() == {"error"}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an answer in frames needs to know."""
+
+    words: str = ""
+    tools: tuple[Form, ...] = ()
+    objects: tuple[Form, ...] = ()
+    result: Form
+    called: tuple[Called, ...] = ()
+    ids: frozenset[str] = frozenset()
+    """The ids that stand in the conversation already."""
+    bare: bool = False
+    """Whether only the JSON of the result is wanted."""
+
+    def tool(self, name: str) -> Form | None:
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    def object(self, name: str) -> Form | None:
+        return next((form for form in self.objects if form.name == name), None)
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """One frame that does not fit, to be written again."""
+
+    form: Form
+    written: str
+
+
+def maybe_asked(request: Request) -> Asked | Broken | None:
+    """Return what is asked in frames, or None for any other request."""
+    texts = list(_texts(request, "user"))
+    last = texts[-1] if texts else ""
+    if last.startswith(REPAIR):
+        return _broken(last)
+    system = "\n".join(text.text for text in request.system)
+    missing = last.startswith(MISSING)
+    if not missing and SIGN not in system:
+        return None
+    forms = {kind: tuple(_forms(section)) for kind, section in _sections(system)}
+    result = _named(last) if missing else next(iter(forms.get("Result", ())), None)
+    if result is None:
+        return None
+    frames = list(_frames(request))
+    return Asked(
+        words=next((t for t in reversed(texts) if not _is_program(t)), ""),
+        tools=forms.get("Tools", ()),
+        objects=forms.get("Objects", ()),
+        result=result,
+        called=tuple(_called(texts, frames)),
+        ids=frozenset(frame.id for frame in frames),
+        bare=missing,
+    )
+
+
+def _texts(request: Request, role: str) -> Iterator[str]:
+    for turn in request.turns:
+        if turn.role == role:
+            yield from (part.text.strip() for part in turn.content if isinstance(part, Text))
+
+
+def _is_program(text: str) -> bool:
+    return text.startswith((MISSING, REPAIR)) or _RESULT.match(text) is not None
+
+
+def _sections(system: str) -> Iterator[tuple[str, str]]:
+    headings = list(_HEADING.finditer(system))
+    ends = [*(heading.start() for heading in headings[1:]), len(system)]
+    for heading, end in zip(headings, ends, strict=False):
+        yield heading[1], system[heading.end() : end]
+
+
+def _forms(section: str) -> Iterator[Form]:
+    at = 0
+    while entry := _ENTRY.search(section, at):
+        form, at = _form(entry[1], section, entry.end())
+        if form is not None:
+            yield form
+
+
+def _form(name: str, section: str, at: int) -> tuple[Form | None, int]:
+    """Return the form whose name ends at `at`: the JSON is the rest of a line, whatever is before."""
+    begin = at
+    for _ in range(_MOST_TRIES):
+        colon = section.find(": {", begin)
+        if colon < 0:
+            break
+        end = section.find("\n", colon)
+        end = len(section) if end < 0 else end
+        schema = maybe_object(section[colon + 2 : end])
+        if schema is not None:
+            return Form(name, schema, section[at:colon].strip().strip("()")), end
+        begin = colon + 1
+    return None, at
+
+
+def _named(text: str) -> Form | None:
+    found = _SCHEMA.search(text)
+    schema = maybe_object(found[2]) if found else None
+    return None if found is None or schema is None else Form(found[1], schema)
+
+
+def _broken(text: str) -> Broken | None:
+    form, written = _named(text), _WRITTEN.search(text)
+    return None if form is None or written is None else Broken(form, written[1])
+
+
+def _frames(request: Request) -> Iterator[Closed]:
+    for text in _texts(request, "assistant"):
+        grammar = Grammar(Limits())
+        pieces = grammar.feed(text) + grammar.close()
+        yield from (piece for piece in pieces if isinstance(piece, Closed))
+
+
+def _called(texts: list[str], frames: list[Closed]) -> Iterator[Called]:
+    arguments = {frame.id: maybe_object(frame.body) for frame in frames if frame.kind == "tool"}
+    for text in texts:
+        if not _is_program(text):
+            continue
+        for found in _RESULT.finditer(text):
+            yield Called(found[2], _value(found[3]), arguments.get(found[1]) or {})
+
+
+def _value(text: str) -> Json:
+    try:
+        return loads(text)
+    except ValueError:
+        return text
