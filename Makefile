@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check test-real requirements conformance dialects bench bless lock clean help
+.PHONY: setup run test check test-real test-typescript demo build test-browser requirements conformance dialects bench bless lock clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,25 @@ test: setup ## the whole suite, offline
 test-real: setup ## real clients and model servers, installed on first use
 	@$(BIN)/python -m pytest -m real -rs tests/real
 
+test-browser: setup ## the timeline page in a real browser, installed on first use where that is possible
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
+	  $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation -e '.[browser]' || \
+	  echo 'playwright cannot be installed; the tests will be skipped'
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
+	  echo 'chromium cannot be installed; the tests will be skipped unless CHROMIUM names one'
+	@$(BIN)/python -m pytest -m browser -rs tests/browser
+
+test-typescript: ## the TypeScript client: build, tests, checks
+	@command -v npm >/dev/null || { echo "skipped: npm is not installed"; exit 0; } && \
+	  cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run build && npm test && npm run check
+
+demo: setup ## watch a structured stream on the embedded model
+	@$(BIN)/toolbridge demo
+
+build: setup ## the wheel and the source archive, in dist/
+	@$(BIN)/python -m hatchling build
+
 bless: setup ## rewrite the expected parts of the transcripts; read the diff
 	@$(BIN)/python -m tests.bless
 
@@ -43,8 +62,9 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies
 	$(BIN)/codespell src docs bench README.md ARCHITECTURE.md AGENTS.md CHANGELOG.md
 	$(BIN)/deptry src
 
-conformance: setup ## score this toolbridge with the cases of conformance/, every API with every other
+conformance: setup ## score this toolbridge with the cases of conformance/: APIs and structured streams
 	@$(BIN)/toolbridge conform --self
+	@$(BIN)/toolbridge conform --self --stream --save docs
 
 bench: setup ## speed and memory, as ratios in one run
 	@$(BIN)/python bench/run.py

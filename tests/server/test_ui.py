@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +13,7 @@ from tests.streams import ask, call, reply, scripted, streaming
 
 import toolbridge
 from toolbridge.config import Config
+from toolbridge.runs.shelf import list_runs
 from toolbridge.server import ui
 
 FOLDER = Path(toolbridge.__file__).parent / "ui"
@@ -200,6 +202,27 @@ async def test_a_prompt_is_told_as_far_as_it_can_be_read(tmp_path):
         file.unlink()
         file.symlink_to(secret)
         assert (await listed(url))[0]["prompt"] == ""
+
+
+def test_a_run_is_listed_while_its_files_get_their_names(tmp_path):
+    folder = tmp_path / UNKNOWN
+    folder.mkdir()
+    (folder / "metrics.json").write_text("{}")
+    stop = threading.Event()
+
+    def rename() -> None:
+        while not stop.is_set():
+            (folder / ".prompt.json.tmp").write_text("{}")
+            (folder / ".prompt.json.tmp").replace(folder / "prompt.json")
+
+    renaming = threading.Thread(target=rename)
+    renaming.start()
+    try:
+        missed = sum(not list_runs(tmp_path) for _ in range(2000))
+    finally:
+        stop.set()
+        renaming.join()
+    assert missed == 0
 
 
 async def test_the_page_starts_quickly_without_what_streams_need():

@@ -128,8 +128,12 @@ def _folders(root: Path) -> list[_Folder]:
 
 def _measured(path: Path) -> _Folder | None:
     """Return a folder with its age and size; None when it has gone meanwhile, or holds nothing."""
+    found: dict[str, os.stat_result] = {}
     try:
-        found = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path)}
+        with os.scandir(path) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # a temporary file that has got its name
+                    found[entry.name] = entry.stat(follow_symlinks=False)
     except OSError:
         return None
     ours = {name: stat for name, stat in found.items() if name in _OURS}

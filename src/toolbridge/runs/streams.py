@@ -125,8 +125,10 @@ class Streams:
     async def _repeated(self, held: _Claim, caller: str) -> Followed | None:
         """Return the run of a claim; none where it has come to nothing that counts."""
         live = self._live.get(held.run)
-        if live is not None:
+        if live is not None and not live.run.log.ended:
             return Followed(held.run, _follow(live.run.log, 0))
+        if live is not None:
+            await asyncio.wait({live.task})  # its end is being stored
         end = await self._end_of(held.run, caller)
         if end is None and held.pid != os.getpid() and _is_alive(held.pid):
             return Followed(held.run, self._elsewhere(held, caller))
@@ -193,7 +195,7 @@ class Streams:
     async def answer_tool(self, run: str, caller: str, id: str, outcome: Outcome) -> bool:
         """Hand a live run what its caller's own tool gave; return whether it waited for that."""
         live = self._mine(run, caller)
-        if live is None:
+        if live is None or live.run.log.ended:
             raise UnknownRun(f"no run {run[:64]!r} is under way")
         return live.run.answer_tool(id, outcome)
 
