@@ -75,6 +75,7 @@ async def gateway(config: Config) -> AsyncIterator[str]:
         port=0,
         log_level="critical",
         lifespan="on",
+        ws="websockets-sansio",
         access_log=False,
         timeout_graceful_shutdown=1,
     )

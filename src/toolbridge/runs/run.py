@@ -69,7 +69,7 @@ class Run:
         except Exception as error:  # noqa: BLE001  a fault of ours must not leave readers waiting
             traceback.print_exc(file=sys.stderr)
             text = f"toolbridge failed: {type(error).__name__}"
-            await self._deliver(self._conversation.abort("abandoned", text))
+            await self._deliver(self._conversation.abort("internal", text))
         self._recorder.end(self._conversation)
 
     async def _to_the_end(self) -> list[Out]:

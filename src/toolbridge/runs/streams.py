@@ -26,7 +26,9 @@ GRACE = 30.0
 """Seconds that a run waits for somebody to follow it."""
 MOST = 4096
 _POLL = 0.2
-_PASSING = frozenset({"upstream_error", "overloaded", "request_timeout", "aborted", "abandoned"})
+_PASSING = frozenset(
+    {"upstream_error", "overloaded", "request_timeout", "aborted", "abandoned", "internal"}
+)
 """Ends that a repeat may better: the key of such a run is free again."""
 _STOPPED = ("abandoned", "the server was stopped before the stream had ended")
 

@@ -1,0 +1,284 @@
+"""What holds for every stream, whatever it says: order, numbers, lengths and validity."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import jsonschema_rs
+
+from toolbridge.conformance.looking import text
+from toolbridge.conformance.streams.lines import Told
+from toolbridge.core.json import Json, JsonObject, dumps, loads
+
+MEMBERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "text.delta": (frozenset({"text"}), frozenset()),
+    "json.begin": (frozenset({"id", "schema"}), frozenset()),
+    "json.delta": (frozenset({"id", "chunk"}), frozenset()),
+    "json.end": (frozenset({"id", "length"}), frozenset({"status", "value", "steps"})),
+    "tool.call": (frozenset({"id", "name", "args"}), frozenset({"client"})),
+    "tool.result": (frozenset({"id", "name", "result"}), frozenset({"cached"})),
+    "result.begin": (frozenset({"id", "schema"}), frozenset()),
+    "result.delta": (frozenset({"id", "chunk"}), frozenset()),
+    "result.end": (frozenset({"id", "length"}), frozenset({"status", "value", "steps"})),
+    "error": (frozenset({"code", "message"}), frozenset({"id"})),
+    "done": (frozenset(), frozenset()),
+}
+"""Every event with the members that it must have and those that it may have."""
+LAST = frozenset(
+    {
+        "no_result", "aborted", "request_timeout", "upstream_error", "overloaded",
+        "context_overflow", "abandoned",
+    }
+)  # fmt: skip
+CODES = LAST | {
+    "frame_too_large", "frame_too_deep", "arguments_too_large", "nested_frame", "duplicate_id",
+    "unexpected_end", "unclosed_frame", "frame_timeout", "unknown_schema", "unknown_tool",
+    "invalid_arguments", "schema_repair_failed", "tool_timeout", "tool_failed",
+    "too_many_tool_calls",
+}  # fmt: skip
+SENTINEL = re.compile(
+    "\u27e6(?:BEGIN_(?:OBJECT|TOOL_CALL|RESULT) id=[A-Za-z0-9_.-]{1,64} (?:schema|name)="
+    "|END_(?:OBJECT|TOOL_CALL|RESULT) id=[A-Za-z0-9_.-]{1,64}\u27e7)"
+)
+_RUN = re.compile(r"run_[0-9a-f]{16}")
+
+
+@dataclass
+class Seen:
+    """A frame as its events told it."""
+
+    kind: str
+    id: str
+    schema: str
+    chunks: list[str] = field(default_factory=list)
+    status: str = ""
+    value: Json = None
+    """The object that counts, if there is one."""
+    ended: bool = False
+
+    @property
+    def written(self) -> str:
+        return "".join(self.chunks)
+
+
+@dataclass
+class Facts:
+    """What a judge knows of a case besides its events."""
+
+    schemas: Mapping[str, JsonObject]
+    tools: Mapping[str, JsonObject]
+    held: bool = False
+    """Whether chunks are only sent of what is valid."""
+    quotes: bool = False
+
+
+class Reading:
+    """Reads the events of a stream; `faults` says what is wrong with them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._open: Seen | None = None
+        self._call: Told | None = None
+        self.faults: list[str] = []
+        self.frames: dict[str, Seen] = {}
+        self.calls: dict[str, JsonObject] = {}
+        self.results: dict[str, JsonObject] = {}
+        self.errors: list[JsonObject] = []
+        self.text = ""
+
+    def read(self, events: list[Told], run: str) -> None:
+        self.faults += _numbers(events, run)
+        for at, told in enumerate(events):
+            self.faults += _shape(told)
+            self._take(told, events[at + 1].name if at + 1 < len(events) else "")
+        self.text = "".join(text(e.data, "text") for e in events if e.name == "text.delta")
+        if self._open is not None:
+            self._say(f"the frame {self._open.id} has no end")
+        if self._call is not None:
+            self._say(f"the call {self._call.data.get('id')} has no result")
+        if SENTINEL.search(self.text):
+            self._say(f"a sentinel stands in the text: {self.text[:200]!r}")
+        self.faults += _ending(events)
+
+    def _say(self, fault: str) -> None:
+        self.faults.append(fault)
+
+    def _take(self, told: Told, follows: str) -> None:
+        kind, _, part = told.name.partition(".")
+        if kind in {"json", "result"}:
+            self._frame(kind, part, told.data)
+            return
+        if kind == "tool" and part in {"call", "result"}:
+            self._tool(part, told)
+        elif told.name == "error":
+            self._error(told.data, follows)
+        if told.name in {"text.delta", "tool.call", "tool.result", "done"} and self._open:
+            self._say(f"{told.name} stands inside the frame {self._open.id}")
+
+    # ── frames ───────────────────────────────────────────────────────────────
+
+    def _frame(self, kind: str, part: str, data: JsonObject) -> None:
+        id = text(data, "id")
+        if part == "result":
+            return
+        if part == "begin":
+            self._begin(Seen(kind, id, text(data, "schema")))
+            return
+        frame = self._open
+        if frame is None or (frame.kind, frame.id) != (kind, id):
+            self._say(f"{kind}.{part} of {id} stands outside of its frame")
+        elif part == "delta":
+            frame.chunks.append(text(data, "chunk"))
+        else:
+            self._open = None
+            frame.ended = True
+            self._end(frame, data)
+
+    def _begin(self, frame: Seen) -> None:
+        if self._open is not None:
+            self._say(f"the frame {frame.id} begins inside {self._open.id}")
+        if frame.id in self.frames or frame.id in self.calls:
+            self._say(f"the id {frame.id} was used before")
+        if frame.schema not in self._facts.schemas:
+            self._say(f"the frame {frame.id} is of a schema nobody named: {frame.schema}")
+        self._open = self.frames[frame.id] = frame
+
+    def _end(self, frame: Seen, data: JsonObject) -> None:
+        size = len(frame.written.encode("utf-8", "surrogatepass"))
+        if data.get("length") != size:
+            self._say(f"{frame.id}: the length is {data.get('length')}, the chunks have {size}")
+        if SENTINEL.search(frame.written) and not self._facts.quotes:
+            self._say(f"{frame.id}: a sentinel stands in the chunks")
+        frame.status = text(data, "status")
+        if frame.status:
+            self._end_otherwise(frame, data)
+        else:
+            self._end_valid(frame, data)
+        if "value" in data or not frame.status:
+            self.faults += self._flaws(frame)
+
+    def _end_valid(self, frame: Seen, data: JsonObject) -> None:
+        if "value" in data or "steps" in data:
+            self._say(f"{frame.id}: a frame without status needs no value and no steps")
+        try:
+            frame.value = loads(frame.written)
+        except ValueError as error:
+            self._say(f"{frame.id}: called valid, but is no JSON: {error}")
+
+    def _end_otherwise(self, frame: Seen, data: JsonObject) -> None:
+        frame.value = data.get("value")
+        if frame.status not in {"healed", "repaired", "degraded"}:
+            self._say(f"{frame.id}: there is no status {frame.status}")
+        if "value" not in data:
+            self._say(f"{frame.id}: {frame.status}, but without the value that counts")
+        if (frame.status == "healed") != bool(data.get("steps")):
+            self._say(f"{frame.id}: {frame.status} with the steps {data.get('steps')}")
+        if self._facts.held and frame.written != dumps(frame.value):
+            self._say(f"{frame.id}: results are held, but the chunks are not the value")
+
+    def _flaws(self, frame: Seen) -> Iterator[str]:
+        schema = self._facts.schemas.get(frame.schema)
+        if schema is not None:
+            for flaw in _flaws(schema, frame.value):
+                yield f"{frame.id}: the value does not fit {frame.schema}: {flaw}"
+
+    # ── tools and errors ─────────────────────────────────────────────────────
+
+    def _tool(self, part: str, told: Told) -> None:
+        id, name = text(told.data, "id"), text(told.data, "name")
+        before, self._call = self._call, None
+        if part == "call":
+            if before is not None:
+                self._say(f"the call {before.data.get('id')} has no result before the next")
+            if id in self.calls or id in self.frames:
+                self._say(f"the id {id} was used before")
+            self._call, self.calls[id] = told, told.data
+            for flaw in _flaws(self._facts.tools.get(name, {}), told.data.get("args")):
+                self._say(f"the arguments of {id} do not fit {name}: {flaw}")
+            return
+        self.results[id] = told.data
+        if before is not None and (before.data["id"], before.data["name"]) != (id, name):
+            self._say(f"a result of {id} {name} stands after the call {before.data['id']}")
+        if before is None and not _failed(told.data):
+            self._say(f"a result of {id} stands where nothing was called")
+        if SENTINEL.search(dumps(told.data)):
+            self._say(f"a sentinel stands in the result of {id}")
+
+    def _error(self, data: JsonObject, follows: str) -> None:
+        self.errors.append(data)
+        code = text(data, "code")
+        if code not in CODES:
+            self._say(f"the code {code!r} is in no document")
+        if code in LAST and follows != "done":
+            self._say(f"{code} ends a stream, but {follows} follows")
+        if not text(data, "message"):
+            self._say(f"{code} says nothing")
+
+
+def _failed(result: JsonObject) -> bool:
+    return bool(text(result, "result.error.code"))
+
+
+def _numbers(events: Iterable[Told], run: str) -> Iterator[str]:
+    if not _RUN.fullmatch(run):
+        yield f"{run!r} is no run's id"
+    wanted = 1
+    for told in events:
+        if told.id != f"{run}:{wanted}":
+            yield f"expected the id {run}:{wanted}, came {told.id!r} ({told.name})"
+            return
+        wanted += 1
+
+
+def _shape(told: Told) -> Iterator[str]:
+    known = MEMBERS.get(told.name)
+    if known is None:
+        yield f"there is no event {told.name}"
+        return
+    must, may = known
+    if missing := must - told.data.keys():
+        yield f"{told.name} lacks {', '.join(sorted(missing))}"
+    if beside := told.data.keys() - must - may:
+        yield f"{told.name} has {', '.join(sorted(beside))} besides"
+
+
+def _ending(events: list[Told]) -> Iterator[str]:
+    names = [told.name for told in events]
+    if names.count("done") != 1 or names[-1] != "done":
+        yield f"done comes {names.count('done')} times; the last event is {names[-1:]}"
+        return
+    ended = names.count("result.end")
+    if ended > 1:
+        yield f"there are {ended} results"
+    last = events[-2].data.get("code") if names[-2:-1] == ["error"] else None
+    if last not in LAST and not ended:
+        yield "there is neither a result nor an error that ends the stream"
+    if ended and set(names[names.index("result.end") + 1 :]) - {"error", "done"}:
+        yield "something follows the result"
+
+
+def _flaws(schema: JsonObject, value: Json) -> list[str]:
+    validator = jsonschema_rs.Draft202012Validator(schema, offline=True)
+    return [str(error).split("\n", 1)[0][:200] for error in validator.iter_errors(value)][:3]
+
+
+def ping_faults(pings: Iterable[Told]) -> Iterator[str]:
+    for ping in pings:
+        if ping.id or ping.data:
+            yield f"a ping has no id and says nothing; came {ping.id!r} {ping.data}"
+            return
+
+
+def joined(events: Iterable[Told]) -> list[tuple[str, str]]:
+    """Return the events as they are for every cutting: deltas joined, runs and numbers left out."""
+    found: list[tuple[str, str, str]] = []
+    for told in events:
+        id = text(told.data, "id")
+        piece = text(told.data, "text") or text(told.data, "chunk")
+        if not told.name.endswith(".delta"):
+            found.append((told.name, id, dumps(told.data)))
+        elif found and found[-1][:2] == (told.name, id):
+            found[-1] = (told.name, id, found[-1][2] + piece)
+        else:
+            found.append((told.name, id, piece))
+    return [(name, said) for name, _, said in found]

@@ -1,0 +1,199 @@
+"""A client's line to a gateway: server-sent events or a WebSocket, read by code of its own."""
+
+import asyncio
+import io
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import aiohttp
+
+from toolbridge.conformance.looking import members, text
+from toolbridge.core.json import JsonObject, dumps, maybe_object
+
+
+@dataclass(frozen=True)
+class Told:
+    """One event as it stood on the wire."""
+
+    name: str
+    data: JsonObject
+    id: str = ""
+
+
+class Refusal(Exception):
+    """The gateway did not open a stream."""
+
+    def __init__(self, status: int, body: JsonObject) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.error = members(body, "error")
+
+
+class Broken(Exception):
+    """What came is no stream of events."""
+
+
+@dataclass
+class Gateway:
+    """Where requests go, and with what."""
+
+    url: str
+    session: aiohttp.ClientSession
+    headers: Mapping[str, str]
+
+    async def ask(
+        self, method: str, path: str, body: bytes | None = None
+    ) -> tuple[int, JsonObject]:
+        """Return the status and the object of a short reply."""
+        sent = _sent(body)
+        call = self.session.request(method, self.url + path, data=sent, headers=self.headers)
+        async with call as reply:
+            return reply.status, maybe_object(await reply.read()) or {}
+
+
+def _sent(body: bytes | None) -> io.BytesIO | None:
+    """Return a body as a file: aiohttp warns of large ones that are bytes."""
+    return None if body is None else io.BytesIO(body)
+
+
+class Line(ABC):
+    """One connection of a client, from its request to its end."""
+
+    run = ""
+
+    @abstractmethod
+    async def next(self) -> Told | None:
+        """Return the next event; None at the end."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def rest(self) -> list[Told]:
+        """Return all that follows, without pings."""
+        found: list[Told] = []
+        try:
+            while (told := await self.next()) is not None:
+                if told.name != "ping":
+                    found.append(told)
+        finally:
+            await self.close()
+        return found
+
+
+class EventLine(Line):
+    """Server-sent events."""
+
+    def __init__(self, reply: aiohttp.ClientResponse) -> None:
+        self._reply = reply
+        self._buffer = bytearray()
+        self._looked = 0
+        """How far there is no end of an event in the buffer."""
+        self.run = reply.headers.get("x-toolbridge-run", "")
+
+    @classmethod
+    async def open(
+        cls,
+        gateway: Gateway,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> "EventLine":
+        """Ask for a stream; raise `Refusal`."""
+        reply = await gateway.session.request(
+            method,
+            gateway.url + path,
+            data=_sent(body),
+            headers={**gateway.headers, **(headers or {})},
+            read_bufsize=16_384,
+        )
+        if reply.status != 200:
+            error = maybe_object(await reply.read()) or {}
+            reply.release()
+            raise Refusal(reply.status, error)
+        if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+            raise Broken(f"the content type is {reply.headers.get('content-type')}")
+        return cls(reply)
+
+    def narrow(self) -> None:
+        """Let little wait on the way here."""
+        if self._reply.connection is not None and self._reply.connection.transport is not None:
+            sock = self._reply.connection.transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+    async def next(self) -> Told | None:
+        while (end := self._buffer.find(b"\n\n", self._looked)) < 0:
+            self._looked = max(0, len(self._buffer) - 1)
+            try:
+                piece = await self._reply.content.readany()
+            except (aiohttp.ClientError, ConnectionError) as error:
+                raise Broken(f"the connection broke off: {error!r}") from None
+            if not piece:
+                if self._buffer:
+                    raise Broken(f"the stream ends inside an event: {bytes(self._buffer[:200])!r}")
+                return None
+            self._buffer += piece
+        written = self._buffer[:end].decode("utf-8")
+        del self._buffer[: end + 2]
+        self._looked = 0
+        return _told(dict(_field(line) for line in written.split("\n")))
+
+    async def close(self) -> None:
+        self._reply.close()
+        await asyncio.sleep(0)
+
+
+def _field(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name, value.removeprefix(" ")
+
+
+def _told(fields: Mapping[str, str]) -> Told:
+    data = maybe_object(fields.get("data", ""))
+    if data is None or not fields.get("event"):
+        raise Broken(f"is no event with an object: {dict(fields)}")
+    return Told(fields["event"], data, fields.get("id", ""))
+
+
+class SocketLine(Line):
+    """A WebSocket."""
+
+    def __init__(self, line: aiohttp.ClientWebSocketResponse) -> None:
+        self._line = line
+
+    @classmethod
+    async def open(cls, gateway: Gateway, first: JsonObject) -> "SocketLine":
+        opened = await gateway.session.ws_connect(
+            f"{gateway.url}/v1/stream/ws", headers=gateway.headers, max_msg_size=1 << 24
+        )
+        line = cls(opened)
+        await line.say(first)
+        return line
+
+    async def say(self, message: JsonObject) -> None:
+        with suppress(ConnectionError):  # it may have ended just now
+            await self._line.send_str(dumps(message))
+
+    async def next(self) -> Told | None:
+        message = await self._line.receive()
+        if message.type is aiohttp.WSMsgType.TEXT:
+            return self._read(message.data)
+        if message.type is aiohttp.WSMsgType.ERROR or self._line.close_code not in {1000, 4400}:
+            raise Broken(f"the socket closed with {self._line.close_code}")
+        return None
+
+    def _read(self, written: str) -> Told:
+        found = maybe_object(written) or {}
+        told = Told(text(found, "event"), members(found, "data"), text(found, "id"))
+        if not told.name:
+            raise Broken(f"is no event: {written[:200]}")
+        if told.name == "error" and not told.id:
+            raise Refusal(0, told.data)
+        self.run = self.run or told.id.rpartition(":")[0]
+        return told
+
+    async def close(self) -> None:
+        await self._line.close()

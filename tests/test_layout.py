@@ -1,0 +1,67 @@
+"""What a newcomer finds in the tree, and what the commands of the tree do."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+CI = (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.mark.req("TF-70", "TF-47")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "src/toolbridge/server/stream.py",
+        "src/toolbridge/framed/shapes/AssistantReply.json",
+        "src/toolbridge/framed/shapes/places.search.json",
+        "src/toolbridge/framed/prompts/system.txt",
+        "src/toolbridge/framed/prompts/repair.txt",
+        "src/toolbridge/tools/places.py",
+        "src/toolbridge/tools/bookings.py",
+        "src/toolbridge/runs/artifacts.py",
+        "src/toolbridge/demo",
+        "src/toolbridge/ui/index.html",
+        "clients/typescript/src/index.ts",
+        "conformance/stream",
+        "tests/transcripts",
+    ],
+)
+def test_each_thing_has_its_room(place):
+    assert (ROOT / place).exists()
+
+
+@pytest.mark.req("TF-66")
+def test_there_is_a_target_for_each_job_and_ci_runs_the_tests():
+    assert {"run", "build", "test", "demo", "conformance", "check", "test-real"} <= MAKE
+    for target in ("test", "check", "test-real", "test-typescript", "test-browser"):
+        assert re.search(rf"^make {target}$", CI, re.MULTILINE), target
+        assert target in MAKE
+    scripts = json.loads((ROOT / "clients/typescript/package.json").read_text())["scripts"]
+    assert {"build", "test", "check"} <= scripts.keys()
+
+
+@pytest.mark.req("TF-67")
+@pytest.mark.parametrize("word", ["Guarantees", "Limitations", "stream-matrix.svg", "GROQ_API_KEY"])
+def test_the_first_page_tells_of_structured_streams(word):
+    assert word in README
+
+
+@pytest.mark.req("TF-68")
+def test_the_licence_is_said_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    package = json.loads((ROOT / "clients/typescript/package.json").read_text())
+    assert project["license"] == package["license"] == "Apache-2.0"
+    assert "Apache License" in (ROOT / "LICENSE").read_text("utf-8")
+
+
+def test_no_lock_file_names_a_registry():
+    for file in (ROOT / "requirements/dev.txt", ROOT / "clients/typescript/package-lock.json"):
+        text = file.read_text("utf-8")
+        assert '"resolved"' not in text
+        assert "index-url" not in text
