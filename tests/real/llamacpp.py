@@ -79,7 +79,8 @@ def install_toolbridge() -> Path:
     python = install()
     command = python.parent / "toolbridge"
     root = Path(__file__).parents[2]
-    if not command.exists():
+    written = (root / "pyproject.toml").stat().st_mtime
+    if not command.exists() or command.stat().st_mtime < written:
         done = subprocess.run(
             [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check",
              "-e", f"{root}[local]"],
@@ -87,6 +88,7 @@ def install_toolbridge() -> Path:
         )  # fmt: skip
         if done.returncode:
             pytest.skip(f"toolbridge[local] cannot be installed: {done.stderr.strip()[-300:]}")
+        command.touch()
     return command
 
 
