@@ -117,14 +117,23 @@ class AnswerStages:
     def __init__(self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str]) -> None:
         self._scanner = StopScanner(stops) if stops else None
         self._stages = Pipe(stages, self._scanner) if self._scanner else stages
-
-    @property
-    def done(self) -> bool:
+        self._gate = self._stages if isinstance(self._stages, ThoughtGate) else None
+        """The only stage, where that is a gate: once open, it lets everything through."""
+        self.done = False
         """Whether the answer has ended before the upstream did: there is nothing more to read."""
-        return self._scanner is not None and self._scanner.done
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
-        return self._stages.feed(event)
+        return self.feed_all([event])
+
+    def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Feed what came at once; return what that made certain."""
+        if self._gate is not None and self._gate.open:
+            return events
+        feed = self._stages.feed
+        said = [said for event in events for said in feed(event)]
+        if self._scanner is not None:
+            self.done = self._scanner.done
+        return said
 
     def close(self) -> list[ev.Event]:
         return self._stages.close()
@@ -146,7 +155,9 @@ def answer_stages(
         stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=Ids(seed + b"text"))
     if ready.names:
         stages = Pipe(stages, Renamer(ready.names))
-    return AnswerStages(Pipe(stages, Healer(request.tools, level=heal)), ready.stops)
+    if request.tools:
+        stages = Pipe(stages, Healer(request.tools, level=heal))
+    return AnswerStages(stages, ready.stops)
 
 
 class Renamer:

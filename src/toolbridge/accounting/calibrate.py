@@ -1,7 +1,6 @@
 """Estimates that learn from what the providers count."""
 
 from collections import OrderedDict, deque
-from statistics import median
 from typing import Literal
 
 LOWEST, HIGHEST = 0.2, 5.0
@@ -31,7 +30,7 @@ class _Ratio:
 
     def learn(self, ratio: float) -> None:
         self.recent.append(ratio)
-        middle = median(self.recent)
+        middle = _median(self.recent)
         if not self.learned or not _near(self.mean, middle, _DRIFT):
             self.mean = middle
             self.learned = 1
@@ -66,6 +65,13 @@ class Calibration:
             return estimated, "estimated"
         # Something is never nothing, however short it is.
         return max(round(estimated * ratio.mean), min(estimated, 1)), "calibrated"
+
+
+def _median(values: deque[float]) -> float:
+    """Return the middle of a few values; the library's own is made for data of every kind."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _near(value: float, middle: float, share: float) -> bool:

@@ -162,7 +162,7 @@ def _spare_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(50_000, 10, 10)
 
 
 def address(listener: socket.socket) -> str:

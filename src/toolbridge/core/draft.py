@@ -36,7 +36,7 @@ _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
 
 
 class _Block:
-    __slots__ = ("citations", "half", "id", "index", "kind", "name", "opaque")
+    __slots__ = ("citations", "delta", "half", "id", "index", "kind", "name", "opaque", "pieces")
 
     def __init__(self, kind: str, index: int, id: str = "", name: str = "") -> None:
         self.kind = kind
@@ -45,6 +45,9 @@ class _Block:
         self.name = name
         self.opaque: list[Opaque] = []
         self.citations: list[JsonObject] = []
+        self.delta = _DELTAS[kind]
+        self.pieces: list[str] = []
+        """What is written of it so far: the fold's own list."""
         self.half = ""
         """The first half of a surrogate pair whose second half has not come yet."""
 
@@ -165,7 +168,8 @@ class Draft:
         if self.ended:
             return []
         said = self.start()
-        for key in sorted(self._open, key=lambda key: self._open[key].index):
+        # A block is added when it opens, so their order is that of their indices.
+        for key in list(self._open):
             said += self.end(key)
         reason = derive_stop(claimed, calls=self._calls)
         stop_sequence = stop_sequence if reason == "stop_sequence" else ""
@@ -196,26 +200,30 @@ class Draft:
     def _pour(self, block: _Block, piece: str) -> list[ev.Event]:
         """Write `piece`, but hold a half of a surrogate pair until the other half comes."""
         if not block.half and piece.isascii():  # nearly every piece of nearly every stream
-            return self._delta(block, piece)
+            block.pieces.append(piece)
+            return [block.delta(block.index, piece)]
         whole = block.half + piece
         block.half = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
         whole = replace_lone_surrogates(whole[: len(whole) - len(block.half)])
         return self._delta(block, whole) if whole else []
 
     def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
-        self._fold.append(block.index, piece)
-        return [_DELTAS[block.kind](block.index, piece)]
+        block.pieces.append(piece)
+        return [block.delta(block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
         said = self.start() + self.end(key)
         index = self._next
         self._next += 1
-        self._open[key] = _Block(kind, index, id, name)
+        block = self._open[key] = _Block(kind, index, id, name)
         if kind == "text":
-            return said + self._say(ev.TextStart(index))
-        if kind == "thinking":
-            return said + self._say(ev.ThinkingStart(index))
-        return said + self._say(ev.CallStart(index, id, name))
+            said += self._say(ev.TextStart(index))
+        elif kind == "thinking":
+            said += self._say(ev.ThinkingStart(index))
+        else:
+            said += self._say(ev.CallStart(index, id, name))
+        block.pieces = self._fold.pieces(index)
+        return said
 
     def _say(self, event: ev.Event) -> list[ev.Event]:
         self._fold.feed(event)

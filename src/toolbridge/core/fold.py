@@ -81,6 +81,10 @@ class Fold:
         """Feed a delta, without making one: the common case, and all that it needs."""
         self._open(index).pieces.append(piece)
 
+    def pieces(self, index: int) -> list[str]:
+        """Return what is written of the open block `index`, for whoever goes on writing it."""
+        return self._open(index).pieces
+
     def _feed_block(self, event: BlockEdge) -> None:
         match event:
             case ev.TextStart(index):

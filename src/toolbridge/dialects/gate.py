@@ -17,6 +17,8 @@ class ThoughtGate:
         self._held: list[ev.Event] = []
         self._begun = ""
         self._decided = False
+        self.open = False
+        """Whether no thought was found, so that all the rest passes as it is."""
         self._stage: DialectStage | None = None
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
@@ -26,6 +28,8 @@ class ThoughtGate:
         match event:
             case ev.TextDelta(_, text):
                 self._begun = (self._begun + text).lstrip()
+                if self._begun and self._begun[0] != "<":  # nearly every answer
+                    return self._decide(thought=False)
                 may_be = any(o.startswith(self._begun[: len(o)]) for o in _OPENERS)
                 is_one = self._begun.startswith(_OPENERS)
                 return self._decide(thought=is_one) if is_one or not may_be else []
@@ -41,6 +45,7 @@ class ThoughtGate:
         self._decided = True
         held, self._held = self._held, []
         if not thought:
+            self.open = True
             return held
         self._stage = DialectStage((), dialect="think_tags", ids=self._ids)
         return [said for event in held for said in self._stage.feed(event)]

@@ -93,7 +93,8 @@ class App:
         exchange.id = self._ids.request()
         exchange.path = plain_path(exchange.path)
         entry = Entry(exchange.id)
-        entry.note(http__request__method=exchange.method, url__path=exchange.path)
+        entry.fields["http.request.method"] = exchange.method
+        entry.fields["url.path"] = exchange.path
         task = asyncio.current_task()
         if task is not None:
             self.in_flight.add(task)
@@ -177,7 +178,8 @@ class App:
 
     def _record(self, exchange: Exchange, entry: Entry) -> None:
         self.metrics.record(entry, exchange.status, time.monotonic() - entry.started)
-        self._journal.write(entry.line(exchange.status))
+        if self._journal.writes:
+            self._journal.write(entry.line(exchange.status))
 
 
 Route = Callable[[App, Exchange, Entry], Awaitable[None]]

@@ -34,6 +34,7 @@ from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
+_SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
 class Decode(Protocol):
@@ -97,7 +98,8 @@ class Gateway:
         body = await exchange.body(self.config.max_body)
         request = ask.read(body)
         request = await self.conversations.resume(request, exchange.caller)
-        request = msgspec.structs.replace(request, session=_session(exchange, request))
+        if session := _session(exchange):
+            request = msgspec.structs.replace(request, session=session)
         route = await self.roster.route(request.model)
         _note(entry, ask.codec, request, route)
         counted = self.board.admit(request, route)
@@ -161,7 +163,8 @@ class Gateway:
         try:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
-                    turn.entry.speak()
+                    if last is None:
+                        turn.entry.speak()
                     last = batch[-1]
                     if isinstance(last, ev.Finished):  # kept before a client can ask for it
                         shown = _as_shown(last.message, encoder)
@@ -178,7 +181,8 @@ class Gateway:
             reply.stop()
         if isinstance(last, ev.Failed):
             return last.message  # said; now the connection closes without a clean end
-        await reply.write(b"".join(encoder.close()))
+        if rest := b"".join(encoder.close()):
+            await reply.write(rest)
         await reply.finish()
         return last.message if isinstance(last, ev.Finished) else Message()
 
@@ -193,11 +197,12 @@ class _Identified(msgspec.Struct):
     id: str = ""
 
 
-def _session(exchange: Exchange, request: Request) -> str:
+def _session(exchange: Exchange) -> str:
     """Return what the client calls this conversation: the same place serves it, and its cache."""
-    names = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
-    found = next((value for name in names if (value := exchange.header(name))), "")
-    return found or request.session
+    for name in _SESSIONS:
+        if found := exchange.header(name):
+            return found
+    return ""
 
 
 def _state_path(env: Mapping[str, str]) -> Path | None:
@@ -207,15 +212,15 @@ def _state_path(env: Mapping[str, str]) -> Path | None:
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
-    entry.note(
-        surface=codec.name,
-        gen_ai__provider__name=route.provider,
-        gen_ai__request__model=request.model,
-        gen_ai__response__model=route.target.model,
-        stream=request.stream,
-    )
+    entry.fields |= {
+        "surface": codec.name,
+        "gen_ai.provider.name": route.provider,
+        "gen_ai.request.model": request.model,
+        "gen_ai.response.model": route.target.model,
+        "stream": request.stream,
+    }
     if request.session:
-        entry.note(session__id=request.session)
+        entry.fields["session.id"] = request.session
 
 
 def _warning(losses: list[Loss]) -> str:

@@ -5,7 +5,7 @@ A framework's streaming response doubles the cost of a stream, so the hot routes
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Self, TypeAlias  # noqa: TID251  ASGI's own types are Any
 from urllib.parse import parse_qs
 
@@ -42,14 +42,15 @@ class Exchange:
             self._heard.set()
 
     def header(self, name: str) -> str:
-        return self._headers.get(name.encode("latin-1"), b"").decode("latin-1")
+        found = self._headers.get(name.encode())
+        return found.decode("latin-1") if found else ""
 
-    def headers_like(self, prefix: str) -> dict[str, str]:
-        start = prefix.encode("latin-1")
+    def headers_like(self, prefixes: tuple[bytes, ...]) -> dict[str, str]:
+        """Return the headers whose names begin with any of `prefixes`."""
         return {
             key.decode("latin-1"): value.decode("latin-1")
             for key, value in self._headers.items()
-            if key.startswith(start)
+            if key.startswith(prefixes)
         }
 
     def query(self, name: str) -> str:
@@ -73,7 +74,9 @@ class Exchange:
             pieces.append(piece)
             if not message.get("more_body", False):
                 self._heard.set()
-                return unpacked(b"".join(pieces), self.header("content-encoding"), limit)
+                encoding = self.header("content-encoding")
+                whole = b"".join(pieces)
+                return unpacked(whole, encoding, limit) if encoding else whole
 
     async def left(self) -> None:
         """Return when the client has gone. Until its request was read, that reading tells."""
@@ -87,7 +90,7 @@ class Exchange:
         if self.id:
             every["request-id"] = every["x-request-id"] = self.id
         await self._send(
-            {"type": "http.response.start", "status": status, "headers": list(_lines(every))}
+            {"type": "http.response.start", "status": status, "headers": _lines(every)}
         )
 
     async def write(self, piece: bytes) -> None:
@@ -142,9 +145,22 @@ class Watch:
         return False
 
 
-def _lines(headers: Mapping[str, str]) -> Iterable[tuple[bytes, bytes]]:
-    for name, value in headers.items():
-        # A header is short and ASCII without control characters, whatever a model's name or an
-        # error text holds: many clients refuse the whole answer otherwise.
-        safe = value[:LONGEST_HEADER].encode("ascii", "backslashreplace")[:LONGEST_HEADER]
-        yield name.encode("latin-1"), _CONTROLS.sub(b" ", safe)
+def _lines(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [
+        # Letters, digits and signs of ASCII, as in nearly every header, are sent as they are.
+        (name.encode("latin-1"), value.encode() if _is_plain(value) else _made_safe(value))
+        for name, value in headers.items()
+    ]
+
+
+def _is_plain(value: str) -> bool:
+    return value.isascii() and value.isprintable() and len(value) <= LONGEST_HEADER
+
+
+def _made_safe(value: str) -> bytes:
+    """Return a header that is short and ASCII without control characters.
+
+    Many clients refuse the whole answer otherwise, whatever a model's name or an error text holds.
+    """
+    safe = value[:LONGEST_HEADER].encode("ascii", "backslashreplace")[:LONGEST_HEADER]
+    return _CONTROLS.sub(b" ", safe)

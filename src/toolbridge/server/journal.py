@@ -87,10 +87,11 @@ class Journal:
     def __init__(self, style: str, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
         pretty = self._out.isatty() if style == "auto" else style == "pretty"
-        self._style = "off" if style == "off" else ("pretty" if pretty else "json")
+        self._style = "pretty" if pretty else "json"
+        self.writes = style != "off"
 
     def write(self, line: dict[str, Json]) -> None:
-        if self._style == "off":
+        if not self.writes:
             return
         # What a client sent must not write lines of its own, nor steer the terminal.
         text = _CONTROLS.sub("?", _pretty(line)) if self._style == "pretty" else dumps(line)

@@ -22,7 +22,7 @@ from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.sources import send
 from toolbridge.upstream.http import Incoming, Upstream
 
-_OPEN_LIST = ("anthropic-", "x-goog-", "openai-")
+_OPEN_LIST = (b"anthropic-", b"x-goog-", b"openai-")
 _BACK = ("retry-after", "x-should-retry", "content-type")
 _PATHS = {
     "anthropic": "/v1/messages",
@@ -131,10 +131,9 @@ def rename_model(body: bytes, model: str) -> bytes:
 
 
 def _forwarded(exchange: Exchange) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for prefix in _OPEN_LIST:
-        found |= exchange.headers_like(prefix)
-    return {name: value for name, value in found.items() if name != "x-goog-api-key"}
+    found = exchange.headers_like(_OPEN_LIST)
+    found.pop("x-goog-api-key", None)
+    return found
 
 
 def _message(events: list[ev.Event]) -> Message:

@@ -8,7 +8,6 @@ the first word on, a second answer would not match the first, and a failure is t
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from typing import TypeAlias
 
 import msgspec
@@ -23,7 +22,7 @@ from toolbridge.core.stage import Passage
 from toolbridge.policy.mending import Lack, lacking, without_thoughts
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.switchboard.roster import Route
-from toolbridge.switchboard.sources import Batch, Sources
+from toolbridge.switchboard.sources import Batch, Source, Sources
 from toolbridge.translate import AnswerStages, Plan, Wishes, answer_stages, plan
 
 __all__ = ["Answering", "Batch", "Tell", "quiet"]
@@ -77,28 +76,29 @@ class Answering:
         Raise while nothing was yielded; afterwards a failure is the last event.
         """
         while True:
-            self.attempts += 1
-            spoke = False
+            attempt = self._attempt()
             try:
-                # A generator that is dropped half-way closes when the collector finds it; the
-                # provider would go on writing until then.
-                async with aclosing(self._attempt()) as batches:
-                    async for batch in batches:
-                        spoke = True
+                try:
+                    while batch := await attempt.read():
                         yield batch
+                finally:
+                    await attempt.close()
                 return
             except ToolbridgeError as error:
-                if spoke or not await self._again(error.problem):
+                if attempt.spoke or not await self._again(error.problem):
                     raise
 
     async def message(self) -> Message:
         """Return the whole answer. The client hears nothing before, so any failure is ours."""
         while True:
-            self.attempts += 1
+            attempt = self._attempt()
+            last: ev.Event | None = None
             try:
-                async with aclosing(self._attempt()) as batches:
-                    async for batch in batches:
+                try:
+                    while batch := await attempt.read():
                         last = batch[-1]
+                finally:
+                    await attempt.close()
                 if isinstance(last, ev.Finished):
                     return without_cut_calls(last.message)
                 if isinstance(last, ev.Failed):
@@ -133,49 +133,11 @@ class Answering:
         self.attempts = 0
         return True
 
-    async def _attempt(self) -> AsyncGenerator[Batch, None]:
-        """Yield one attempt's events, nothing before there is content.
-
-        Raise a failure that comes before any content; tell one that comes later.
-        """
-        stages = self._stages()
-        held: Batch = []
-        spoke = False
-        try:
-            async with aclosing(
-                self._sources.pieces(self._route, self._plan, Ids(self._seed))
-            ) as pieces:
-                async for piece in pieces:
-                    batch = [said for event in piece for said in stages.feed(event)]
-                    if not spoke:
-                        held += batch
-                        spoke = self._worth_telling(held)
-                        batch, held = (held, []) if spoke else ([], held)
-                    if batch:
-                        yield batch
-                    if stages.done:
-                        return
-        except ToolbridgeError as error:
-            if not spoke:
-                raise
-            yield stages.feed(ev.Failed(error.problem, Message()))
-            return
-        if last := held + stages.close():
-            yield last
-
-    def _worth_telling(self, batch: Batch) -> bool:
-        """Whether `batch` holds anything that cannot be taken back by asking again."""
-        for event in batch:
-            if isinstance(event, ev.Failed):
-                raise error_of(event.problem)
-            if isinstance(event, ev.Finished):
-                empty = not event.message.content and event.reason == "end"
-                if empty and self.attempts == 1 <= self._route.retries:
-                    raise _EmptyAnswer
-                return True
-            if not isinstance(event, _PRELUDE):
-                return True
-        return False
+    def _attempt(self) -> "_Attempt":
+        self.attempts += 1
+        source = self._sources.source(self._route, self._plan, Ids(self._seed))
+        # A model that says nothing at all is asked once more.
+        return _Attempt(source, self._stages(), bare=self.attempts > 1 or not self._route.retries)
 
     def _stages(self) -> AnswerStages:
         if self._route.is_demo:
@@ -188,6 +150,66 @@ class Answering:
             heal=self._heal,
             seed=self._seed,
         )
+
+
+class _Attempt:
+    """One attempt's events, nothing before there is content.
+
+    Raises a failure that comes before any content; tells one that comes later.
+    """
+
+    def __init__(self, source: Source, stages: AnswerStages, *, bare: bool) -> None:
+        self._source = source
+        self._stages = stages
+        self._bare = bare
+        """Whether an answer without any content is taken for one."""
+        self._held: Batch = []
+        self._over = False
+        self.spoke = False
+
+    async def read(self) -> Batch:
+        """Return what is to be told next, nothing at the end."""
+        while not self._over:
+            try:
+                piece = await self._source.read()
+                batch = self._stages.feed_all(piece)
+            except ToolbridgeError as error:
+                if not self.spoke:
+                    raise
+                self._over = True
+                return self._stages.feed(ev.Failed(error.problem, Message()))
+            if not piece:
+                self._over = True
+                return self._held + self._stages.close()
+            self._over = self._stages.done
+            if batch := batch if self.spoke else self._worth_telling(batch):
+                return batch
+        return []
+
+    async def close(self) -> None:
+        """Hang up, unless all was read: a provider would go on writing for nobody."""
+        await self._source.close()
+
+    def _worth_telling(self, batch: Batch) -> Batch:
+        """Return all so far once it holds anything that cannot be taken back by asking again."""
+        self._held += batch
+        if not self._speaks(self._held):
+            return []
+        self.spoke = True
+        held, self._held = self._held, []
+        return held
+
+    def _speaks(self, batch: Batch) -> bool:
+        for event in batch:
+            if isinstance(event, ev.Failed):
+                raise error_of(event.problem)
+            if isinstance(event, ev.Finished):
+                if not (self._bare or event.message.content) and event.reason == "end":
+                    raise _EmptyAnswer
+                return True
+            if not isinstance(event, _PRELUDE):
+                return True
+        return False
 
 
 def _planned(request: Request, route: Route, wishes: Wishes) -> Plan:

@@ -17,6 +17,8 @@ from toolbridge.upstream.hosts import hostname, is_loopback
 
 async def priced(message: Message, route: Route, at: float) -> Message:
     """Return `message` with its cost, where anybody knows the price."""
+    if not _has_price(route):
+        return message
     (counted,) = (await pricing(route, at)).feed(ev.UsageReported(message.usage))
     if not isinstance(counted, ev.UsageReported) or counted.usage == message.usage:
         return message
@@ -25,11 +27,13 @@ async def priced(message: Message, route: Route, at: float) -> Message:
 
 async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
     """Return a stage that adds the cost to every count of an answer from `route`."""
-    given = route.settings.rates
-    unpriced = route.is_demo or route.is_node or is_loopback(hostname(route.place.url))
-    if given is None and unpriced:
-        return Passage()
-    return await asyncio.to_thread(_pricing, route, at)
+    return await asyncio.to_thread(_pricing, route, at) if _has_price(route) else Passage()
+
+
+def _has_price(route: Route) -> bool:
+    if route.settings.rates is not None:
+        return True
+    return not (route.is_demo or route.is_node or is_loopback(hostname(route.place.url)))
 
 
 def _pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:

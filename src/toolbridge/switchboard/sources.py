@@ -1,7 +1,7 @@
 """Where an answer comes from: the demo model, a server over HTTP, or an encrypted node.
 
-Each kind of source is one function that yields what the model does, a batch per delivery, and
-raises while nothing was said.
+Each kind of source gives what the model does, a batch per delivery, and raises while nothing was
+said.
 """
 
 import asyncio
@@ -9,6 +9,8 @@ import os
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import lru_cache
+from typing import Protocol
 
 from toolbridge import demo
 from toolbridge.config import ProviderConfig
@@ -25,7 +27,17 @@ from toolbridge.switchboard.roster import Route
 from toolbridge.translate import Plan
 from toolbridge.upstream.http import Incoming, Upstream
 
-__all__ = ["Batch", "Sources", "base_url", "send"]
+__all__ = ["Batch", "Source", "Sources", "base_url", "send"]
+
+
+class Source(Protocol):
+    """One answer on its way. Whoever stops reading closes it."""
+
+    async def read(self) -> Batch:
+        """Return what was delivered next, nothing at the end."""
+        ...
+
+    async def close(self) -> None: ...
 
 
 class Sources:
@@ -35,16 +47,32 @@ class Sources:
         self.upstream = upstream
         self.nodes = Nodes(env)
 
-    def pieces(self, route: Route, ready: Plan, ids: Ids) -> AsyncGenerator[Batch, None]:
+    def source(self, route: Route, ready: Plan, ids: Ids) -> Source:
         """Return what the model behind `route` answers, yet to be asked for."""
         if route.is_demo:
-            return from_demo(ready.request, ids)
+            return Generated(from_demo(ready.request, ids))
         if route.is_node:
-            return from_node(self.nodes, route, ready, ids)
-        return from_server(self.upstream, route, ready.outgoing, ids)
+            return Generated(from_node(self.nodes, route, ready, ids))
+        return FromServer(self.upstream, route, ready.outgoing, ids)
 
     async def close(self) -> None:
         await self.nodes.close()
+
+
+class Generated:
+    """A source that a generator makes."""
+
+    def __init__(self, batches: AsyncGenerator[Batch, None]) -> None:
+        self._batches = batches
+
+    async def read(self) -> Batch:
+        async for batch in self._batches:
+            if batch:
+                return batch
+        return []
+
+    async def close(self) -> None:
+        await self._batches.aclose()
 
 
 async def from_demo(request: Request, ids: Ids) -> AsyncGenerator[Batch, None]:
@@ -75,18 +103,33 @@ def _counted(batch: Batch, tokens: int) -> Batch:
     return [*batch[:at], ev.UsageReported(Usage(output=tokens)), *batch[at:]]
 
 
-async def from_server(
-    upstream: Upstream, route: Route, outgoing: Outgoing, ids: Ids
-) -> AsyncGenerator[Batch, None]:
-    decoder = route.codec.stream_decoder(ids)
-    incoming = await _open(upstream, route, outgoing)
-    try:
+class FromServer:
+    """A server's answer over HTTP. No generator: every word of every stream comes this way."""
+
+    def __init__(self, upstream: Upstream, route: Route, outgoing: Outgoing, ids: Ids) -> None:
+        self._upstream = upstream
+        self._route = route
+        self._outgoing = outgoing
+        self._decoder = route.codec.stream_decoder(ids)
+        self._incoming: Incoming | None = None
+        self._ended = False
+
+    async def read(self) -> Batch:
+        incoming = self._incoming
+        if incoming is None:
+            incoming = await _open(self._upstream, self._route, self._outgoing)
+            self._incoming = incoming
         while piece := await incoming.read():
-            if batch := decoder.feed(piece):
-                yield batch
-        yield decoder.close()
-    finally:
-        await incoming.release()
+            if batch := self._decoder.feed(piece):
+                return batch
+        if self._ended:
+            return []
+        self._ended = True
+        return self._decoder.close()
+
+    async def close(self) -> None:
+        if self._incoming is not None:
+            await self._incoming.release()
 
 
 async def _open(upstream: Upstream, route: Route, outgoing: Outgoing) -> Incoming:
@@ -131,8 +174,13 @@ def base_url(place: ProviderConfig) -> str:
 
     OpenAI's paths begin behind `/v1`, those of the others in front of their version.
     """
-    url = place.url.rstrip("/")
-    if place.api.startswith("openai"):
+    return _base_url(place.url, place.api)
+
+
+@lru_cache(256)
+def _base_url(given: str, api: str) -> str:
+    url = given.rstrip("/")
+    if api.startswith("openai"):
         bare = url.count("/") == 2
         return f"{url}/v1" if bare else url
-    return re.sub(r"/v1(beta)?$", "", url) if place.api != "ollama" else url
+    return re.sub(r"/v1(beta)?$", "", url) if api != "ollama" else url

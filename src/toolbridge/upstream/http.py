@@ -8,6 +8,7 @@ while nobody reads, the socket is not read either, so a slow client slows its up
 import io
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
@@ -132,7 +133,7 @@ class Upstream:
                 headers=headers,
                 allow_redirects=False,
                 # `connect` also covers the TLS handshake, which a plain port never answers.
-                timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_read=idle),
+                timeout=_timeout(connect, idle),
             )
         except aiohttp.ServerTimeoutError as error:
             if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -146,6 +147,11 @@ class Upstream:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _unreachable(provider, url, _reason(error)) from None
         return Incoming(response, provider, idle)
+
+
+@lru_cache(256)
+def _timeout(connect: float, idle: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, connect=connect, sock_read=idle)
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:

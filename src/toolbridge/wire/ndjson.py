@@ -3,6 +3,7 @@
 from toolbridge.core.errors import BrokenWire
 
 MAX_LINE = 8 * 1024 * 1024
+_BLANKS = b" \t\r"
 
 
 class LineReader:
@@ -21,12 +22,18 @@ class LineReader:
         if self._broken:
             raise self._broken
         lines: list[bytes] = []
-        first, *rest = piece.split(b"\n")
+        *whole, rest = piece.split(b"\n")
         try:
-            self._hold(first)
-            for start in rest:
-                lines += self._take()
-                self._hold(start)
+            if whole and self._held:
+                self._hold(whole[0])
+                whole[0] = self._take()
+            for line in whole:
+                if len(line) > self._max_line:
+                    raise self._too_long()
+                if stripped := line.strip(_BLANKS):
+                    lines.append(stripped)
+            if rest:
+                self._hold(rest)
         except BrokenWire as error:
             # What came before the fault is told first, wherever the network cut.
             self._broken = error
@@ -37,16 +44,20 @@ class LineReader:
     def close(self) -> list[bytes]:
         if self._broken:
             raise self._broken
-        return self._take()
+        last = self._take().strip(_BLANKS)
+        return [last] if last else []
 
     def _hold(self, part: bytes) -> None:
         self._held.append(part)
         self._size += len(part)
         if self._size > self._max_line:
-            raise BrokenWire(f"a line is longer than {self._max_line} bytes")
+            raise self._too_long()
 
-    def _take(self) -> list[bytes]:
-        last = b"".join(self._held).strip(b" \t\r")
+    def _too_long(self) -> BrokenWire:
+        return BrokenWire(f"a line is longer than {self._max_line} bytes")
+
+    def _take(self) -> bytes:
+        last = b"".join(self._held)
         self._held = []
         self._size = 0
-        return [last] if last else []
+        return last

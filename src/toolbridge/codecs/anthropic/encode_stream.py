@@ -39,11 +39,13 @@ PING = write_frame(b'{"type":"ping"}', b"ping")
 _MESSAGE_STOP = write_frame(b'{"type":"message_stop"}', b"message_stop")
 
 # Most of a stream is deltas: constant bytes around one number and one string.
-_DELTA = (
+_DELTA_TAIL = b"}}\n\n"
+_DELTA_HEAD = (
     b"event: content_block_delta\n"
-    b'data: {"type":"content_block_delta","index":%%d,"delta":{"type":"%b","%b":%%b}}\n\n'
+    b'data: {"type":"content_block_delta","index":%%d,"delta":{"type":"%b","%b":'
 )
-_TEXT_DELTA = _DELTA % (b"text_delta", b"text")
+_DELTA = _DELTA_HEAD + b"%%b" + _DELTA_TAIL
+_TEXT_HEAD = _DELTA_HEAD % (b"text_delta", b"text")
 _THINKING_DELTA = _DELTA % (b"thinking_delta", b"thinking")
 _SIGNATURE_DELTA = _DELTA % (b"signature_delta", b"signature")
 _INPUT_DELTA = _DELTA % (b"input_json_delta", b"partial_json")
@@ -89,7 +91,8 @@ class StreamEncoder:
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if isinstance(event, ev.TextDelta) and event.index == self._current:
-            return [self._blocks.text(event.text)]  # nearly every event of nearly every stream
+            # Nearly every event of nearly every stream.
+            return [self._blocks.text_head + dump_bytes(event.text) + _DELTA_TAIL]
         match event:
             case ev.Started(id, model):
                 return [self._start(id, model)]
@@ -145,18 +148,17 @@ class _BlockWriter:
 
     def __init__(self) -> None:
         self._index = 0
+        self.text_head = b""
+        """What stands in front of every piece of the current text."""
         self._pinged = False
         self._opened = False
         self._argued = False
         """Whether the current call has got any of its arguments."""
 
-    def text(self, piece: str) -> bytes:
-        return _TEXT_DELTA % (self._index, dump_bytes(piece))
-
     def write(self, event: BlockEvent) -> list[bytes]:
         match event:
             case ev.TextDelta(_, text):
-                return [self.text(text)]
+                return [self.text_head + dump_bytes(text) + _DELTA_TAIL]
             case ev.CallDelta(_, json):
                 self._argued = True
                 return [_INPUT_DELTA % (self._index, dump_bytes(json))]
@@ -164,6 +166,7 @@ class _BlockWriter:
                 opening = [] if self._opened else self._open(_THINKING)
                 return [*opening, _THINKING_DELTA % (self._index, dump_bytes(text))]
             case ev.TextStart():
+                self.text_head = _TEXT_HEAD % self._index
                 return self._open({"type": "text", "text": ""})
             case ev.CallStart(_, id, name):
                 return self._open({"type": "tool_use", "id": id, "name": name, "input": {}})

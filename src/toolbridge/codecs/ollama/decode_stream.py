@@ -48,18 +48,22 @@ class StreamDecoder:
         except BrokenWire as error:
             return self._draft.fail(error.problem)
         for line in last:
-            if not _is_half(line):
-                said += self._decode(line)
-        # Silence after the last line is no end: only `done` is.
-        return said + self._draft.fail(
+            said += self._decode(line, last=True)
+        return said + self._cut_off()
+
+    def _cut_off(self) -> list[Event]:
+        """Silence after the last line is no end: only `done` is."""
+        if self._draft.ended:
+            return []
+        return self._draft.fail(
             Truncated("the upstream ended its answer without a last line").problem
         )
 
-    def _decode(self, line: bytes) -> list[Event]:
+    def _decode(self, line: bytes, *, last: bool = False) -> list[Event]:
         try:
             chunk = decode_frame(line, _chunks)
         except BrokenWire as error:
-            return self._draft.fail(error.problem)
+            return [] if last and _is_half(line) else self._draft.fail(error.problem)
         if chunk.error is not None:
             return self._draft.fail(_problem(chunk.error))
         return self._read(chunk)
@@ -80,12 +84,15 @@ class StreamDecoder:
             said += draft.add(part) if isinstance(part, Image) else []
         for call in message.tool_calls or ():
             said += self._call(call)
-        read, written = _count(chunk.prompt_eval_count), _count(chunk.eval_count)
-        if read or written:
-            said += draft.usage(Usage(read, written))
+        if chunk.prompt_eval_count is not None or chunk.eval_count is not None:
+            said += self._count(chunk)
         if chunk.done:
             said += draft.finish(shapes.STOPS.get(chunk.done_reason or "", "end"))
         return said
+
+    def _count(self, chunk: shapes.Chunk) -> list[Event]:
+        read, written = _count(chunk.prompt_eval_count), _count(chunk.eval_count)
+        return self._draft.usage(Usage(read, written)) if read or written else []
 
     def _call(self, call: shapes.ToolCall) -> list[Event]:
         said = self._draft.call(_CALL, name=call.function.name or "", id=call.id or "")
