@@ -20,7 +20,8 @@ from toolbridge.server.app import App
 MODEL = "unsloth/GLM-4.7-Flash-GGUF:GLM-4.7-Flash-UD-Q8_K_XL.gguf"
 KEY_NAME = "CLAUDE_BRIDGE_PRIVATE_KEY"
 PUBLIC = seal.public_key(HOST).hex()
-WAITS = {"connect": 1.0, "init": 0.4, "first": 0.4, "next": 0.3, "grace": 0.2}
+WAITS = {"connect": 2.0, "init": 1.0, "first": 1.0, "next": 0.6, "grace": 0.2}
+"""Short, for faults that are only told by waiting."""
 PATIENCE = WAITS["first"] + 5
 """How long anything may take: what is documented, and five seconds."""
 
@@ -37,7 +38,7 @@ WRITE = {
 
 def place(node: Node, *, quirks: dict | None = None, **table) -> ProviderConfig:
     """Return a provider whose host is known in full: nothing is paid."""
-    known = {"model": MODEL, "host_url": node.url, "host_key": PUBLIC, "waits": WAITS}
+    known = {"model": MODEL, "host_url": node.url, "host_key": PUBLIC}
     return ProviderConfig(api="node", quirks=quirks or {}, node=known | table)
 
 

@@ -4,11 +4,18 @@ import asyncio
 
 import aiohttp
 import pytest
-from tests.node.gateways import PATIENCE, WAITS, ask, body, bridged, place, soon, works
+from tests.node import gateways
+from tests.node.gateways import PATIENCE, WAITS, ask, body, place, soon, works
 from tests.node.server import Scene, running
 from tests.peers import gateway
 
 from toolbridge.config import Config, ProviderConfig
+
+
+def bridged(**table):
+    """Serve a gateway that waits for a node no longer than a test can bear."""
+    return gateways.bridged(**{"waits": WAITS, **table})
+
 
 IN_MID_STREAM = ["cut", "close", "drop", "swap", "replay", "flip", "garbage", "stall"]
 
@@ -33,7 +40,7 @@ async def test_a_fault_in_the_answer_is_an_error_event_and_the_next_request_work
 @pytest.mark.parametrize(
     ("scene", "status", "words"),
     [
-        (Scene(wrong="silence"), 504, "silent for 0.4 s"),
+        (Scene(wrong="silence"), 504, "silent for 1 s"),
         (Scene(wrong="engine", texts=()), 502, "out of memory"),
         (Scene(wrong="nothing"), 502, "too long for its context"),
         (Scene(wrong="picture"), 400, "draw a"),
@@ -77,7 +84,7 @@ def _gone() -> ProviderConfig:
 
     node = Node()
     node.url = "http://127.0.0.1:1"
-    return place(node)
+    return place(node, waits=WAITS)
 
 
 @pytest.mark.req("CB-17")
@@ -158,7 +165,7 @@ async def test_two_failures_let_the_node_rest_and_say_for_how_long():
 @pytest.mark.req("CB-27")
 async def test_a_stop_in_the_middle_of_an_answer_hangs_up_on_the_node():
     async with running() as node:
-        config = Config(log="off", stop_grace=0, providers={"mynode": place(node)})
+        config = Config(log="off", stop_grace=0, providers={"mynode": place(node, waits=WAITS)})
         node.play(Scene(("word ",) * 10_000, pause=0.05))
         async with asyncio.timeout(PATIENCE):
             async with gateway(config) as (url, _):
