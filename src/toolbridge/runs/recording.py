@@ -77,12 +77,13 @@ class Recorder:
         self._files.tool({**entry, **told, "client": want.client})
 
     def say(self, record: Record, event: Event) -> None:
+        if self._files is None:
+            return
         if isinstance(event, ResultDelta):
             self._chunks.append(event.chunk)
         elif isinstance(event, ResultEnd):
             self._end_result(event)
-        if self._files is not None:
-            self._files.frame(record.n, record.name, data_of(event))
+        self._files.frame(record.n, record.name, data_of(event))
 
     def _end_result(self, event: ResultEnd) -> None:
         if event.value is not msgspec.UNSET:

@@ -28,6 +28,10 @@ class Backstage:
         self._leave: asyncio.Event | None = None
         self._closed = False
 
+    def wait(self, value: Awaitable[T]) -> T:
+        """Wait in the loop for anything that can be waited for."""
+        return self.run(_awaited(value))
+
     def run(self, work: Coroutine[object, object, T]) -> T:
         """Do `work` in the loop and wait for it; raise `Closed` after `close`."""
         try:
@@ -84,3 +88,7 @@ class Backstage:
         self._loop.call_soon_threadsafe(self._leave.set)
         if self._thread is not threading.current_thread():
             self._thread.join()
+
+
+async def _awaited(value: Awaitable[T]) -> T:
+    return await value

@@ -73,7 +73,7 @@ class Client:
         return Run(Errand(order_of(model, prompt, options), max_turns), self.send, self._wait)
 
     def _wait(self, value: Awaitable[object]) -> object:
-        return self._backstage.run(_awaited(value))
+        return self._backstage.wait(value)
 
     def close(self) -> None:
         """End what is under way, close every connection and end the thread."""
@@ -90,7 +90,3 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-async def _awaited(value: Awaitable[object]) -> object:
-    return await value

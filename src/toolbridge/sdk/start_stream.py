@@ -9,7 +9,6 @@ with start_stream("Find pizza near me.", tools=["places.search"], url="http://12
 import inspect
 import os
 import secrets
-from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -116,7 +115,7 @@ class StructuredStream(Generic[T]):
         event, calls = self._inner.pop()
         for call in calls:
             if inspect.isawaitable(call):
-                self._backstage.run(_awaited(call))
+                self._backstage.wait(call)
         return event
 
     def result(self) -> T:
@@ -151,10 +150,6 @@ class StructuredStream(Generic[T]):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-async def _awaited(value: Awaitable[object]) -> object:
-    return await value
 
 
 @overload
