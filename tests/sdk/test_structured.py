@@ -11,7 +11,7 @@ from tests.sdk.places import CHAT, QUIET, _chat, place, script, sse
 import toolbridge
 from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
-from toolbridge.core.errors import Overloaded, SchemaMismatch
+from toolbridge.core.errors import Incomplete, Overloaded, Refused, SchemaMismatch
 from toolbridge.core.messages import Message, OutputFormat, Problem, Text
 from toolbridge.sdk.structured import Shape
 
@@ -91,7 +91,7 @@ def test_a_long_text_is_shown_in_part():
 
 def test_an_answer_that_was_cut_says_so():
     message = Message(content=(Text('{"name": "Ro'),), stop="length")
-    with pytest.raises(SchemaMismatch, match="cut at max_tokens"):
+    with pytest.raises(Incomplete, match="max_tokens"):
         Shape(City).read(message)
 
 
@@ -155,3 +155,35 @@ async def test_a_failure_is_raised_because_there_is_no_value():
     async with place("openai_chat", never, retries=0) as (_, config), AsyncClient(config) as client:
         with pytest.raises(toolbridge.UpstreamError):
             await client.ask("there/m", "Rome?", into=City)
+
+
+def chat(text: str, finish: str) -> list[str]:
+    return sse(_chat({"role": "assistant", "content": text}), _chat({}, finish), "[DONE]")
+
+
+@pytest.mark.parametrize(
+    ("finish", "error", "words"),
+    [
+        ("length", Incomplete, "max_tokens"),
+        ("content_filter", Refused, "declined"),
+    ],
+)
+@pytest.mark.parametrize("into", [None, str])
+async def test_ask_never_returns_a_refusal_or_the_beginning_of_an_answer(
+    finish, error, words, into
+):
+    pieces = chat("I would rather", finish)
+    async with place("openai_chat", script("openai_chat", pieces)) as (_, config):
+        async with AsyncClient(config, env=QUIET) as client:
+            with pytest.raises(error, match=words) as caught:
+                await client.ask("m", "hi", **({} if into is None else {"into": into}))
+            # The words of it are in the message for whoever wants them.
+            assert (await client.complete("m", "hi")).text == "I would rather"
+    assert "I would rather" in str(caught.value)
+
+
+async def test_ask_with_a_call_instead_of_an_answer_raises():
+    async with place("openai_chat", script("openai_chat", CHAT)) as (_, config):
+        async with AsyncClient(config, env=QUIET) as client:
+            with pytest.raises(Incomplete, match="run"):
+                await client.ask("m", "hi", tools=[toolbridge.Tool("look")])

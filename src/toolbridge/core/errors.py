@@ -22,7 +22,9 @@
     │   └── TimedOut                timed_out              504
     ├── ModelError                  the model wrote something unusable
     │   ├── BrokenCall              broken_call            502
-    │   └── SchemaMismatch          schema_mismatch        502
+    │   ├── SchemaMismatch          schema_mismatch        502
+    │   ├── Refused                 refused                502
+    │   └── Incomplete              incomplete             502
     ├── ConfigError                 config                 500
     └── Aborted                     aborted                499
 
@@ -161,6 +163,18 @@ class BrokenCall(ModelError):
 
 class SchemaMismatch(ModelError):
     kind = "schema_mismatch"
+
+
+class Refused(ModelError):
+    """The model declined to answer. Only the library raises it; on the wire it is a stop reason."""
+
+    kind = "refused"
+
+
+class Incomplete(ModelError):
+    """The answer stopped before its end. Only the library raises it; on the wire it is a stop reason."""
+
+    kind = "incomplete"
 
 
 class ConfigError(ToolbridgeError):

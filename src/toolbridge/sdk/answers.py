@@ -74,10 +74,20 @@ class Answers:
         last: ev.Event | None = None
         async with aclosing(_priced(answering, route)) as batches:
             async for batch in batches:
-                last = batch[-1]
+                last = batch[-1] = _attributed(batch[-1], route.provider)
                 yield batch
         if isinstance(last, ev.Finished):
             notes.losses += board.learn(last.message, counted, route)
+
+
+def _attributed(event: ev.Event, provider: str) -> ev.Event:
+    """Return a failure with the provider that it came from; a caller may talk to several."""
+    if not isinstance(event, ev.Failed) or event.problem.provider:
+        return event
+    text = event.problem.text
+    text = text if provider in text else f"{provider}: {text}"
+    problem = replace(event.problem, provider=provider, text=text)
+    return ev.Failed(problem, replace(event.message, problem=problem))
 
 
 async def _priced(answering: Answering, route: Route) -> AsyncGenerator[Batch, None]:
