@@ -128,9 +128,11 @@ END = [
 
 
 async def test_a_failure_in_mid_stream_names_its_provider():
-    async with place("openai_chat", script("openai_chat", CHAT[:2])) as (_, config):
-        async with toolbridge.AsyncClient(config, env=QUIET) as client:
-            message = await client.complete("m", "hi")
+    async with (
+        place("openai_chat", script("openai_chat", CHAT[:2])) as (_, config),
+        toolbridge.AsyncClient(config, env=QUIET) as client,
+    ):
+        message = await client.complete("m", "hi")
     provider = next(iter(config.providers))
     assert message.problem.kind == "truncated"
     assert message.problem.provider == provider

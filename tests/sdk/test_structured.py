@@ -173,17 +173,21 @@ async def test_ask_never_returns_a_refusal_or_the_beginning_of_an_answer(
     finish, error, words, into
 ):
     pieces = chat("I would rather", finish)
-    async with place("openai_chat", script("openai_chat", pieces)) as (_, config):
-        async with AsyncClient(config, env=QUIET) as client:
-            with pytest.raises(error, match=words) as caught:
-                await client.ask("m", "hi", **({} if into is None else {"into": into}))
-            # The words of it are in the message for whoever wants them.
-            assert (await client.complete("m", "hi")).text == "I would rather"
+    async with (
+        place("openai_chat", script("openai_chat", pieces)) as (_, config),
+        AsyncClient(config, env=QUIET) as client,
+    ):
+        with pytest.raises(error, match=words) as caught:
+            await client.ask("m", "hi", **({} if into is None else {"into": into}))
+        # The words of it are in the message for whoever wants them.
+        assert (await client.complete("m", "hi")).text == "I would rather"
     assert "I would rather" in str(caught.value)
 
 
 async def test_ask_with_a_call_instead_of_an_answer_raises():
-    async with place("openai_chat", script("openai_chat", CHAT)) as (_, config):
-        async with AsyncClient(config, env=QUIET) as client:
-            with pytest.raises(Incomplete, match="run"):
-                await client.ask("m", "hi", tools=[toolbridge.Tool("look")])
+    async with (
+        place("openai_chat", script("openai_chat", CHAT)) as (_, config),
+        AsyncClient(config, env=QUIET) as client,
+    ):
+        with pytest.raises(Incomplete, match="run"):
+            await client.ask("m", "hi", tools=[toolbridge.Tool("look")])
