@@ -74,3 +74,55 @@ async def test_background_is_refused_with_its_place():
     async with gateway(Config(log="off")) as (url, _), client(url) as sdk:
         with pytest.raises(openai.BadRequestError, match="background"):
             await sdk.responses.create(model="m", input="x", background=True)
+
+
+async def test_the_input_of_a_stored_response_is_listed():
+    said = [{"role": "user", "content": text} for text in ("one", "two", "three")]
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="claude-x", input=said)
+        newest = [item async for item in sdk.responses.input_items.list(first.id)]
+        oldest = await sdk.responses.input_items.list(first.id, order="asc", limit=2)
+        rest = await sdk.responses.input_items.list(first.id, order="asc", after=oldest.data[-1].id)
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.input_items.list("resp_none")
+        with pytest.raises(openai.BadRequestError, match="limit"):
+            await sdk.responses.input_items.list(first.id, limit=1000)
+    texts = [item.content[0].text for item in newest]
+    assert texts == ["three", "two", "one"]
+    assert [item.content[0].text for item in oldest.data] == ["one", "two"]
+    assert oldest.has_more
+    assert [item.content[0].text for item in rest.data] == ["three"]
+    assert len({item.id for item in newest}) == 3
+
+
+async def test_only_background_responses_can_be_cancelled():
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="claude-x", input="hello")
+        with pytest.raises(openai.BadRequestError, match="background"):
+            await sdk.responses.cancel(first.id)
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.cancel("resp_none")
+
+
+async def test_a_conversation_is_compacted_and_goes_on():
+    chat = replay(line("The user likes blue.", done=True))
+    async with bridged(chat, first_byte=5) as (url, server, _), client(url) as sdk:
+        said = [
+            {"role": "user", "content": "I like blue"},
+            {"role": "assistant", "content": "Noted, at great length."},
+        ]
+        small = await sdk.responses.compact(model="m", input=said)
+        assert small.object == "response.compaction"
+        assert [item.type for item in small.output] == ["message", "compaction"]
+        await sdk.responses.create(
+            model="m", input=[item.model_dump(warnings=False, exclude_none=True) for item in small.output] + [
+                {"role": "user", "content": "Which colour?"}
+            ],
+        )  # fmt: skip
+    asked, after = (heard.json["messages"] for heard in server.chats())
+    assert "summary" in asked[-1]["content"]
+    assert asked[0]["content"] == "I like blue"
+    read = "\n".join(message["content"] for message in after)
+    assert "The user likes blue." in read
+    assert "at great length" not in read
+    assert read.endswith("Which colour?")

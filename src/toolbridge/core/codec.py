@@ -111,6 +111,10 @@ class DecodeRequest(Protocol):
         ...
 
 
+def _never(_: Request, __: Target) -> bool:
+    return False
+
+
 class Wording(Protocol):
     """How a request is said to a target: all that is needed of whoever takes requests of ours."""
 
@@ -120,6 +124,8 @@ class Wording(Protocol):
     def rules(self) -> Rules: ...
     @property
     def encode_request(self) -> Callable[[Request, Target], Outgoing]: ...
+    @property
+    def completes(self) -> Callable[[Request, Target], bool]: ...
 
 
 @dataclass(frozen=True)
@@ -139,3 +145,5 @@ class Codec:
     content_type: str
     """Of a stream."""
     rules: Rules
+    completes: Callable[[Request, Target], bool] = _never
+    """Whether the target has a completion endpoint for this request."""

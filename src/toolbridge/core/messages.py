@@ -186,6 +186,15 @@ class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     strict: bool | None = None
 
 
+class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The request came to a completion endpoint: the one user turn is a text to be continued."""
+
+    suffix: str = ""
+    """What stands behind the gap to be filled."""
+    echo: bool = False
+    """Whether the answer begins with the prompt."""
+
+
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     turns: tuple[Turn, ...] = ()
@@ -197,6 +206,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     sampling: Sampling = Sampling()
     think: Think = Think()
     output: OutputFormat | None = None
+    completion: Completion | None = None
     stream: bool = False
     user: str = ""
     session: str = ""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from toolbridge.config import Config
 from toolbridge.core import events as ev
+from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.errors import UnknownModel
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
@@ -16,6 +17,7 @@ from toolbridge.sdk.options import Order
 from toolbridge.sdk.retention import keep
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Answering, Batch
+from toolbridge.switchboard.embedding import embed
 from toolbridge.switchboard.pricing import pricing
 from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Upstream
@@ -78,6 +80,13 @@ class Answers:
                 yield batch
         if isinstance(last, ev.Finished):
             notes.losses += board.learn(last.message, counted, route)
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Return one vector per text."""
+        await self.open()
+        route = await self._board.roster.route(request.model)
+        answer, _ = await embed(self._upstream, route, request)
+        return answer
 
 
 def _attributed(event: ev.Event, provider: str) -> ev.Event:

@@ -140,7 +140,7 @@ class App:
         if surfaces.is_stream(exchange.path):
             await surfaces.reject_stream(exchange, problem)
             return
-        codec = codecs.load(surfaces.api_of(exchange.path))
+        codec = codecs.load(surfaces.api_of(exchange))
         rejection = codec.encode_rejection(problem, exchange.id)
         await exchange.reply(rejection.status, rejection.body, rejection.headers)
 
@@ -148,7 +148,7 @@ class App:
         methods = surfaces.find(exchange.path)
         if methods is None:
             raise UnknownRoute(
-                f"there is nothing at {exchange.path[:200]}; the Messages API is at POST /v1/messages"
+                f"there is nothing at {exchange.path[:200]}; {surfaces.offer_of(exchange)}"
             )
         method = "GET" if exchange.method == "HEAD" and "GET" in methods else exchange.method
         if method not in methods:
@@ -196,4 +196,7 @@ def plain_path(path: str) -> str:
     path = re.sub(r"/{2,}", "/", path)
     path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
     path = re.sub(r"^(/v1)+(?=/v1)", "", path)
-    return path.rstrip("/") or "/"
+    path = path.rstrip("/") or "/"
+    if surfaces.find(path) is None and surfaces.find(f"/v1{path}") is not None:
+        return f"/v1{path}"
+    return path

@@ -74,7 +74,7 @@ class _Turn:
         self.entry.losses = list(losses)
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if told := [loss for loss in losses if not loss.minor]:
-            self.exchange.extra_headers["x-toolbridge-warning"] = _warning(told)
+            self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)
 
 
 class Gateway:
@@ -223,7 +223,7 @@ def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
         entry.fields["session.id"] = request.session
 
 
-def _warning(losses: list[Loss]) -> str:
+def warning(losses: list[Loss]) -> str:
     text = "; ".join(dict.fromkeys(str(loss) for loss in losses))
     return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({len(losses)} in all)"
 

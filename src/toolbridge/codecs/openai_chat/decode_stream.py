@@ -151,6 +151,8 @@ class _Answer:
 
     def _choice(self, choice: shapes.AnswerChoice) -> list[Event]:
         said = self._delta(choice.delta) if choice.delta is not None else []
+        if choice.text:  # a text completion
+            said += self._text(choice.text)
         if choice.message is not None:
             said += self._delta(self._untold(choice.message))
         reason = choice.finish_reason

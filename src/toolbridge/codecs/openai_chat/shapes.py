@@ -238,6 +238,8 @@ class AnswerChoice(msgspec.Struct):
     index: int | None = None
     delta: Delta | None = None
     message: Delta | None = None
+    text: str | None = None
+    """In answers of `/completions`."""
     finish_reason: str | None = None
     stop_reason: Json = None
     """At vLLM, the stop sequence that was met."""
