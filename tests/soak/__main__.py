@@ -187,7 +187,7 @@ async def run(count: int, seed: int) -> int:
     return report(everything, before, after, growth, memory, time.monotonic() - started)
 
 
-def report(everything, before, after, growth, memory, seconds) -> int:  # noqa: PLR0917
+def report(everything, before, after, growth, memory, seconds) -> int:
     wrong = [(play, fault) for play in everything for fault in play.faults]
     for play, fault in wrong[:40]:
         how = "stream" if play.stream else "whole"

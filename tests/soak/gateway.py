@@ -3,9 +3,9 @@
 import asyncio
 import gc
 import json
-import os
 import signal
 import sys
+from pathlib import Path
 
 from toolbridge.cli import main
 
@@ -14,7 +14,11 @@ def report(*_: object) -> None:
     """Write the number of tasks and open files to standard output."""
     gc.collect()
     tasks = [str(task.get_coro()) for task in asyncio.all_tasks()]
-    held = {"tasks": len(tasks), "files": len(os.listdir("/proc/self/fd")), "names": tasks[:20]}
+    held = {
+        "tasks": len(tasks),
+        "files": len([*Path("/proc/self/fd").iterdir()]),
+        "names": tasks[:20],
+    }
     print("HELD " + json.dumps(held), flush=True)
 
 
