@@ -49,8 +49,11 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of context for models of which nothing better is known."""
     window_cap: Size = 0
     """The most context to ask for where the model would take more (Ollama's memory is finite)."""
-    passthrough: bool = True
-    """Whether a client of the same API gets this place's bytes untouched."""
+    passthrough: bool | None = None
+    """Whether a client of the same API gets this provider's own bytes, watched but not translated.
+
+    Unset means no, except where a shipped provider says yes and its URL was not changed.
+    """
     midstream_failure: Literal["event", "abort"] = "event"
     retries: Size | None = None
     """How often to ask again while the client has heard nothing; unset for what suits the API."""

@@ -24,8 +24,8 @@ PROVIDERS = {
         'quirks = { tool_choice_named = false, thinking_format = "llamacpp",'
         ' thinking_field = "reasoning_content", system_in_place = false }'
     ),
-    "anthropic": 'api = "anthropic"\nurl = "{url}"\npassthrough = false',
-    "openai_responses": 'api = "openai_responses"\nurl = "{url}/v1"\npassthrough = false',
+    "anthropic": 'api = "anthropic"\nurl = "{url}"',
+    "openai_responses": 'api = "openai_responses"\nurl = "{url}/v1"',
 }
 
 

@@ -70,7 +70,7 @@ def test_each_writes_a_file_with_the_demo_model(serve, tmp_path):
 def test_each_calls_twice_at_once_with_llamacpp_behind(serve, tiny, tmp_path):
     url = serve(
         '[map]\ndefault = "llamacpp/tiny"\n'
-        f'[providers.llamacpp]\napi = "openai_chat"\nurl = "{tiny.url}/v1"\npassthrough = false\n'
+        f'[providers.llamacpp]\napi = "openai_chat"\nurl = "{tiny.url}/v1"\n'
     )
     tool = {"name": "get_weather", "schema": WEATHER}
     for sdk, seen in run_all(url, tmp_path / "home", "[[tool2]] go", tool).items():

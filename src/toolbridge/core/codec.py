@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -96,6 +96,15 @@ class Rejection(msgspec.Struct, frozen=True):
 class Encoder(Stage[Event, bytes], Protocol):
     def keep_alive(self) -> bytes:
         """Return an empty event of the API: something for a client to read in silence."""
+        ...
+
+
+@runtime_checkable
+class NumberedEncoder(Protocol):
+    """An encoder of an API that numbers its events."""
+
+    def continue_from(self, number: int) -> None:
+        """Give the next event `number`: the events before it were written by somebody else."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache, lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
@@ -80,6 +81,8 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
             for field in ProviderConfig.__struct_fields__
             if (value := getattr(place, field)) != getattr(blank, field)
         }
+        if place.url not in {"", known.url}:
+            given.setdefault("passthrough", None)  # the vendor's name, but not the vendor's server
         place = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
     if not place.api:
@@ -98,6 +101,30 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
     except ConfigError as error:
         raise ConfigError(str(error), where=where) from None
     return place
+
+
+def is_first_party(place: ProviderConfig) -> bool:
+    """Whether `place` is a vendor's own server: one whose shipped file asks for passthrough."""
+    return _host(place.url) in _first_party_hosts()
+
+
+def passes_through(place: ProviderConfig) -> bool:
+    """Whether a client of the same API gets the provider's own bytes."""
+    return is_first_party(place) if place.passthrough is None else place.passthrough
+
+
+@cache
+def _first_party_hosts() -> frozenset[str]:
+    known = (providers.load(name) for name in providers.names())
+    return frozenset(_host(place.url) for place in known if place.passthrough)
+
+
+@lru_cache(256)
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_url(text: str) -> bool:

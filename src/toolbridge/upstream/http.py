@@ -7,39 +7,59 @@ while nobody reads, the socket is not read either, so a slow client slows its up
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
+from toolbridge.upstream.masking import KeyMask, secrets_of
 
 MAX_WHOLE = 64 * 1024 * 1024
 LARGE = 512 * 1024
 
 
 class Incoming:
-    """An answer whose head has come."""
+    """An answer whose head has come. The keys in `secrets` are masked in its body and headers."""
 
-    def __init__(self, response: aiohttp.ClientResponse, provider: str, idle: float) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        provider: str,
+        idle: float,
+        secrets: Sequence[str] = (),
+    ) -> None:
         self._response = response
         self._provider = provider
         self._idle = idle
+        self._mask = KeyMask(secrets) if secrets else None
 
     @property
     def status(self) -> int:
         return self._response.status
 
     @property
-    def headers(self) -> CIMultiDictProxy[str]:
-        return self._response.headers
+    def headers(self) -> CIMultiDict[str] | CIMultiDictProxy[str]:
+        found = self._response.headers
+        if self._mask is None:
+            return found
+        return CIMultiDict((name, self._mask.text(value)) for name, value in found.items())
 
     async def read(self) -> bytes:
         """Return what the network delivered next, nothing at the end."""
+        mask = self._mask
+        if mask is None:
+            return await self._read()
+        while piece := await self._read():
+            if shown := mask.feed(piece):
+                return shown
+        return mask.close()
+
+    async def _read(self) -> bytes:
         try:
             return await self._response.content.readany()
         except TimeoutError:
@@ -121,10 +141,14 @@ class Upstream:
         headers: Mapping[str, str] | None = None,
         waits: tuple[float, float] = (10.0, 300.0),
     ) -> Incoming:
-        """Send a request and wait for the head of its answer."""
+        """Send a request and wait for the head of its answer.
+
+        The keys that `headers` carry are masked in that answer and in every error.
+        """
         if self._session is None:
             raise RuntimeError("the upstream is not open")
         connect, idle = waits
+        secrets = secrets_of(headers or {})
         try:
             response = await self._session.request(
                 method,
@@ -142,11 +166,13 @@ class Upstream:
                 f"{provider} at {_place(url)} did not answer within {idle:g} s", provider=provider
             ) from None
         except aiohttp.ClientResponseError as error:
-            why = f"{provider} at {_place(url)} sent no HTTP that can be read ({_reason(error)})"
+            reason = KeyMask(secrets).text(_reason(error))
+            why = f"{provider} at {_place(url)} sent no HTTP that can be read ({reason})"
             raise BrokenWire(why, provider=provider) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _unreachable(provider, url, _reason(error)) from None
-        return Incoming(response, provider, idle)
+            reason = KeyMask(secrets).text(_reason(error))
+            raise _unreachable(provider, url, reason) from None
+        return Incoming(response, provider, idle, secrets)
 
 
 @lru_cache(256)

@@ -62,7 +62,7 @@ class Tape:
     def __init__(self) -> None:
         self.stem = ""
         self.output: list[Json] = []
-        self._sequence = 0
+        self.next_number = 0
 
     def frame(self, type: str, fields: JsonObject) -> bytes:
         numbered: JsonObject = {"type": type, "sequence_number": self._next()}
@@ -91,8 +91,8 @@ class Tape:
         return done
 
     def _next(self) -> int:
-        self._sequence += 1
-        return self._sequence - 1
+        self.next_number += 1
+        return self.next_number - 1
 
 
 class BlockWriter(Protocol):
