@@ -150,6 +150,19 @@ async def test_a_cut_ends_in_an_error_event_behind_the_last_whole_event(cut, han
     assert not clean
 
 
+@pytest.mark.parametrize("size", [1, 5, 7])
+async def test_every_byte_passes_however_small_the_pieces(size):
+    async def serve(_, line):
+        await line.head(200, "text/event-stream")
+        for at in range(0, len(STREAM), size):
+            await line.send(STREAM[at : at + size])
+        await line.end()
+
+    async with passing(serve) as (url, *_):
+        _, body, clean = await post(url, ODD)
+    assert (body, clean) == (STREAM, True)
+
+
 async def test_an_event_that_is_no_json_is_replaced_by_an_error():
     broken = WORDS + b'event: content_block_delta\r\ndata: {"type":"half\r\n\r\n'
     async with passing(answer(broken)) as (url, *_):

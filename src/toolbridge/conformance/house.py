@@ -15,8 +15,8 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import surfaces
 from toolbridge.server.app import App, plain_path
 
-RELAY = "relay"
-"""The second provider of an API: same API on both sides, bytes passed on untouched."""
+PASSTHROUGH = "passthrough"
+"""The second provider of an API: configured as a vendor's own server is."""
 
 
 def served() -> list[str]:
@@ -43,13 +43,13 @@ def _is_spoken(api: str) -> bool:
     return True
 
 
-def model(api: str, *, relay: bool = False) -> str:
+def model(api: str, *, passthrough: bool = False) -> str:
     """Return the name under which the house offers an upstream of `api`."""
-    return f"{_provider(api, relay=relay)}/conform"
+    return f"{_provider(api, passthrough=passthrough)}/conform"
 
 
-def _provider(api: str, *, relay: bool = False) -> str:
-    return f"conform-{api}-{RELAY}" if relay else f"conform-{api}"
+def _provider(api: str, *, passthrough: bool = False) -> str:
+    return f"conform-{api}-{PASSTHROUGH}" if passthrough else f"conform-{api}"
 
 
 def configured(url: str) -> Config:
@@ -57,9 +57,10 @@ def configured(url: str) -> Config:
     places: dict[str, ProviderConfig] = {}
     for api in spoken():
         base = url if api == "gemini" else url + upstreams.load(api).base
-        for relay in (False, True):
-            place = ProviderConfig(api=api, url=base, passthrough=relay)
-            places[_provider(api, relay=relay)] = place
+        # The first is what a user writes: the default configuration.
+        places[_provider(api)] = ProviderConfig(api=api, url=base)
+        passed = ProviderConfig(api=api, url=base, passthrough=True)
+        places[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))
     known = {name: ModelConfig(thinking=True) for name in (f"{p}/conform" for p in places)}
     return Config(log="off", port=0, map={"default": default}, providers=places, models=known)

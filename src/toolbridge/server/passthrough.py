@@ -83,7 +83,9 @@ class PassthroughWriter:
         return written
 
     def close(self) -> bytes:
-        return b"" if self._passed.exact else b"".join(self._encoder.close())
+        if self._passed.exact:
+            return self._passed.take()
+        return b"".join(self._encoder.close())
 
     def keep_alive(self) -> bytes:
         # A numbered event of ours would make the provider's own numbers wrong.

@@ -224,17 +224,17 @@ class PassthroughSource:
 
     def _end(self) -> Batch | None:
         """Return what the end of the bytes means: an end, or a cut."""
-        if self._finished:
-            return None
         batch: Batch = []
         for rest in self._splitter.close() if self._splitter else []:
-            # A last event may lack its empty line; half an event is a cut, whatever came before.
-            whole = rest + _LINE_END.get(self._codec.name, b"\n\n")
-            said = self._decoded(whole)
-            if _is_unreadable(said) or not (said or rest.startswith(b":")):
-                return self._cut(self._half_event(), said)
-            self._release(whole, said)
-            batch += said
+            if not rest.strip():
+                self._passed.add(rest)  # the second half of a CRLF
+            elif not self._finished:
+                # A last event may lack its empty line; half an event is a cut.
+                whole = rest + _LINE_END.get(self._codec.name, b"\n\n")
+                batch = self._decoded(whole)
+                if _is_unreadable(batch) or not (batch or rest.startswith(b":")):
+                    return self._cut(self._half_event(), batch)
+                self._release(whole, batch)
         return batch + self._decoder.close() or None
 
     def _half_event(self) -> Problem:

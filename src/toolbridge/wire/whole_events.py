@@ -35,9 +35,9 @@ class WholeEvents:
         return found
 
     def close(self) -> list[bytes]:
-        """Return the bytes behind the last whole event, if they are more than white space."""
+        """Return the bytes behind the last whole event."""
         rest, self._held = bytes(self._held), bytearray()
-        return [rest] if rest.strip() else []
+        return [rest] if rest else []
 
 
 class WholeLines:
@@ -62,7 +62,7 @@ class WholeLines:
 
     def close(self) -> list[bytes]:
         rest, self._held = b"".join(self._held), []
-        return [rest] if rest.strip() else []
+        return [rest] if rest else []
 
 
 def _check_size(size: int, what: str) -> None:
