@@ -202,6 +202,91 @@ async def test_a_call_written_as_text_arrives_as_a_call(sdk):
     assert "<tool_call>" not in said.text
 
 
+# ── nothing is lost by default ───────────────────────────────────────────────
+
+HEAD = {"id": "gen-abc", "created": 1763200001, "model": "m", "system_fingerprint": "fp_1",
+        "service_tier": "default"}  # fmt: skip
+USAGE = {
+    "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "cost": 0.25,
+    "prompt_tokens_details": {"cached_tokens": 3, "audio_tokens": 1},
+    "completion_tokens_details": {"reasoning_tokens": 2, "accepted_prediction_tokens": 1},
+}  # fmt: skip
+
+
+def _chat_chunks() -> bytes:
+    deltas = [{"role": "assistant", "content": ""}, {"reasoning": "Hm."}, {"content": "Hi"}]
+    chunks = [
+        {**HEAD, "object": "chat.completion.chunk",
+         "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]  # fmt: skip
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    chunks += [
+        {**HEAD, "object": "chat.completion.chunk", "choices": [end]},
+        {**HEAD, "object": "chat.completion.chunk", "choices": [], "usage": USAGE},
+    ]
+    return "".join(f"data: {json.dumps(c)}\n\n" for c in chunks).encode() + b"data: [DONE]\n\n"
+
+
+def _check_head(found) -> None:
+    assert (found.id, found.created) == ("gen-abc", 1763200001)
+    assert (found.system_fingerprint, found.service_tier) == ("fp_1", "default")
+
+
+def _check_usage(found) -> None:
+    assert found.completion_tokens_details.accepted_prediction_tokens == 1
+    assert found.completion_tokens_details.reasoning_tokens == 2
+    assert found.prompt_tokens_details.audio_tokens == 1
+    assert found.cost == 0.25
+
+
+async def test_a_chat_stream_keeps_its_envelope_counts_and_names():
+    answer = sending(_chat_chunks(), kind="text/event-stream")
+    async with bridged("openai_chat", answer) as (url, _):
+        client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+        stream = await client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "hi"}], stream=True,
+            stream_options={"include_usage": True},
+        )  # fmt: skip
+        chunks = [chunk async for chunk in stream]
+        await client.close()
+    for chunk in chunks:
+        _check_head(chunk)
+    thoughts = [c.choices[0].delta.model_extra for c in chunks if c.choices]
+    assert [t["reasoning"] for t in thoughts if "reasoning" in t] == ["Hm."]
+    assert not [t for t in thoughts if "reasoning_content" in t]
+    _check_usage(chunks[-1].usage)
+
+
+async def test_a_chat_body_keeps_its_envelope_counts_and_names():
+    message = {"role": "assistant", "content": "Hi", "reasoning": "Hm."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = {**HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE}
+    answer = sending(json.dumps(body).encode(), kind="application/json")
+    async with bridged("openai_chat", answer) as (url, _):
+        client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+        found = await client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "hi"}]
+        )
+        await client.close()
+    _check_head(found)
+    assert found.choices[0].message.model_extra["reasoning"] == "Hm."
+    _check_usage(found.usage)
+
+
+@both_paths
+async def test_a_signature_of_a_thought_comes_and_goes_untouched(settings):
+    answer = sending(upstreams.ANSWERS["anthropic"](stream=True), kind="text/event-stream")
+    async with (
+        bridged("anthropic", answer, **settings) as (url, server),
+        SDKS["anthropic"](url, tools=(Tool(),), think=True) as talk,
+    ):
+        await talk.ask("please", stream=True)
+        await talk.answer("snow", "sun", stream=True)
+    again = chats(server)[1].json["messages"][1]["content"]
+    assert [b["signature"] for b in again if b["type"] == "thinking"] == ["c2VhbA=="]
+
+
 # ── headers ──────────────────────────────────────────────────────────────────
 
 SENT = {

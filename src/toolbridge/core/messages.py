@@ -39,6 +39,9 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
 
     text: str
     opaque: tuple[Opaque, ...] = ()
+    field: str = ""
+    """The name that the provider gave it, in an API that has several and where it is not the
+    usual one. A client of the same API gets it under that name."""
 
 
 class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
@@ -276,6 +279,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_sequence: str = ""
     healed: tuple[HealingReport, ...] = ()
     problem: Problem | None = None
+    envelope: Foreign | None = None
+    """What the provider's envelope says beyond id and model, for clients of the same API."""
 
     @property
     def text(self) -> str:
