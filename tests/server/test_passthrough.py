@@ -275,6 +275,29 @@ async def test_a_gemini_array_is_written_as_one():
     assert "".join(texts) == "hi"
 
 
+async def test_a_raw_prompt_reaches_an_ollama_as_it_is_by_default():
+    """`/api/generate` completes raw prompts between prefix and suffix, which no chat can say."""
+    lines = (
+        b'{"model":"m","response":"a + b","done":false}\n{"model":"m","response":"","done":true}\n'
+    )
+    asked = {"model": "m", "prompt": "def add(a, b): return ", "suffix": "\n", "raw": True,
+             "options": {"num_predict": 9, "new": 1}}  # fmt: skip
+
+    async def serve(heard, line):
+        await line.head(404 if heard.path == "/api/show" else 200)
+        await line.send(lines)
+        await line.end()
+
+    async with model_server(serve) as server:
+        place = ProviderConfig(api="ollama", url=server.url)
+        config = Config(log="off", map={"default": "there/m"}, providers={"there": place})
+        async with gateway(config) as (url, _):
+            reply, body, _ = await post(url, json.dumps(asked).encode(), "/api/generate")
+    assert (reply.status, body) == (200, lines)
+    heard = next(h for h in server.heard if h.path == "/api/generate")
+    assert heard.json == asked
+
+
 # ── the request ──────────────────────────────────────────────────────────────
 
 

@@ -27,6 +27,7 @@ from toolbridge.server.journal import Entry
 from toolbridge.server.keepsakes import Keepsakes
 from toolbridge.server.passthrough import (
     PassthroughWriter,
+    is_passed_through,
     passthrough_request,
     reply_as_provider,
 )
@@ -35,7 +36,6 @@ from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Answering
 from toolbridge.switchboard.passthrough import PassedBytes
-from toolbridge.switchboard.places import passes_through
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.translated import ClientSide
@@ -123,7 +123,7 @@ class Gateway:
         route = await self.roster.route(request.model)
         _note(entry, ask.codec, request, route)
         same_api = route.place.api == ask.codec.name
-        passes = same_api and passes_through(route.place)
+        passes = is_passed_through(exchange, ask.codec.name, route)
         if not passes:  # a provider that gets the client's own bytes keeps its own conversations
             request = await self.conversations.resume(request, exchange.caller)
         counted = self.board.admit(request, route)

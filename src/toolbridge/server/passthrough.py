@@ -14,6 +14,7 @@ from toolbridge.switchboard.passthrough import (
     ProviderReply,
     passthrough_body,
 )
+from toolbridge.switchboard.places import passes_through
 from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.sources import Batch, HearHead, HttpRequest
 from toolbridge.upstream.http import Upstream
@@ -23,8 +24,19 @@ _PATHS = {
     "openai_chat": "/chat/completions",
     "openai_responses": "/responses",
 }
+_UNTRANSLATED = {"ollama": "/api/generate"}
+"""A path whose requests no other path of the API can say: raw prompts, suffixes, contexts."""
 _REJECTION_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _COMMENT = b": still here\n\n"
+
+
+def is_passed_through(exchange: Exchange, api: str, route: Route) -> bool:
+    """Whether a client of `api` gets the provider's own bytes at this path."""
+    if route.place.api != api:
+        return False
+    if exchange.path == _UNTRANSLATED.get(api):
+        return True
+    return passes_through(route.place)
 
 
 def passthrough_request(
