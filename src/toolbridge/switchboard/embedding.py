@@ -13,7 +13,7 @@ from toolbridge.core.messages import Loss, Problem
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.switchboard.refusals import is_page, rejected
 from toolbridge.switchboard.roster import Route
-from toolbridge.switchboard.sources import send
+from toolbridge.switchboard.sources import HttpRequest, Opening
 from toolbridge.upstream.http import Upstream
 
 
@@ -37,7 +37,8 @@ async def embed(
     attempt = 1
     while True:
         try:
-            answer = codec.decode_answer(await _post(upstream, route, outgoing.path, body))
+            opening = Opening(upstream, route, HttpRequest(outgoing.path, body))
+            answer = codec.decode_answer(await _post(opening))
             break
         except ToolbridgeError as error:
             if not _may_repeat(error.problem, attempt, route):
@@ -61,12 +62,12 @@ def _may_repeat(problem: Problem, attempt: int, route: Route) -> bool:
     return attempt <= route.retries and may_retry(problem, attempt=attempt, content_sent=False)
 
 
-async def _post(upstream: Upstream, route: Route, path: str, body: bytes) -> bytes:
-    incoming = await send(upstream, route, path, body, {})
+async def _post(opening: Opening) -> bytes:
+    incoming = await opening.open()
     try:
         whole = await incoming.read_whole()
-        if incoming.status >= 400 or is_page(whole):
-            raise rejected(incoming, whole, route)
+        if is_page(whole):
+            raise rejected(incoming, whole, opening.route)
     finally:
         await incoming.release()
     return whole

@@ -144,7 +144,11 @@ class Opening:
     """Sends one request and returns its answer; used by the translated path and by passthrough."""
 
     def __init__(
-        self, upstream: Upstream, route: Route, request: HttpRequest, hear_head: HearHead
+        self,
+        upstream: Upstream,
+        route: Route,
+        request: HttpRequest,
+        hear_head: HearHead = ignore_head,
     ) -> None:
         self._upstream = upstream
         self._request = request

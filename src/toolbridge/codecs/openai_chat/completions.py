@@ -11,9 +11,9 @@ import dataclasses
 import msgspec
 
 from toolbridge.codecs.openai_chat import CODEC
+from toolbridge.codecs.openai_chat.counts import write_counts
 from toolbridge.codecs.openai_chat.encode_completion import prompt_of
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
-from toolbridge.codecs.openai_chat.encode_stream import write_counts
 from toolbridge.codecs.openai_chat.shapes import FINISH_REASONS, ORIGIN
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked
