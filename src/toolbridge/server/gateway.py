@@ -20,7 +20,7 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.thinking import attaches
-from toolbridge.server.carried_headers import headers_of_client, headers_of_provider
+from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.conversations import Conversations, stateless
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
@@ -89,6 +89,8 @@ class _Turn:
         self.returned.clear()
         self.returned.update(headers_of_provider(headers, same_api=self.same_api))
         self.exchange.extra_headers.update(self.returned)
+        if id := self.returned.get(UPSTREAM_ID):
+            self.entry.fields["upstream.request.id"] = id
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Say what the model's API cannot be told, in the log and in a header."""
