@@ -179,6 +179,20 @@ async def test_the_providers_own_error_event_passes_once():
     assert (body, clean) == (WORDS + error, False)
 
 
+async def test_an_end_that_admits_a_failure_is_an_error():
+    """Z.ai and OpenRouter end a broken answer with a finish reason and `[DONE]`."""
+    chunk = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":%b,"finish_reason":%b}]}\n\n'  # fmt: skip
+    words = chunk % (b'{"content":"Half"}', b"null")
+    broken = words + chunk % (b"{}", b'"network_error"') + b"data: [DONE]\n\n"
+    asked = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+    async with passing(answer(broken), "openai_chat") as (url, *_):
+        _, body, clean = await post(url, asked, "/v1/chat/completions")
+    assert body.startswith(words)
+    assert b"[DONE]" not in body
+    assert "error" in json.loads(body.rstrip().rpartition(b"data: ")[2])
+    assert not clean
+
+
 async def test_a_last_event_may_lack_its_empty_line():
     async with passing(answer(STREAM.rstrip())) as (url, *_):
         _, body, clean = await post(url, ODD)

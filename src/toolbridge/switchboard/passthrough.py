@@ -35,6 +35,8 @@ ours have no word for them, such as the steps of a hosted search."""
 _NAME = re.compile(rb"^event: ?([^\r\n]+)", re.MULTILINE)
 # Inside a JSON string the closing quote would be escaped, so only a member's name matches.
 _NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
+_REPORT = re.compile(rb'"error"|^event: ?(error|response\.failed)\b', re.MULTILINE)
+"""What an event contains that reports a failure by itself."""
 _LINE_END = {"ollama": b"\n"}
 Framing: TypeAlias = Literal["whole", "stream", "array"]
 """What the client asked for: a body, a stream, or Gemini's JSON array, which is always encoded."""
@@ -197,17 +199,20 @@ class PassthroughSource:
             self._splitter = WholeEvents()
 
     def _watched(self, whole: bytes) -> Batch:
-        """Return what one whole event means, and release it unless it cannot be read."""
+        """Return what one whole event means, and release it unless it is no part of an answer."""
         batch = self._decoded(whole)
-        if batch and isinstance(batch[-1], ev.Failed):
-            self._over = True
-        if not _is_unreadable(batch):
-            self._release(whole, batch)
+        self._release(whole, batch)
         return batch
 
     def _release(self, whole: bytes, batch: Batch) -> None:
+        if batch and isinstance(batch[-1], ev.Failed):
+            self._over = True
+            # An event that cannot be read, or claims success where there was none, is held back.
+            told = not _is_unreadable(batch) and _REPORT.search(whole) is not None
+            self._passed.told_failure = told
+            if not told:
+                return
         self._passed.add(whole)
-        self._passed.told_failure = bool(batch) and isinstance(batch[-1], ev.Failed)
         self.passing = self.passing or self._is_content(whole, batch)
 
     def _is_content(self, whole: bytes, batch: Batch) -> bool:
@@ -262,7 +267,7 @@ def _is_unreadable(batch: Batch) -> bool:
 def _is_json(body: bytes) -> bool:
     try:
         msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True
 
