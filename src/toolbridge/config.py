@@ -167,12 +167,16 @@ def parse_provider(text: str, source: str) -> ProviderConfig:
 
 def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
     """Return a key that was given as itself or by reference; an unset reference is no key."""
+    variable = key_variable(value)
+    return env.get(variable, "") if variable else value
+
+
+def key_variable(value: str) -> str:
+    """Return the variable that a key refers to; nothing for a key that was given as itself."""
     reference = re.fullmatch(
         r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
     )
-    if reference is None:
-        return value
-    return env.get(next(name for name in reference.groups() if name), "")
+    return "" if reference is None else next(name for name in reference.groups() if name)
 
 
 def _read(path: Path) -> dict[str, object]:
