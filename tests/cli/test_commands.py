@@ -89,7 +89,9 @@ def test_a_port_that_is_taken_is_said_when_it_was_asked_for(env, tmp_path):
         port = taken.getsockname()[1]
         done = run(env, "serve", "--port", str(port), cwd=tmp_path)
     assert done.returncode == 1
+    assert len(done.stderr.decode().splitlines()) == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr.decode()
+    assert "--port" in done.stderr.decode()
 
 
 @pytest.mark.req("PX-X7")
@@ -243,7 +245,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
     assert run(env, "init", "--force", cwd=tmp_path).returncode == 0
     done = run(env, "doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
-    assert b"toolbridge.toml" in done.stdout
+    assert f"configuration: {tmp_path / 'toolbridge.toml'}" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -265,8 +267,8 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "no model is the default"),
     ],
 )  # fmt: skip
-def test_doctor_finds_what_is_wrong(env, tmp_path, text, words):
-    (tmp_path / "toolbridge.toml").write_text(text)
+def test_doctor_finds_what_is_wrong(env, tmp_path, configure, text, words):
+    configure(text)
     done = run(env, "doctor", cwd=tmp_path)
     assert done.returncode == 1
     assert words in done.stdout.decode()
@@ -283,14 +285,14 @@ def test_claude_code_gets_the_address_the_window_and_no_other_key():
     assert found["X"] == "y"
 
 
-async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path):
+async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, configure):
     refusing = partial(whole, body={"error": "no"}, status=401)
 
     async def other(_, line):
         await refusing(line)
 
     async with model_server(ollama(other)) as good, model_server(other) as strict:
-        (tmp_path / "toolbridge.toml").write_text(
+        configure(
             f'[map]\ndefault = "ollama/tiny"\nopus = "x/m"\n'
             f'[providers.ollama]\nurl = "{good.url}"\n'
             f'[providers.x]\napi = "openai_chat"\nurl = "{strict.url}"\nkey = "k"\n'

@@ -233,14 +233,10 @@ class Roster:
         return bool(slash) and provider in {*self._config.providers, DEMO, OLLAMA}
 
     def _asked(self) -> list[str]:
-        """Return the Ollamas on offer: the configured ones, and one that was found."""
-        default = self._config.map.get("default") or self._found.default
-        return [
-            name
-            for name, at in self.places.items()
-            if at.api == OLLAMA
-            and (name in self._config.providers or default.startswith(f"{name}/"))
-        ]
+        """Return the Ollamas on offer: configured, found, or named in the map."""
+        leads = {to.partition("/")[0] for to in (*self._config.map.values(), self.default)}
+        leads |= self._config.providers.keys()
+        return [name for name, at in self.places.items() if at.api == OLLAMA and name in leads]
 
     def _owner(self) -> str:
         """Return the provider of an address in the map that names none."""
@@ -268,6 +264,27 @@ class Roster:
             ) from None
         except ToolbridgeError:
             return Shown()  # the request itself will say what is wrong
+
+    async def problems(self) -> list[str]:
+        """Return what is wrong with the models that the map names, one line each."""
+        await asyncio.gather(*map(self._discovery.refresh, self._asked()))
+        found: list[str] = []
+        for name in self._config.map:
+            try:
+                provider, _, model = resolve(name, self._facts()).partition("/")
+            except UnknownModel as error:
+                found.append(f"{name}: {error.problem.text}")
+                continue
+            if self.places[provider].api == OLLAMA and (wrong := self._absence(provider, model)):
+                found.append(f"{name}: {wrong}")
+        return found
+
+    def _absence(self, provider: str, model: str) -> str:
+        if (names := self._discovery.names.get(provider)) is None:
+            return f"{provider} does not answer at {self.places[provider].url}; start it"
+        if {model, f"{model}:latest"} & set(names):
+            return ""
+        return f"{provider} has no model {model!r}; `ollama pull {model}` fetches it"
 
     # ── the list ──
 
