@@ -15,8 +15,8 @@ import pytest
 from tests.peers import model_server, ollama, whole
 
 from toolbridge.cli import COMMANDS, main
-from toolbridge.cli.claude import environment
-from toolbridge.cli.serve import banner
+from toolbridge.cli.claude import Served, environment
+from toolbridge.cli.serve import Start, banner
 from toolbridge.config import Config
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
@@ -54,12 +54,23 @@ def test_every_command_has_help(name, capsys):
     [("reject", "rejected (400)"), ("drop", "answered without it"), ("auto", "rejected (400)")],
 )
 def test_the_banner_says_how_to_use_it_and_what_thinks(mode, words):
-    shown = banner(Config(thinking=mode), "http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
+    start = Start("http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
+    shown = banner(Config(thinking=mode), start)
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:3456" in shown
     assert "Thinking-capable models: qwen3, deepseek-r1, magistral, nemotron, glm4, qwq" in shown
     line = next(line for line in shown.split("\n") if "Thinking requests" in line)
     assert words in line
     assert "ollama pull" in shown
+    assert "ANTHROPIC_MODEL" not in shown  # an Ollama may still take the demo model's place
+
+
+def test_the_banners_recipe_names_the_real_model_and_its_window(tmp_path):
+    start = Start("http://127.0.0.1:1", "ollama/qwen3:8b", "found", 40960, tmp_path / "a.toml")
+    shown = banner(Config(), start)
+    assert "export ANTHROPIC_MODEL=ollama/qwen3:8b\n" in shown
+    assert "export CLAUDE_CODE_MAX_CONTEXT_TOKENS=40960\n" in shown
+    assert "export CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1\n" in shown
+    assert f"Configuration:  {tmp_path / 'a.toml'}\n" in shown
 
 
 @pytest.mark.req("CB-28")
@@ -276,13 +287,22 @@ def test_doctor_finds_what_is_wrong(env, tmp_path, configure, text, words):
 
 def test_claude_code_gets_the_address_the_window_and_no_other_key():
     users = {"ANTHROPIC_API_KEY": "sk-real", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "5", "X": "y"}
-    found = environment(users, "http://127.0.0.1:1", "k", "m", 65536)
+    served = Served("ollama/qwen3:8b", 65536)
+    found = environment(users, "http://127.0.0.1:1", "k", served, {"opus": "groq/m"})
     assert found["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert found["ANTHROPIC_AUTH_TOKEN"] == "k"
     assert found["ANTHROPIC_API_KEY"] == ""
+    assert found["ANTHROPIC_MODEL"] == "ollama/qwen3:8b"
+    assert found["ANTHROPIC_DEFAULT_OPUS_MODEL"] == "groq/m"
+    assert found["CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY"] == "1"
     assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "5"
     assert found["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
     assert found["X"] == "y"
+
+
+def test_anthropics_own_models_keep_their_names():
+    assert Served("anthropic/claude-opus-5").name == "claude-opus-5"
+    assert Served("openrouter/anthropic/claude-opus-5").name == "openrouter/anthropic/claude-opus-5"
 
 
 async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, configure):
@@ -309,13 +329,15 @@ async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, config
 def test_claude_starts_a_gateway_runs_the_client_and_stops_it(env, tmp_path):
     client = tmp_path / "claude"
     client.write_text(
-        '#!/bin/sh\necho "$ANTHROPIC_BASE_URL $CLAUDE_CODE_MAX_CONTEXT_TOKENS $1 $2"\nexit 7\n'
+        "#!/bin/sh\n"
+        'echo "$ANTHROPIC_BASE_URL $ANTHROPIC_MODEL $CLAUDE_CODE_MAX_CONTEXT_TOKENS $1 $2"\n'
+        "exit 7\n"
     )
     client.chmod(0o755)
     done = run(env, "claude", "--claude", str(client), "--", "-p", "hi", cwd=tmp_path)
     assert done.returncode == 7
-    url, window, *args = done.stdout.decode().split()
-    assert (window, args) == ("200000", ["-p", "hi"])
+    url, model, window, *args = done.stdout.decode().split()
+    assert (model, window, args) == ("demo/toolbridge-demo", "200000", ["-p", "hi"])
     time.sleep(0.1)
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url + "/health", timeout=1)

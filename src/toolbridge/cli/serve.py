@@ -8,14 +8,19 @@ import gc
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolbridge.cli import options, state, version
 from toolbridge.config import Config
-from toolbridge.core.errors import ConfigError
+from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.policy.thinking import THINKING_PREFIXES
+
+if TYPE_CHECKING:
+    from toolbridge.switchboard.roster import Roster
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,10 +159,7 @@ async def _serve(
             _spare_collector()
             if announce:
                 state.write_pid(state.Running(os.getpid(), url), announce)
-            roster = app.gateway.roster
-            problems = await roster.problems()
-            print(banner(config, url, roster.default, roster.found, file=file, problems=problems))
-            sys.stdout.flush()
+            print(banner(config, await _start(app.gateway.roster, url, file)), flush=True)
 
     settings = uvicorn.Config(
         app,
@@ -193,35 +195,64 @@ def address(listener: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
-def banner(
-    config: Config,
-    url: str,
-    model: str,
-    found: str,
-    *,
-    file: Path | None = None,
-    problems: Sequence[str] = (),
-) -> str:
+class Start(msgspec.Struct, frozen=True):
+    """What is known when a gateway starts."""
+
+    url: str
+    model: str = ""
+    found: str = ""
+    """How the model was found."""
+    window: int = 0
+    file: Path | None = None
+    problems: Sequence[str] = ()
+
+
+async def _start(roster: "Roster", url: str, file: Path | None) -> Start:
+    problems = await roster.problems()
+    window = 0
+    if roster.default:
+        with contextlib.suppress(ToolbridgeError):  # the problems have it
+            window = (await roster.route(roster.default)).target.window
+    return Start(url, roster.default, roster.found, window, file, problems)
+
+
+def banner(config: Config, start: Start) -> str:
     """Return what a person needs to know to use this server."""
     lines = [
-        f"toolbridge {version()} at {url}",
+        f"toolbridge {version()} at {start.url}",
         "",
         "  Claude Code:    toolbridge claude",
-        "                  (or by hand, in any terminal:",
-        f"                  export ANTHROPIC_BASE_URL={url}",
-        f"                  export ANTHROPIC_AUTH_TOKEN={'<your key>' if config.key else 'any'}",
-        "                  export CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1)",
+        "                  or by hand, in any terminal:",
+        *(f"                  export {line}" for line in recipe(config, start)),
         "",
-        f"  Configuration:  {file or 'no configuration file'}",
-        f"  Model:          {model or 'none'} ({found})",
+        f"  Configuration:  {start.file or 'no configuration file'}",
+        f"  Model:          {start.model or 'none'} ({start.found})",
     ]
     named = {name: to for name, to in config.map.items() if name != "default"}
     lines += [f"                  {name} → {to}" for name, to in named.items()]
-    if model.startswith("demo/"):
+    if start.model.startswith("demo/"):
         lines += _about_demo(fixed="default" in config.map)
-    lines += [f"  PROBLEM:        {problem}" for problem in problems]
+    lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
     lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]
     return "\n".join(lines)
+
+
+def recipe(config: Config, start: Start) -> list[str]:
+    """Return Claude Code's variables.
+
+    It takes the window of a Claude name from its own tables, so that the real name must be set.
+    """
+    lines = [
+        f"ANTHROPIC_BASE_URL={start.url}",
+        f"ANTHROPIC_AUTH_TOKEN={'<your key>' if config.key else 'any'}",
+        "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1",
+    ]
+    # The demo model is not pinned while an Ollama may still take its place.
+    if start.model and ("default" in config.map or not start.model.startswith("demo/")):
+        lines.append(f"ANTHROPIC_MODEL={start.model}")
+        if start.window:
+            lines.append(f"CLAUDE_CODE_MAX_CONTEXT_TOKENS={start.window}")
+    return lines
 
 
 def _about_demo(*, fixed: bool) -> list[str]:
