@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.peers import model_server, ollama, replay
 
-from toolbridge.cli.claude import Served, split
-from toolbridge.cli.claude_prices import installed_version, price_arguments, rates_of
+from toolbridge.cli.claude import split
+from toolbridge.cli.claude_prices import installed_version, price_arguments, rates_for, rates_of
 from toolbridge.config import Config, ModelConfig, RatesConfig
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge", "claude"]
@@ -168,7 +168,8 @@ def installed(folder, version="2.1.325"):
 
 def test_a_free_model_is_shown_as_free(tmp_path, monkeypatch):
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
-    arguments, env = price_arguments(installed(tmp_path), ["-p"], Config(), Served("demo/m"))
+    rates = rates_for(Config(), {"demo/m": "demo/m"})
+    arguments, env = price_arguments(installed(tmp_path), ["-p"], rates)
     rows = json.loads(arguments[1])["modelPricing"]["overrides"]
     assert arguments[0] == "--managed-settings"
     assert rows == {"demo/m": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}}
@@ -188,7 +189,7 @@ def test_a_free_model_is_shown_as_free(tmp_path, monkeypatch):
 )
 def test_prices_are_left_alone_where_they_cannot_be_given(tmp_path, version, given, address):
     command = installed(tmp_path, version)
-    assert price_arguments(command, given, Config(), Served(address)) == ([], {})
+    assert price_arguments(command, given, rates_for(Config(), {"m": address})) == ([], {})
 
 
 def test_prices_come_from_the_configuration_then_from_the_list():

@@ -295,6 +295,7 @@ def test_claude_code_gets_the_address_the_window_and_no_other_key():
     assert found["ANTHROPIC_MODEL"] == "ollama/qwen3:8b"
     assert found["ANTHROPIC_DEFAULT_OPUS_MODEL"] == "groq/m"
     assert found["CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY"] == "1"
+    assert found["CLAUDE_CODE_DISABLE_1M_CONTEXT"] == "1"
     assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "5"
     assert found["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
     assert found["X"] == "y"

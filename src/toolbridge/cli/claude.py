@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from toolbridge.cli import options, state
-from toolbridge.cli.claude_prices import price_arguments
+from toolbridge.cli.claude_prices import price_arguments, rates_for
 from toolbridge.config import secret
 from toolbridge.core.errors import ConfigError
 
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
         served = ask_for(running.url, wanted or _default(running.url), key)
         tiers = {} if served.name != served.address else _tiers(running.url, key)
         given = args.args[1:] if args.args[:1] == ["--"] else args.args
-        prices, managed = price_arguments(command, given, config, served)
+        rates = rates_for(config, {served.name: served.address, **{t: t for t in tiers.values()}})
+        prices, managed = price_arguments(command, given, rates)
         env = environment({**managed, **os.environ}, running.url, key, served, tiers)
         return _run_client([command, *prices, *given], env)
 
@@ -148,6 +149,9 @@ def environment(
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
     }
     kept |= {f"ANTHROPIC_DEFAULT_{tier.upper()}_MODEL": name for tier, name in tiers.items()}
+    if served.name == served.address:
+        # Otherwise `/model` offers a window of a million tokens for every model.
+        kept["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
     if served.window:
         kept["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(served.window)
         kept["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(max(served.window, LEAST_COMPACT_WINDOW))

@@ -9,17 +9,13 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolbridge.config import Config, RatesConfig
 from toolbridge.switchboard.nodes import NODE
 from toolbridge.switchboard.places import DEMO, find_places
 from toolbridge.upstream.hosts import hostname, is_loopback
-
-if TYPE_CHECKING:
-    from toolbridge.cli.claude import Served
 
 FLAG = "--managed-settings"
 SINCE = (2, 1, 325)
@@ -28,21 +24,29 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 def price_arguments(
-    command: str, given: Sequence[str], config: Config, served: "Served"
+    command: str, given: Sequence[str], rates: Mapping[str, RatesConfig]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and variables that give Claude Code the price of what is served."""
-    rates = rates_of(config, served.address)
+    """Return the arguments and variables that give Claude Code the prices of models by name."""
     taken = any(word.partition("=")[0] == FLAG for word in given)
-    if rates is None or taken or installed_version(Path(command)) < SINCE:
+    if not rates or taken or installed_version(Path(command)) < SINCE:
         return [], {}
-    row = {
+    settings = {"modelPricing": {"overrides": {name: _row(rate) for name, rate in rates.items()}}}
+    return [FLAG, json.dumps(settings)], {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"}
+
+
+def _row(rates: RatesConfig) -> dict[str, float]:
+    return {
         "input": rates.input,
         "output": rates.output,
         "cacheRead": rates.input if rates.cache_read is None else rates.cache_read,
         "cacheWrite": rates.input if rates.cache_write is None else rates.cache_write,
     }
-    settings = {"modelPricing": {"overrides": {served.name: row}}}
-    return [FLAG, json.dumps(settings)], {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"}
+
+
+def rates_for(config: Config, names: Mapping[str, str]) -> dict[str, RatesConfig]:
+    """Return the rates of names that lead to addresses, as far as they are known."""
+    found = {name: rates_of(config, address) for name, address in names.items()}
+    return {name: rates for name, rates in found.items() if rates is not None}
 
 
 def rates_of(config: Config, address: str) -> RatesConfig | None:

@@ -147,7 +147,9 @@ def _listed(name: str, facts: Facts) -> str:
     for variant in (name, f"{name}:latest", own, f"{own}:latest"):
         if variant in listed:
             return listed[variant]
-    plain = {_plain(entry): address for entry, address in reversed(listed.items())}
+    plain: dict[str, str] = {}
+    for entry, address in listed.items():
+        plain.setdefault(_plain(entry), address)
     return plain.get(_plain(name)) or plain.get(_plain(own), "")
 
 

@@ -291,17 +291,18 @@ class Roster:
     async def listed(self, kind: str = CHAT) -> list[Listed]:
         """Return the models of a kind on offer: the map's names, then each provider's own."""
         await self._look_again()
+        offered = await self._offered()
         found: dict[str, Listed] = {}
-        for name, address in self._config.map.items():
+        for name in self._config.map:
             if name != "default":
-                found[name] = self._entry(name, address)
+                found[name] = self._entry(name, self.address(name))
         for address in self._config.models:
             found.setdefault(address, self._entry(address, address))
         for provider, place in self.places.items():
             if place.api == NODE:
                 name = short_name(model_of(place))
                 found.setdefault(name, self._entry(name, f"{provider}/{model_of(place)}"))
-        for model in await self._offered():
+        for model in offered:
             found.setdefault(model.id, model)
         if self.default and not self._default_is_listed(found):
             model_name = self.default.partition("/")[2]
@@ -311,6 +312,7 @@ class Roster:
     async def _offered(self) -> list[Listed]:
         """Return the models of every Ollama on offer, all asked at once."""
         asked = self._asked()
+        await asyncio.gather(*map(self._discovery.refresh, asked))
         lists = await asyncio.gather(*map(self._discovery.offered, asked))
         found: list[Listed] = []
         for provider, models in zip(asked, lists, strict=True):
