@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import uvicorn
 
 from toolbridge.config import Config, ProviderConfig
@@ -177,9 +178,17 @@ def recorded(name: str) -> Answer:
 
 
 @asynccontextmanager
-async def gateway(config: Config | None = None, env: dict[str, str] | None = None):
-    """Serve a gateway on a free port; yield its URL and its application."""
-    app = App(config or Config(log="off"), {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
+async def gateway(
+    config: Config | None = None, env: dict[str, str] | None = None, *, demo: bool = True
+):
+    """Serve a gateway on a free port; yield its URL and its application.
+
+    With `demo`, a configuration that names no model lets the demo model answer to every name.
+    """
+    config = config or Config(log="off")
+    if demo and not config.map and not config.providers:
+        config = msgspec.structs.replace(config, map={"default": "demo"})
+    app = App(config, {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
     settings = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", access_log=False, ws="websockets-sansio",
         timeout_graceful_shutdown=1,

@@ -5,6 +5,7 @@ it does know: a setting that is silently ignored costs an afternoon.
 """
 
 import difflib
+import logging
 import os
 import re
 import tomllib
@@ -14,6 +15,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from toolbridge import trust
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
@@ -130,6 +132,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream: StreamConfig = StreamConfig()
 
 
+class Source(msgspec.Struct, frozen=True):
+    """The file that is in force."""
+
+    path: Path | None = None
+    content: bytes = b""
+    refused: str = ""
+    """Why the working directory's own file is not used, and what to do; empty if it is."""
+
+
 def load(
     path: Path | None = None,
     *,
@@ -137,30 +148,54 @@ def load(
     flags: Mapping[str, object] | None = None,
 ) -> Config:
     """Return the configuration in force; raise `ConfigError` that names file, place and way out."""
-    found = path or find(env)
-    values: dict[str, object] = {}
-    if found is not None:
-        values = _read(found)
+    source = choose(path, env)
+    if source.refused:
+        logging.getLogger("toolbridge").warning("toolbridge: %s", source.refused)
+    return read(source, env=env, flags=flags)
+
+
+def read(
+    source: Source,
+    *,
+    env: Mapping[str, str] = os.environ,
+    flags: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the configuration that a file, the environment and flags amount to."""
+    values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
     values |= _from_env(env) | given
-    source = str(found or "the environment or the command line")
-    _check_tables(values, source)
+    shown = str(source.path or "the environment or the command line")
+    _check_tables(values, shown)
     named = _map_from_env(env) | ({} if model is None else {"default": model})
     values["map"] = _table(values.get("map")) | named
-    loaded = _convert(values, Config, source)
-    return msgspec.structs.replace(loaded, map=_followed(loaded.map, source))
+    loaded = _convert(values, Config, shown)
+    return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
+
+
+def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Source:
+    """Return the file that applies: named, here if allowed, or in the configuration directory.
+
+    To name a file is consent; one that merely lies in the working directory needs to be allowed.
+    """
+    if named := path or env.get("TOOLBRIDGE_CONFIG"):
+        return Source(Path(named), _read(Path(named)))
+    own = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    own = own / "toolbridge" / FILE_NAME
+    here, refused = Path(FILE_NAME), ""
+    if here.is_file() and not (own.is_file() and here.samefile(own)):
+        try:
+            return Source(here.resolve(), trust.read_allowed(here, env))
+        except trust.Refused as error:
+            refused = str(error)
+    if own.is_file():
+        return Source(own, _read(own), refused)
+    return Source(refused=refused)
 
 
 def find(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file that applies: named, here, or in the user's configuration directory."""
-    if named := env.get("TOOLBRIDGE_CONFIG"):
-        return Path(named)
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
-    for place in (Path(FILE_NAME), home / "toolbridge" / FILE_NAME):
-        if place.is_file():
-            return place
-    return None
+    """Return the path of the file that applies."""
+    return choose(None, env).path
 
 
 def parse_provider(text: str, source: str) -> ProviderConfig:
@@ -170,20 +205,31 @@ def parse_provider(text: str, source: str) -> ProviderConfig:
 
 def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
     """Return a key that was given as itself or by reference; an unset reference is no key."""
+    variable = key_variable(value)
+    return env.get(variable, "") if variable else value
+
+
+def key_variable(value: str) -> str:
+    """Return the variable that a key refers to; nothing for a key that was given as itself."""
     reference = re.fullmatch(
         r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
     )
-    if reference is None:
-        return value
-    return env.get(next(name for name in reference.groups() if name), "")
+    return "" if reference is None else next(name for name in reference.groups() if name)
 
 
-def _read(path: Path) -> dict[str, object]:
+def _read(path: Path) -> bytes:
     try:
-        return dict(tomllib.loads(path.read_text("utf-8-sig")))
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}; `toolbridge init` writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _parse(path: Path, content: bytes) -> dict[str, object]:
+    try:
+        return dict(tomllib.loads(content.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None

@@ -102,17 +102,17 @@ def test_a_problem_is_raised_as_it_is():
 
 def test_the_demo_model_answers_in_shape():
     with Client(Config(), env=QUIET) as client:
-        cities = client.ask("x", "Two cities, as JSON.", into=list[City])
+        cities = client.ask("demo", "Two cities, as JSON.", into=list[City])
         assert isinstance(cities[0], City)
-        assert client.ask("x", "5 + 5") == "5 + 5 = 10"
+        assert client.ask("demo", "5 + 5") == "5 + 5 = 10"
         with pytest.raises(toolbridge.UpstreamError, match="asked to fail"):
-            client.ask("x", "[[error]]")
+            client.ask("demo", "[[error]]")
 
 
 async def test_those_who_await_ask_as_well():
     async with AsyncClient(Config(), env=QUIET) as client:
-        assert isinstance(await client.ask("x", "a city", into=City), City)
-        assert await client.ask("x", "5 + 5") == "5 + 5 = 10"
+        assert isinstance(await client.ask("demo", "a city", into=City), City)
+        assert await client.ask("demo", "5 + 5") == "5 + 5 = 10"
 
 
 JSON = sse(_chat({"content": '{"name":"Rome","people":3}'}), _chat({}, "stop"), CHAT[-2], "[DONE]")

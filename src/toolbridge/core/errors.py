@@ -34,6 +34,8 @@ last event of the stream. Both are made from `Problem`, the error as a value.
 
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from toolbridge.core.messages import Problem
 
 
@@ -94,6 +96,18 @@ class TooLarge(ClientError):
 class UnknownModel(ClientError):
     kind = "unknown_model"
     status = 404
+
+    def __init__(
+        self, text: str, *, where: str = "", provider: str = "", nearest: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(text, where=where, provider=provider)
+        if nearest:
+            self.problem = replace(self.problem, nearest=nearest)
+
+    @property
+    def nearest(self) -> tuple[str, ...]:
+        """The names that come closest to the one that was asked for."""
+        return self.problem.nearest
 
 
 class UnknownRoute(ClientError):

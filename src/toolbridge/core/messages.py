@@ -266,6 +266,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """The HTTP status that the upstream gave, if one did."""
     retry_after: float | None = None
     provider: str = ""
+    nearest: tuple[str, ...] = ()
+    """For an unknown model: the names that come closest."""
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):

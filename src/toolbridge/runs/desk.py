@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from toolbridge.config import StreamConfig, secret
-from toolbridge.core.errors import MalformedRequest, UnknownModel
+from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.framed.contract import Mode
 from toolbridge.runs.artifacts import Artifacts
@@ -82,10 +82,7 @@ class Desk:
         return self.streams.begin(id, run, caller)
 
     async def _route(self, order: Order) -> Route:
-        name = order.model or self._board.roster.default
-        if not name:
-            raise UnknownModel("no model is named, and none is the default", where="model")
-        return await self._board.roster.route(name)
+        return await self._board.roster.route(order.model)
 
     async def _tools(self, order: Order) -> Registry:
         """Return the tools of one stream: the server's, and those of the caller's that have a URL."""

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
-from toolbridge.core.errors import UnknownModel
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
 from toolbridge.sdk.options import Order
@@ -64,10 +63,7 @@ class Answers:
         """Yield what the model does; raise only while nothing was yielded."""
         await self.open()
         board = self._board
-        name = order.request.model or board.roster.default
-        if not name:
-            raise UnknownModel("no model is named, and none is the default", where="model")
-        route = await board.roster.route(name)
+        route = await board.roster.route(order.request.model)
         counted = board.admit(order.request, route)
         notes.address = route.address
         kept = keep(order.request, route.target, route.place.api, order.retention)

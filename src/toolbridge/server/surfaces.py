@@ -182,6 +182,7 @@ async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.roster.route(name)
+    exchange.extra_headers["x-toolbridge-model"] = route.address
     found = shapes.one_model(name, route.target.window, shape, app.started)
     await exchange.reply(200, dump_bytes(found))
 

@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolbridge import codecs, dialects, providers
-from toolbridge.config import Config, ProviderConfig
+from toolbridge.config import Config, ProviderConfig, key_variable, secret
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.switchboard.nodes import NODE, check_node_quirks, read_place
+from toolbridge.upstream.hosts import hostname, is_loopback
 
 DEMO = "demo"
 OLLAMA = "ollama"
@@ -37,6 +38,19 @@ def find_places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderCon
     _check_map(config, found)
     _check_dialects(config)
     return found
+
+
+def missing_key(name: str, place: ProviderConfig, env: Mapping[str, str]) -> str:
+    """Return the variable of the key that a provider needs and does not have; nothing if it has.
+
+    Servers that people run themselves need a key only where one is configured.
+    """
+    variable = key_variable(place.key)
+    if not variable or place.api == NODE or secret(place.key, env):
+        return ""
+    known = providers.load(name) if name in providers.names() else ProviderConfig()
+    elsewhere = bool(known.url) and place.url != known.url and place.key == known.key
+    return "" if elsewhere or is_loopback(hostname(place.url)) else variable
 
 
 def _check_map(config: Config, places: Mapping[str, ProviderConfig]) -> None:
