@@ -8,14 +8,13 @@ from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.log import Record
 from toolbridge.runs.streams import Followed, place_of
-from toolbridge.server.http import Exchange, Receive, Scope, Send
 from toolbridge.server.pulse import Pulse
+from toolbridge.server.scopes import Receive, Scope, Send, request_of
 from toolbridge.server.stream import encode_rejection, read_outcome
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
 
-PATH = "/v1/stream/ws"
 _PING = b'{"event":"ping","data":{}}'
 _REFUSED = 4400
 """The close code for a request that was not understood; its reason is the last message."""
@@ -24,9 +23,9 @@ _REFUSED = 4400
 class Line:
     """One WebSocket, from its first message to its end."""
 
-    def __init__(self, app: "App", exchange: Exchange, receive: Receive, send: Send) -> None:
+    def __init__(self, app: "App", caller: str, receive: Receive, send: Send) -> None:
         self._app = app
-        self._caller = exchange.caller
+        self._caller = caller
         self._receive = receive
         self._send = send
         self._flowing = asyncio.Event()
@@ -125,18 +124,14 @@ class Line:
 
 async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one WebSocket; refuse it before it opens if its caller may not pass."""
-    exchange = Exchange({**scope, "method": "GET"}, receive, send)
+    request = request_of(scope)
     try:
-        app.guard.check(exchange)
+        app.guard.check(request)
     except ToolbridgeError:
         await receive()
         await send({"type": "websocket.close", "code": 4403})
         return
-    if exchange.path.rstrip("/") != PATH:
-        await receive()
-        await send({"type": "websocket.close", "code": 4404})
-        return
-    await Line(app, exchange, receive, send).serve()
+    await Line(app, request.caller, receive, send).serve()
 
 
 def _encode(run: str, record: Record) -> bytes:
