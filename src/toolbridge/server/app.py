@@ -147,7 +147,8 @@ class App:
                 return
             if exchange.path not in _OPEN and not surfaces.is_page(exchange.path):
                 self.guard.check(exchange)
-                self._check_room(exchange)
+                if exchange.path != _METRICS:
+                    self.check_room()
             await self._route(exchange)(self, exchange, entry)
         except Aborted:
             raise
@@ -160,10 +161,10 @@ class App:
             text = f"toolbridge failed: {type(error).__name__}; the log has {exchange.id}"
             await self._reject(exchange, Problem("internal", text))
 
-    def _check_room(self, exchange: Exchange) -> None:
+    def check_room(self) -> None:
         """Refuse a request beyond the limit; only after the key, so that strangers take no room."""
         most = self.config.http.max_requests
-        if len(self.in_flight) > most and exchange.path != _METRICS:
+        if len(self.in_flight) > most:
             text = f"{most} requests are under way, which is the limit (http.max_requests)"
             raise RateLimited(f"{text}; try again in a moment", retry_after=1.0)
 

@@ -29,6 +29,8 @@ SPARE_WAIT = 2.0
 LINGER = 2.0
 """Seconds that a connection is still read after a fault. Closing a socket that holds unread bytes
 resets it, and the client may never see the response (RFC 9112, section 9.6)."""
+_LONGEST_FIELD = 8000
+"""Bytes; the `websockets` library refuses lines of more than 8192."""
 SLOWEST_BODY = 1024
 """Bytes per second of a body that takes longer than ten times `body_timeout`."""
 
@@ -201,12 +203,15 @@ class Connection(asyncio.Protocol):
 
     def _upgrade(self, head: Head) -> None:
         """Hand the connection over to uvicorn's WebSocket protocol."""
+        if fault := _upgrade_fault(head, self._reader.waiting):
+            self._refuse(BadHttp(fault))
+            return
         self._state.connections.discard(self)
         self._deadline.stop()
         make: Callable[..., asyncio.Protocol] = self._config.ws_protocol_class  # type: ignore[assignment]
         protocol = make(config=self._config, server_state=self._state, app_state=self._app_state)
         protocol.connection_made(self._transport)
-        protocol.data_received(head.raw + self._reader.take_rest())
+        protocol.data_received(head.raw)
         self._transport.set_protocol(protocol)
 
     def _refuse(self, error: ToolbridgeError) -> None:
@@ -371,6 +376,20 @@ class Deadline:
             self._expire()
         else:
             self._arm(self._due)
+
+
+def _upgrade_fault(head: Head, waiting: int) -> str:
+    """Return why `head` cannot open a WebSocket; nothing if it can. RFC 6455, section 4.1.
+
+    uvicorn's protocol fails on these with an assertion and without an answer.
+    """
+    if head.method != "GET" or not head.modern or head.length != 0:
+        return "a WebSocket is opened by GET of HTTP/1.1 without a body"
+    if waiting:
+        return "a WebSocket client sends nothing before the server has answered"
+    if max(map(len, head.raw.split(b"\r\n"))) > _LONGEST_FIELD:
+        return f"a field of a WebSocket request may have {_LONGEST_FIELD} bytes"
+    return ""
 
 
 def _slow_body(seconds: float) -> BadHttp:

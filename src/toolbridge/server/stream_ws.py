@@ -10,7 +10,7 @@ from toolbridge.runs.log import Record
 from toolbridge.runs.streams import Followed, place_of
 from toolbridge.server.pulse import Pulse
 from toolbridge.server.scopes import Receive, Scope, Send, request_of
-from toolbridge.server.stream import encode_rejection, read_outcome
+from toolbridge.server.stream import encode_rejection, read_outcome, reject
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _PING = b'{"event":"ping","data":{}}'
 _REFUSED = 4400
 """The close code for a request that was not understood; its reason is the last message."""
+_SLOW = 4408
+"""The close code for a client that opened the line and sent no request."""
 
 
 class Line:
@@ -35,8 +37,13 @@ class Line:
         await self._receive()  # websocket.connect
         await self._send({"type": "websocket.accept"})
         try:
-            followed = await self._open(await self._hear())
+            async with asyncio.timeout(self._app.config.http.body_timeout):
+                first = await self._hear()
+            followed = await self._open(first)
         except Aborted:
+            return
+        except TimeoutError:
+            await self._send({"type": "websocket.close", "code": _SLOW})
             return
         except ToolbridgeError as error:
             await self._write(b'{"event":"error","data":%b}' % encode_rejection(error.problem))
@@ -123,15 +130,31 @@ class Line:
 
 
 async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one WebSocket; refuse it before it opens if its caller may not pass."""
+    """Serve one WebSocket; refuse it in JSON before it opens if its caller may not pass."""
     request = request_of(scope)
+    task = asyncio.current_task()
+    if task is not None:
+        app.in_flight.add(task)
     try:
         app.guard.check(request)
-    except ToolbridgeError:
+        app.check_room()
+    except ToolbridgeError as error:
         await receive()
-        await send({"type": "websocket.close", "code": 4403})
-        return
-    await Line(app, request.caller, receive, send).serve()
+        await _deny(send, error)
+    else:
+        await Line(app, request.caller, receive, send).serve()
+    finally:
+        if task is not None:
+            app.in_flight.discard(task)
+
+
+async def _deny(send: Send, error: ToolbridgeError) -> None:
+    rejection = reject(error.problem)
+    headers = {"content-type": "application/json"} | rejection.headers
+    lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+    start = {"type": "websocket.http.response.start", "status": rejection.status, "headers": lines}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": rejection.body})
 
 
 def _encode(run: str, record: Record) -> bytes:
