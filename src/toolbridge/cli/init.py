@@ -7,6 +7,7 @@ from pathlib import Path
 from toolbridge.cli.models import list_models
 from toolbridge.config import FILE_NAME, Config
 from toolbridge.core.errors import ConfigError
+from toolbridge.store import private_files
 
 TEMPLATE = """\
 # Every setting is shown with its default.
@@ -54,8 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from toolbridge import providers
 
     default, _ = asyncio.run(list_models(Config()))
-    args.path.write_text(
-        TEMPLATE.format(default=default, known=", ".join(providers.names())), "utf-8"
-    )
+    text = TEMPLATE.format(default=default, known=", ".join(providers.names()))
+    private_files.write(args.path, text.encode())  # keys may be written into it
     print(f"wrote {args.path}; `toolbridge doctor` checks it, `toolbridge serve` uses it")
     return 0

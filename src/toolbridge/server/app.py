@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from toolbridge.server.http_head import Head
 from toolbridge.server.journal import Entry, Journal
 from toolbridge.server.metrics import Metrics
 from toolbridge.server.scopes import Receive, Scope, Send
+from toolbridge.store import private_files
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ class App:
     async def start(self) -> None:
         await self._stack.enter_async_context(self.upstream)
         self._stack.push_async_callback(self.gateway.close)
+        if self.gateway.state is not None:
+            with suppress(OSError):  # not there yet, or not ours: the store says so when it matters
+                private_files.tighten(self.gateway.state, private_files.FOLDER)
         if self.config.stream != StreamConfig():
             _ = self.desk.terms  # a fault in the configuration is told now, not to the first caller
         await self.gateway.roster.look_around()
