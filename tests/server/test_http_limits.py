@@ -111,14 +111,10 @@ async def test_a_connection_beyond_the_limit_is_told_so_and_closed():
     async with AsyncExitStack() as stack:
         url, _ = await stack.enter_async_context(gateway(limited(max_connections=20)))
         idle = [await connect(url) for _ in range(20)]
-        for request, envelope in (
-            (HEALTH, "type"),
-            (HEALTH.replace(b"/health", b"/v1/chat/x"), "error"),
-        ):
-            reply = only(await exchange(url, request))
+        for path in (b"/health", *BUSY):
+            reply = only(await exchange(url, HEALTH.replace(b"/health", path)))
             assert (reply.status, reply.headers["connection"]) == (503, "close")
-            assert int(reply.headers["retry-after"]) >= 1
-            assert envelope in reply.json
+            assert reply.headers["retry-after"] == "1"
             assert "20" in error_text(reply)
         idle.pop()[1].close()
         await asyncio.sleep(0.05)
@@ -128,13 +124,13 @@ async def test_a_connection_beyond_the_limit_is_told_so_and_closed():
 
 
 async def test_two_hundred_connections_against_a_small_limit_leave_the_server_well():
-    async with gateway(limited(max_connections=20, head_timeout=0.3)) as (url, _):
+    async with gateway(limited(max_connections=20, head_timeout=1.0)) as (url, _):
         lines = [await connect(url) for _ in range(200)]
         ended = await asyncio.gather(*(read_all(reader, 8) for reader, _ in lines))
         for _, writer in lines:
             writer.close()
         refused = [only(data) for data in ended if data]
-        assert len(refused) == SPARE
+        assert len(refused) >= SPARE
         assert {reply.status for reply in refused} == {503}
         assert only(await exchange(url, HEALTH)).status == 200
 
@@ -148,6 +144,16 @@ def test_connections_fit_the_file_descriptors_that_there_are():
 
 
 # ── requests ─────────────────────────────────────────────────────────────────
+
+
+BUSY = {
+    b"/v1/messages": lambda error: error["type"] == "rate_limit_error",
+    b"/v1/chat/completions": lambda error: error["code"] == "rate_limit_exceeded",
+    b"/v1/responses": lambda error: error["code"] == "rate_limit_exceeded",
+    b"/v1beta/models/m:generateContent": lambda error: error["status"] == "RESOURCE_EXHAUSTED",
+    b"/api/chat": lambda error: isinstance(error, str),
+    b"/v1/stream": lambda error: error["code"] == "too_many_runs",
+}
 
 
 async def test_requests_beyond_the_limit_are_refused_in_the_clients_own_envelope():
@@ -167,13 +173,11 @@ async def test_requests_beyond_the_limit_are_refused_in_the_clients_own_envelope
         held = [asyncio.create_task(exchange(url, data)) for _ in range(3)]
         while len(app.in_flight) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-        refused = only(await exchange(url, data))
-        assert (refused.status, refused.json["error"]["type"]) == (429, "rate_limit_error")
-        assert int(refused.headers["retry-after"]) >= 1
-        chat_path = data.replace(b"/v1/messages", b"/v1/chat/completions")
-        other = only(await exchange(url, chat_path))
-        assert (other.status, other.json["error"]["code"]) == (429, "rate_limit_exceeded")
-        assert int(other.headers["retry-after"]) >= 1
+        for path, kind in BUSY.items():
+            refused = only(await exchange(url, data.replace(b"/v1/messages", path)))
+            assert (refused.status, refused.headers["retry-after"]) == (429, "1"), path
+            assert "http.max_requests" in error_text(refused)
+            assert kind(refused.json["error"]), refused.json
         for path in (b"/health", b"/metrics"):
             assert only(await exchange(url, HEALTH.replace(b"/health", path))).status == 200
         release.set()
@@ -270,3 +274,31 @@ async def test_a_client_that_does_not_read_holds_up_the_model_and_not_the_memory
         async with asyncio.timeout(3):
             while app.in_flight:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_long_answer_is_given_time_for_as_long_as_the_client_reads_it(reads):
+    """The last bytes of a closing connection wait in the server until the client takes them."""
+    text = "x" * 8_000_000
+
+    async def chat(_, line):
+        await line.head()
+        said = {"model": "tiny", "message": {"role": "assistant", "content": text}, "done": True}
+        await line.send(json.dumps(said) + "\n")
+        await line.end()
+
+    body = BODY.replace(b"demo", b"tiny")
+    data = HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+    async with bridged(chat, http=HttpConfig(body_timeout=0.3)) as (url, _, app):
+        reader, writer = await connect(url)
+        writer.write(data)
+        found = await reader.readuntil(b"\r\n\r\n")
+        while reads and (piece := await reader.read(200_000)):
+            found += piece
+            await asyncio.sleep(0.02)
+        if not reads:
+            await asyncio.sleep(1.5)
+        found += await read_all(reader)
+        writer.close()
+        assert only(found).whole is reads
+        assert not app.in_flight

@@ -5,6 +5,7 @@ becomes an error in the envelope of the API that the path belongs to, and the se
 """
 
 import asyncio
+import math
 import os
 import re
 import sys
@@ -235,7 +236,12 @@ def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
     """Return `problem` in the envelope of the API that the request belongs to."""
     if surfaces.is_stream(request.path):
         return surfaces.reject_stream(problem)
-    return codecs.load(surfaces.api_of(request)).encode_rejection(problem, request.id)
+    found = codecs.load(surfaces.api_of(request)).encode_rejection(problem, request.id)
+    if problem.retry_after is None or "retry-after" in found.headers:
+        return found
+    # Gemini says it in the body only; clients of any API read the header.
+    waits = {"retry-after": str(math.ceil(problem.retry_after))}
+    return Rejection(found.status, found.body, found.headers | waits)
 
 
 def plain_path(path: str) -> str:

@@ -8,6 +8,7 @@ bytes that wait to be read.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from uvicorn.config import Config as UvicornConfig
@@ -70,8 +71,8 @@ class Connection(asyncio.Protocol):
         self._in_head = False
         """Whether the deadline is that of a head."""
         self._closing = False
-        self._flushing = False
-        """Whether the transport closes as soon as the client has read the rest."""
+        self._unsent: int | None = None
+        """Bytes that the client had not read when the transport was closed, or a while later."""
         self._keeps = True
         self._spare = False
         self._unread = False
@@ -104,6 +105,7 @@ class Connection(asyncio.Protocol):
         """The client is gone, or will send no more, which clients of these APIs do not do."""
         if self._exchange is not None:
             self._leave()
+            self._close()
         elif not self._closing and self._reader.waiting:
             self._refuse(BadHttp("the connection ended within the head of a request"))
 
@@ -139,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._transport.pause_reading()
 
     def _unhold(self) -> None:
-        if self._unread:
+        if self._unread and not self._transport.is_closing():
             self._unread = False
             self._transport.resume_reading()
 
@@ -233,10 +235,20 @@ class Connection(asyncio.Protocol):
         return Busy(text, retry_after=1.0)
 
     def _close(self) -> None:
-        """Close once the client has read what was written, or the time for it is over."""
-        self._closing = self._flushing = True
+        """Close once the client has read what was written, or has stopped reading it."""
+        self._closing = True
+        self._unsent = self._transport.get_write_buffer_size()
         self._deadline.set(self._limits.body_timeout)
         self._transport.close()
+
+    def _flush(self) -> None:
+        """Give a slow reader more time for as long as it reads."""
+        unsent = self._transport.get_write_buffer_size()
+        if self._unsent is not None and 0 < unsent < self._unsent:
+            self._unsent = unsent
+            self._deadline.set(self._limits.body_timeout)
+        else:
+            self._transport.abort()
 
     def _close_slowly(self, seconds: float) -> None:
         """End the response, and go on to read and drop what the client still sends."""
@@ -244,14 +256,15 @@ class Connection(asyncio.Protocol):
         self._deadline.set(seconds)
         self._reader.take_rest()
         if not self._transport.is_closing():
-            self._transport.write_eof()
+            with suppress(OSError):  # the client has reset the connection
+                self._transport.write_eof()
             self._unhold()
 
     def _expire(self) -> None:
         if self._more is not None:
             self._wake(_slow_body(self._limits.body_timeout))
-        elif self._flushing:
-            self._transport.abort()
+        elif self._unsent is not None:
+            self._flush()
         elif self._spare and not self._closing:
             self._refuse(self._busy())
         elif self._in_head and self._reader.waiting and not self._closing:
