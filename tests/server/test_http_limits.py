@@ -201,6 +201,42 @@ async def test_a_stranger_takes_no_room():
             writer.close()
 
 
+async def test_a_stranger_that_does_not_read_its_answers_is_let_go_and_takes_no_room():
+    config = Config(log="off", key="s3cret", http=HttpConfig(max_requests=1, body_timeout=0.3))
+    async with gateway(config) as (url, app):
+        _, writer = await connect(url)
+        writer.transport.pause_reading()
+        request = b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+        lost = False
+        async with asyncio.timeout(20):
+            while not lost:
+                writer.write(request * 500)
+                try:
+                    await writer.drain()
+                except ConnectionError:
+                    lost = True
+                assert not app.in_flight
+        keyed = HEALTH.replace(b"/health", b"/v1/models").replace(
+            b"host:", b"x-api-key: s3cret\r\nhost:"
+        )
+        assert only(await exchange(url, keyed)).status == 200
+        writer.close()
+
+
+async def test_a_client_that_writes_all_its_requests_before_it_reads_gets_all_answers():
+    request = b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    async with gateway() as (url, _):
+        reader, writer = await connect(url)
+        writer.transport.pause_reading()
+        writer.write(request * 3000 + HEALTH)
+        await asyncio.sleep(0.5)
+        writer.transport.resume_reading()
+        found = answers(await read_all(reader, 30))
+        writer.close()
+    assert len(found) == 3001
+    assert {(answer.status, answer.whole) for answer in found} == {(200, True)}
+
+
 async def test_no_cache_grows_with_what_strangers_send():
     """Host, Origin, path and key are a caller's own words."""
 

@@ -58,6 +58,7 @@ class App:
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
+        """The tasks of requests whose callers may call; `http.max_requests` bounds them."""
         self.started = time.time()
 
     async def start(self) -> None:
@@ -110,9 +111,6 @@ class App:
         exchange.id = self._ids.request()
         exchange.path = plain_path(exchange.path)
         entry = _entry(exchange.id, exchange.method, exchange.path)
-        task = asyncio.current_task()
-        if task is not None:
-            self.in_flight.add(task)
         try:
             await self._answer(exchange, entry)
         except Aborted as error:
@@ -126,8 +124,7 @@ class App:
             await self._reject(exchange, Problem("overloaded", "the gateway is being stopped"))
             raise
         finally:
-            if task is not None:
-                self.in_flight.discard(task)
+            self.release()
             self._record(entry, exchange.status)
 
     def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
@@ -153,7 +150,7 @@ class App:
             if exchange.path not in _OPEN and not surfaces.is_page(exchange.path):
                 self.guard.check(exchange)
                 if exchange.path != _METRICS:
-                    self.check_room()
+                    self.admit()
             await self._route(exchange)(self, exchange, entry)
         except Aborted:
             raise
@@ -166,12 +163,22 @@ class App:
             text = f"toolbridge failed: {type(error).__name__}; the log has {exchange.id}"
             await self._reject(exchange, Problem("internal", text))
 
-    def check_room(self) -> None:
-        """Refuse a request beyond the limit; only after the key, so that strangers take no room."""
+    def admit(self) -> None:
+        """Count this task as a request under way, or refuse it when there are too many.
+
+        Only after the key was checked, so that strangers take no room.
+        """
         most = self.config.http.max_requests
-        if len(self.in_flight) > most:
+        if len(self.in_flight) >= most:
             text = f"{most} requests are under way, which is the limit (http.max_requests)"
             raise RateLimited(f"{text}; try again in a moment", retry_after=1.0)
+        if (task := asyncio.current_task()) is not None:
+            self.in_flight.add(task)
+
+    def release(self) -> None:
+        """Count this task no longer."""
+        if (task := asyncio.current_task()) is not None:
+            self.in_flight.discard(task)
 
     async def _reject(self, exchange: Exchange, problem: Problem) -> None:
         if exchange.status:

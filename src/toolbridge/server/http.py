@@ -29,8 +29,8 @@ class Channel(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    async def drained(self) -> None:
-        """Wait until the client has read what was written."""
+    async def drained(self, *, bounded: bool = False) -> None:
+        """Wait until the client has read what was written; if `bounded`, for `body_timeout`."""
 
     async def read_body(self, exchange: "Exchange", limit: int) -> bytes: ...
 
@@ -156,6 +156,8 @@ class Exchange(IncomingRequest):
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send a whole reply; JSON unless `headers` say otherwise."""
+        if self._channel.paused:  # the answers before it were not read yet
+            await self._channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
         self._begin(status, {**every, **(headers or {})})
         await self.finish(body)

@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 from toolbridge.config import HttpConfig
 from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import Aborted, BadHttp, Busy, TooLarge, ToolbridgeError
+from toolbridge.server.deadline import Deadline
 from toolbridge.server.http import Exchange
 from toolbridge.server.http_head import Head
 from toolbridge.server.http_reader import RequestReader
@@ -265,6 +266,8 @@ class Connection(asyncio.Protocol):
             self._wake(_slow_body(self._limits.body_timeout))
         elif self._unsent is not None:
             self._flush()
+        elif self._drains:
+            self._transport.abort()  # the client sends requests and does not read the answers
         elif self._spare and not self._closing:
             self._refuse(self._busy())
         elif self._in_head and self._reader.waiting and not self._closing:
@@ -282,11 +285,16 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         self._transport.write(data)
 
-    async def drained(self) -> None:
-        if self.paused:
-            drain = self._loop.create_future()
-            self._drains.append(drain)
-            await drain
+    async def drained(self, *, bounded: bool = False) -> None:
+        if not self.paused:
+            return
+        drain = self._loop.create_future()
+        self._drains.append(drain)
+        if bounded:
+            self._deadline.set(self._limits.body_timeout)
+        await drain
+        if bounded:
+            self._deadline.clear()
 
     def keeps_after(self, exchange: Exchange) -> bool:
         """Whether what is left of the request's body is known and short enough to skip."""
@@ -348,47 +356,6 @@ class Connection(asyncio.Protocol):
         waits = self._limits.idle_timeout if self._reader.complete else self._limits.body_timeout
         self._deadline.set(waits)
         self._go_on()
-
-
-class Deadline:
-    """A timer that is moved more often than it fires: moving it later only changes a number."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], None]) -> None:
-        self._loop = loop
-        self._expire = expire
-        self._due: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._at = 0.0
-
-    def set(self, seconds: float) -> None:
-        self._due = self._loop.time() + seconds
-        if self._timer is None or self._at > self._due:
-            self._arm(self._due)
-
-    def clear(self) -> None:
-        self._due = None
-
-    def stop(self) -> None:
-        self._due = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._at = at
-        self._timer = self._loop.call_at(at, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        if self._due is None:
-            return
-        if self._loop.time() >= self._due:
-            self._due = None
-            self._expire()
-        else:
-            self._arm(self._due)
 
 
 def _upgrade_fault(head: Head, waiting: int) -> str:

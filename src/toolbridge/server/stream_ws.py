@@ -132,20 +132,16 @@ class Line:
 async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one WebSocket; refuse it in JSON before it opens if its caller may not pass."""
     request = request_of(scope)
-    task = asyncio.current_task()
-    if task is not None:
-        app.in_flight.add(task)
     try:
         app.guard.check(request)
-        app.check_room()
+        app.admit()
     except ToolbridgeError as error:
         await receive()
         await _deny(send, error)
     else:
         await Line(app, request.caller, receive, send).serve()
     finally:
-        if task is not None:
-            app.in_flight.discard(task)
+        app.release()
 
 
 async def _deny(send: Send, error: ToolbridgeError) -> None:

@@ -192,7 +192,7 @@ async def health(app: "App", exchange: Exchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
         "model": app.gateway.roster.default,
-        "in_flight": len(app.in_flight) - 1,
+        "in_flight": len(app.in_flight),
     }
     await exchange.reply(200, dump_bytes(shown))
 
