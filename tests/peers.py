@@ -12,6 +12,7 @@ import uvicorn
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.server.app import App
+from toolbridge.server.serving import settings
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -189,14 +190,11 @@ async def gateway(
     if demo and not config.map and not config.providers:
         config = msgspec.structs.replace(config, map={"default": "demo"})
     app = App(config, {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
-    settings = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", access_log=False, ws="websockets-sansio",
-        timeout_graceful_shutdown=1,
-    )  # fmt: skip
     # Without uvicorn's main loop and shutdown, which both sleep for tenths of a second.
-    server = uvicorn.Server(settings)
-    settings.load()
-    server.lifespan = settings.lifespan_class(settings)
+    served = settings(app)
+    server = uvicorn.Server(served)
+    served.load()
+    server.lifespan = served.lifespan_class(served)
     await server.startup()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:

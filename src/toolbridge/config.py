@@ -109,6 +109,28 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Artifacts of how many runs are kept."""
 
 
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of the HTTP server; most apply before a caller has shown a key."""
+
+    max_head: Annotated[int, msgspec.Meta(ge=1024)] = 32 * 1024
+    """Bytes of request line and header fields."""
+    max_headers: Annotated[int, msgspec.Meta(ge=1)] = 100
+    head_timeout: Seconds = 30.0
+    """Seconds from the first byte of a head to its last."""
+    body_timeout: Seconds = 30.0
+    """Seconds without a byte of a body."""
+    idle_timeout: Seconds = 75.0
+    """Seconds that a connection may wait for its next request.
+
+    Longer than clients keep idle connections themselves (5 to 60 s), so that none is closed while
+    a client sends on it.
+    """
+    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 4096
+    """Four times `max_requests`: clients keep idle connections in pools."""
+    max_requests: Annotated[int, msgspec.Meta(ge=1)] = 1024
+    """Requests under way at the same time; health and metrics are answered beyond it."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Port = 3456
@@ -130,6 +152,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderConfig] = {}
     models: dict[str, ModelConfig] = {}
     stream: StreamConfig = StreamConfig()
+    http: HttpConfig = HttpConfig()
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -313,6 +336,7 @@ _PLACES: dict[type[msgspec.Struct], str] = {
     ModelConfig: "a [models.…] table",
     RatesConfig: "a `rates` table",
     StreamConfig: "the [stream] table",
+    HttpConfig: "the [http] table",
 }
 
 
@@ -323,7 +347,7 @@ def _explain(text: str, where: str, shape: type) -> str:
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
     if unknown is None:
         return f"{place}: {text[:1].lower()}{text[1:]}"
-    holder = {"rates": RatesConfig, "stream": StreamConfig}.get(inner) or shape
+    holder = {"rates": RatesConfig, "stream": StreamConfig, "http": HttpConfig}.get(inner) or shape
     return f"{place}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 
 import aiohttp
@@ -9,7 +10,7 @@ import pytest
 from tests.peers import gateway
 
 from toolbridge.config import Config
-from toolbridge.core.errors import MalformedRequest, TooLarge, Unsupported
+from toolbridge.core.errors import MalformedRequest, TooLarge, UnknownEncoding
 from toolbridge.server.encodings import unpacked
 
 BODY = json.dumps(
@@ -32,7 +33,7 @@ def bare(data: bytes) -> bytes:
         ("x-gzip", gzip.compress(BODY)),
         ("deflate", zlib.compress(BODY)),
         ("deflate", bare(BODY)),
-        ("deflate, gzip", gzip.compress(zlib.compress(BODY))),
+        ("identity, gzip, ", gzip.compress(BODY)),
     ],
 )
 def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
@@ -42,7 +43,13 @@ def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
 @pytest.mark.parametrize(
     ("encoding", "packed", "error"),
     [
-        ("br", BODY, Unsupported),
+        ("br", BODY, UnknownEncoding),
+        ("zstd", BODY, UnknownEncoding),
+        ("gzip, gzip", gzip.compress(gzip.compress(BODY)), UnknownEncoding),
+        ("deflate, gzip", gzip.compress(zlib.compress(BODY)), UnknownEncoding),
+        ("gzip" + ", gzip" * 5000, BODY, UnknownEncoding),
+        ("gzip", gzip.compress(BODY) + b"more", MalformedRequest),
+        ("gzip", gzip.compress(BODY) * 2, MalformedRequest),
         ("gzip", BODY, MalformedRequest),
         ("gzip", gzip.compress(BODY)[:-12], MalformedRequest),
         ("gzip", gzip.compress(b" " * 10_000_000), TooLarge),
@@ -66,3 +73,33 @@ async def test_a_client_may_compress_its_request(body, status):
     ):
         assert answer.status == status
         assert answer.content_type == "application/json"
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip, identity, deflate"])
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1/chat/completions", "/api/chat", "/v1/stream"]
+)
+async def test_an_encoding_that_is_not_read_is_415_and_says_which_are(path, encoding):
+    headers = {"content-encoding": encoding}
+    async with (
+        gateway() as (url, _),
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}{path}", data=gzip.compress(BODY), headers=headers) as answer,
+    ):
+        assert answer.status == 415
+        assert answer.headers["accept-encoding"] == "gzip, deflate"
+        assert "gzip" in json.dumps(await answer.json())
+
+
+async def test_a_bomb_is_not_unpacked():
+    """A gigabyte of zeros in a megabyte: the limit holds while unpacking, not after it."""
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join([packer.compress(bytes(1 << 20)) for _ in range(1024)] + [packer.flush()])
+    assert len(bomb) < 1_100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge):
+            unpacked(bomb, "gzip", 4_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

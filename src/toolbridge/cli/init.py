@@ -13,6 +13,7 @@ from toolbridge import providers, trust
 from toolbridge.cli.models import list_models
 from toolbridge.config import FILE_NAME, Config
 from toolbridge.core.errors import ConfigError
+from toolbridge.store import private_files
 
 TEMPLATE = """\
 # Every setting is shown with its default.
@@ -67,10 +68,7 @@ def run(args: argparse.Namespace) -> int:
         '# default = "ollama/qwen3:8b"' if found.startswith("demo/") else f'default = "{found}"'
     )
     text = TEMPLATE.format(default=default, known=", ".join(providers.names()))
-    # Whoever can write to it could change what is used; the umask may be anything.
-    descriptor = os.open(args.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        opened.write(text)
+    private_files.write(args.path, text.encode())  # keys may be written into it
     trust.allow(args.path, os.environ)
     print(
         f"wrote {args.path} and allowed it; `toolbridge serve` uses it, `toolbridge doctor` checks it"

@@ -137,6 +137,7 @@ async def _serve(
     import uvicorn
 
     from toolbridge.server.app import App
+    from toolbridge.server.serving import settings
 
     app = App(config, env)
     url = address(listener)
@@ -161,18 +162,9 @@ async def _serve(
                 state.write_pid(state.Running(os.getpid(), url), announce)
             print(banner(config, await _start(app.gateway.roster, url, file)), flush=True)
 
-    settings = uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="on",
-        ws="websockets-sansio",
-        timeout_graceful_shutdown=max(1, round(config.stop_grace)),
-    )
+    grace = max(1, round(config.stop_grace))
     with contextlib.suppress(asyncio.CancelledError):
-        await Server(settings).serve(sockets=[listener])
+        await Server(settings(app, grace=grace)).serve(sockets=[listener])
     if announce:
         state.forget(announce)
 

@@ -14,6 +14,7 @@ from toolbridge.conformance.cases import APIS
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import surfaces
 from toolbridge.server.app import App, plain_path
+from toolbridge.server.serving import settings
 
 PASSTHROUGH = "passthrough"
 """The second provider of an API: configured as a vendor's own server is."""
@@ -70,17 +71,7 @@ def configured(url: str) -> Config:
 async def gateway(config: Config) -> AsyncIterator[str]:
     """Serve a gateway on a free port of loopback; yield its URL."""
     app = App(config, {"OLLAMA_HOST": "127.0.0.1:1"})
-    settings = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=0,
-        log_level="critical",
-        lifespan="on",
-        ws="websockets-sansio",
-        access_log=False,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(settings)
+    server = uvicorn.Server(settings(app))
     serving = asyncio.create_task(server._serve())  # noqa: SLF001  `serve` takes the signals over
     while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn tells nobody
         await asyncio.sleep(0.01)

@@ -3,8 +3,10 @@
     ToolbridgeError
     ├── ClientError                 the caller can mend it
     │   ├── MalformedRequest        malformed_request      400
+    │   ├── BadHttp                 bad_http               400
     │   ├── Unsupported             unsupported            400
-    │   │   └── ThinkingUnsupported thinking_not_supported 400
+    │   │   ├── ThinkingUnsupported thinking_not_supported 400
+    │   │   └── UnknownEncoding     unknown_encoding       415
     │   ├── Overflow                context_overflow       400
     │   ├── TooLarge                too_large              413
     │   ├── UnknownModel            unknown_model          404
@@ -26,6 +28,7 @@
     │   ├── Refused                 refused                502
     │   └── Incomplete              incomplete             502
     ├── ConfigError                 config                 500
+    ├── Busy                        busy                   503
     └── Aborted                     aborted                499
 
 Before the first byte an error is a status in the envelope of the client's own API; after it, the
@@ -76,12 +79,28 @@ class MalformedRequest(ClientError):
     pass
 
 
+class BadHttp(ClientError):
+    """The bytes are not a valid HTTP/1.1 request, or exceed a limit of the head.
+
+    `status` is the HTTP status to answer with: 400, 408, 414, 417, 431, 501 or 505.
+    """
+
+    kind = "bad_http"
+
+
 class Unsupported(ClientError):
     kind = "unsupported"
 
 
 class ThinkingUnsupported(Unsupported):
     kind = "thinking_not_supported"
+
+
+class UnknownEncoding(Unsupported):
+    """The body has a `Content-Encoding` that this server does not read."""
+
+    kind = "unknown_encoding"
+    status = 415
 
 
 class Overflow(ClientError):
@@ -195,6 +214,13 @@ class ConfigError(ToolbridgeError):
     kind = "config"
 
 
+class Busy(ToolbridgeError):
+    """The server has as many connections as it may have."""
+
+    kind = "busy"
+    status = 503
+
+
 class Aborted(ToolbridgeError):
     """The client left, or asked us to stop."""
 
@@ -226,6 +252,6 @@ def error_of(problem: Problem) -> ToolbridgeError:
 
 def status_of(problem: Problem) -> int:
     """Return the HTTP status that says `problem`, whatever API says it."""
-    if problem.kind == "rejected" and problem.status >= 400:
+    if problem.kind in {"rejected", "bad_http"} and problem.status >= 400:
         return problem.status
     return _class_of(problem.kind).status

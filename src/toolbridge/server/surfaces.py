@@ -8,19 +8,21 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from toolbridge import codecs
+from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import MalformedRequest, UnknownModel, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
 from toolbridge.server.gateway import Ask
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import Exchange, IncomingRequest
 from toolbridge.server.journal import Entry
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
 
 STREAM = "/v1/stream"
+WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
 Serve = Callable[["App", Exchange, Entry], Awaitable[None]]
 
@@ -159,10 +161,10 @@ def is_page(path: str) -> bool:
     return path in ui.FILES
 
 
-async def reject_stream(exchange: Exchange, problem: Problem) -> None:
+def reject_stream(problem: Problem) -> Rejection:
     from toolbridge.server import stream
 
-    await stream.reject(exchange, problem)
+    return stream.reject(problem)
 
 
 # ── shared ───────────────────────────────────────────────────────────────────
@@ -191,7 +193,7 @@ async def health(app: "App", exchange: Exchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
         "model": app.gateway.roster.default,
-        "in_flight": len(app.in_flight) - 1,
+        "in_flight": len(app.in_flight),
     }
     await exchange.reply(200, dump_bytes(shown))
 
@@ -283,7 +285,7 @@ def find(path: str) -> dict[str, Serve] | None:
     return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
 
 
-def api_of(exchange: Exchange) -> str:
+def api_of(exchange: IncomingRequest) -> str:
     """Return the API whose error envelope the caller understands: by its path, then its headers."""
     found = next((api for pattern, api in _APIS if pattern.match(exchange.path)), "")
     if found:
