@@ -132,6 +132,7 @@ def test_with_nothing_configured_claude_names_and_none_are_the_demos(name):
     [
         ("gpt-4o-mini", ["OPENAI_API_KEY", "--model demo"]),
         ("o3", ["OPENAI_API_KEY"]),
+        ("text-embedding-3-small", ["OPENAI_API_KEY"]),
         ("gemini-3-pro", ["GEMINI_API_KEY"]),
         ("mistral-large-latest", ["MISTRAL_API_KEY"]),
         ("openai/gpt-4o", ["openai", "OPENAI_API_KEY is not set"]),
@@ -168,7 +169,16 @@ def test_agents_own_names_mean_the_ollama_that_was_found(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt-oss:20b", "deepseek-r1:8b", "zzz/none", "claude-qwen3:9b", "qwen3"]
+    "name",
+    [
+        "text-embedding-3-small",
+        "gemini-embedding-001",
+        "gpt-oss:20b",
+        "deepseek-r1:8b",
+        "zzz/none",
+        "claude-qwen3:9b",
+        "qwen3",
+    ],
 )
 def test_a_name_that_the_ollama_does_not_have_is_unknown(name):
     with pytest.raises(UnknownModel):

@@ -26,7 +26,7 @@ _BEDROCK = re.compile(r"-v\d+:\d+$")
 _TAG = re.compile(r"latest|[a-z]?\d+(?:\.\d+)?x?\d*[bm](?:-.*)?", re.IGNORECASE)
 _VENDORS = {
     "anthropic": _CLAUDE_NAME,
-    "openai": re.compile(r"(?:gpt-(?!oss)|chatgpt|codex|o[134](?:-|$))"),
+    "openai": re.compile(r"(?:gpt-(?!oss)|chatgpt|codex|o[134](?:-|$)|text-embedding-)"),
     "google": re.compile(r"gemini"),
     "xai": re.compile(r"grok-"),
     "deepseek": re.compile(r"deepseek-(?:chat|reasoner)"),
@@ -202,7 +202,7 @@ def _by_vendor(name: str, facts: Facts) -> str:
     local_first = vendor == "anthropic" and facts.default and vendor not in facts.configured
     if facts.providers.get(vendor) == "" and not local_first:
         return f"{vendor}/{name}"
-    if vendor not in _AGENTS:
+    if vendor not in _AGENTS or "embed" in name:  # what serves here chats
         return ""
     return facts.default or (facts.demo if vendor == "anthropic" else "")
 

@@ -16,8 +16,8 @@ from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.ollama import Offered, OllamaCatalog
 
 DEMO_ADDRESS = f"{DEMO}/{DEMO_MODEL}"
-LIST_WAIT = 2.0
-"""Clients give a list of models three seconds."""
+LIST_WAIT = 1.2
+"""Clients give a list of models three seconds; it takes two such waits."""
 LOOK_WAIT = 0.5
 SILENCE_KEPT = 5.0
 """Seconds for which a server that let us wait in vain is not asked for its list again."""
@@ -108,11 +108,11 @@ class Discovery:
             self.names.pop(provider, None)
 
     async def offered(self, provider: str) -> list[Offered]:
-        """Return an Ollama's models with what it knows of them; none when it does not answer."""
+        """Return an Ollama's models with what it says of them; none when it does not answer."""
+        if provider not in self.names:
+            return []
         try:
-            return await asyncio.wait_for(self.catalog(provider).offered(), LIST_WAIT)
-        except TimeoutError:  # slow to describe its models: their names must do
-            return [Offered(name) for name in self.names.get(provider, [])]
+            return await self.catalog(provider).offered(wait=LIST_WAIT)
         except (ToolbridgeError, msgspec.DecodeError):
             return []
 

@@ -72,22 +72,28 @@ class OllamaCatalog:
         return [tag.name for tag in await self._tags(wait)]
 
     async def offered(self, *, wait: float = 2.0) -> list[Offered]:
-        """Return the models on the server with what it knows of them."""
+        """Return the models on the server with what it says of them within `wait` seconds."""
         tags = await self._tags(wait)
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def known(tag: _Tag) -> Shown:
+        async def known(name: str) -> Shown:
             async with gate:
                 try:
-                    return await self.show(tag.name)
+                    return await self.show(name)
                 except ToolbridgeError:
                     return Shown()
 
-        shown = await asyncio.gather(*map(known, tags[:MOST_SHOWN]))
-        rest = [Shown()] * (len(tags) - len(shown))
+        asked = [asyncio.ensure_future(known(tag.name)) for tag in tags[:MOST_SHOWN]]
+        try:
+            done, _ = await asyncio.wait(asked, timeout=wait) if asked else (set(), set())
+        finally:
+            for task in asked:
+                task.cancel()
+        shown = [task.result() if task in done else Shown() for task in asked]
+        shown += [Shown()] * (len(tags) - len(asked))
         return [
             Offered(tag.name, found, _embeds(tag, found))
-            for tag, found in zip(tags, [*shown, *rest], strict=True)
+            for tag, found in zip(tags, shown, strict=True)
         ]
 
     async def _tags(self, wait: float) -> list[_Tag]:
