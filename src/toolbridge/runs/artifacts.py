@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.redaction import Redactor
 from toolbridge.runs.frames import Frame, FrameLines
 from toolbridge.runs.measures import Measures
-from toolbridge.runs.redaction import Redactor
 from toolbridge.runs.shelf import FRAMES, NO_LINK, Retention, prune, run_folder
 
 WAITING = 20_000

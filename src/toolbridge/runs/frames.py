@@ -8,7 +8,7 @@ each still becomes a line of its own, with its own time.
 from typing import NamedTuple
 
 from toolbridge.core.json import JsonObject, dump_bytes
-from toolbridge.runs.redaction import Redactor
+from toolbridge.core.redaction import Redactor
 
 HELD = 131_072
 """Characters that are held at most: twice a frame, so only endless text is ever cut here."""

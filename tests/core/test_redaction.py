@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.json import dumps, loads
-from toolbridge.runs.redaction import MASK, Redactor, is_secret_name, redact, redact_text
+from toolbridge.core.redaction import MASK, Redactor, is_secret_name, redact, redact_text
 
 pytestmark = pytest.mark.req("TF-50")
 

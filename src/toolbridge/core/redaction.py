@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.masking import MASK, secrets_pattern
 
-MASK = "[redacted]"
 _PASSES = 8
 """A mask can uncover a beginning that a letter hid; more rounds than this nobody writes by chance."""
 _SHORTEST = 6
-"""Of a secret that is given: a shorter one would redact ordinary words."""
+"""Characters after `sk-` that make it a key without a digit in it."""
 
 Edit: TypeAlias = tuple[int, int, str]
 """From where to where, and what stands there instead."""
@@ -56,11 +56,7 @@ _SCHEMA_WORDS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "c
 class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """Redact what looks like a secret, and `secrets` wherever they stand."""
-        known = {secret for secret in secrets if len(secret) >= _SHORTEST and "\n" not in secret}
-        # As JSON writes them, too: text may be JSON that nobody has read yet.
-        known |= {dumps(secret)[1:-1] for secret in known}
-        longest_first = sorted(known, key=lambda secret: (-len(secret), secret))
-        self._given = re.compile("|".join(map(re.escape, longest_first))) if known else None
+        self._given = secrets_pattern(secrets)
 
     def text(self, text: str) -> str:
         """Return `text` without secrets."""
