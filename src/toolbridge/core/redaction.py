@@ -1,56 +1,34 @@
-"""Secrets out of what is written down.
+"""Takes secrets out of whatever is kept: the one door to disks, logs and metrics.
 
-A secret is known by its look (`sk-…`, `gsk_…`), by what stands before it (`Bearer …`, `?key=…`,
-`"api_key": …`, `name:password@`), by the name of the member that holds it, or because it was given
-as one. No secret reaches over the end of a line, so text may be redacted line by line. What was
-redacted once is not changed again.
+`Redactor` accepts any Python value, so that nothing passes because of its type: structs, tuples, sets
+and bytes become JSON, and a type that it does not know becomes redacted text. A secret is a
+configured key in any spelling (`core.masking`), something with the shape of one
+(`core.secret_patterns`), or the value of a member with the name of one. Redacting twice changes
+nothing more. Artifacts, the store, the request log and the metrics use it.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, NewType
 
-from toolbridge.core.json import Json, JsonObject
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps, loads
 from toolbridge.core.masking import MASK, secrets_pattern
+from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name
+
+__all__ = ["MASK", "Redacted", "Redactor", "is_secret_name", "redact", "redact_text"]
+
+Redacted = NewType("Redacted", bytes)
+"""Bytes without secrets. Only `Redactor` makes them, and only they are written to a disk."""
 
 _PASSES = 8
 """A mask can uncover a beginning that a letter hid; more rounds than this nobody writes by chance."""
-_SHORTEST = 6
-"""Characters after `sk-` that make it a key without a digit in it."""
-
-Edit: TypeAlias = tuple[int, int, str]
-"""From where to where, and what stands there instead."""
-
-# Keys of other places, that nothing else looks like.
-_PREFIXES = r"gsk_|csk[-_]|rk_|xai-|hf_|r8_|fw_|nvapi-|tgp_v1_|gh[opsu]_|github_pat_|glpat-|xox[abp]-|AIza|AKIA"
-# Not inside a word; but the letter of an escape in JSON that nobody has read yet is none of a word.
-_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
-_LOOKS = re.compile(
-    rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{_PREFIXES})[A-Za-z0-9_-]{{12,}}"
-    r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,})"
-)
-_NAMES = (
-    r"(?:api|access|secret|private|account)[-_]?key(?:[-_]id)?|authorization|pass(?:word|wd|phrase)"
-    r"|secret|token|cookie|credentials?"
-)
-_NAMED = re.compile(
-    # The name, its closing quote, a colon, and a value: a JSON string, one in quotes that are
-    # themselves escaped, or a bare one.
-    rf"(?i)(?:{_NAMES})(?P<close>\\{{0,4}}[\"'])?[ \t]{{0,4}}[:=][ \t]{{0,4}}"
-    r"(?:\"(?P<string>[^\"\\\n]*(?:\\[^\n][^\"\\\n]*)*)"
-    r"|(?P<quote>\\{1,4}\"|\\{0,4}')(?P<quoted>[^\n]*?)(?=(?<!\\)(?P=quote)|\n|\Z)"
-    r"|(?!(?:null|true|false|none)\b)"
-    r"(?P<bare>(?:(?:Bearer|Basic|Token|Digest|ApiKey)[ \t]{1,4})?[^\s\"'\\,;&<>{}\[\]()]+))"
-)
-_BEARER = re.compile(rf"(?i){_START}bearer[ \t]{{1,4}}(?P<value>[a-z0-9._~+/=-]+)")
-_PARAMETER = re.compile(
-    r"(?i)[?&](?:key|api[-_]?key|token|sig|signature|access_token|auth|password)="
-    r"(?P<value>[^\s\"'\\&#<>{}\[\](),;]+)"
-)
-_LOGIN = re.compile(r"://(?P<value>[^\s/@:\[\]\"'<>]{0,256}:[^\s/@\[\]\"'<>]{1,256})@")
-_SECRET_NAME = re.compile(rf"(?i)(?:{_NAMES})\Z")
-_SCHEMA_WORDS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
+_SCHEMA_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_SCHEMA_VALUES = frozenset({"default", "const", "enum", "example", "examples"})
+"""Members of a JSON Schema that hold values, and so may hold a secret."""
+_DEEPEST = 200
 
 
 class Redactor:
@@ -61,6 +39,22 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return `text` without secrets."""
         return self._redacted(text, [])[0]
+
+    def json(self, value: object) -> Redacted:
+        """Return any value as JSON without secrets."""
+        return Redacted(dump_bytes(self.value(value)))
+
+    def encoded(self, data: bytes) -> Redacted:
+        """Return JSON, MessagePack or text without secrets, in the same format."""
+        try:
+            return self.json(loads(data))
+        except ValueError:
+            pass
+        try:
+            value = msgspec.msgpack.decode(data)
+        except (msgspec.DecodeError, ValueError):
+            return Redacted(self.text(data.decode("utf-8", "replace")).encode())
+        return Redacted(msgspec.msgpack.encode(self.value(value, packed=True)))
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
         """Return the pieces of one text without the secrets of the whole.
@@ -73,44 +67,113 @@ class Redactor:
         text, marks = self._redacted("".join(pieces), marks)
         return [text[start:end] for start, end in pairwise(marks)]
 
-    def value(self, value: Json, *, secret: bool = False) -> Json:
-        """Return `value` without secrets; all of it is one where `secret`."""
-        if isinstance(value, str):
-            return MASK if secret and value else self.text(value)
-        if isinstance(value, list):
-            return [self.value(item, secret=secret) for item in value]
-        if isinstance(value, dict):
-            # The schema of a password is none.
-            secret = secret and not _SCHEMA_WORDS & value.keys()
-            return self._members(value, secret=secret)
-        return MASK if secret and value is not None and not isinstance(value, bool) else value
+    def json_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """As `pieces`, for a text that is JSON: its members are redacted by their names, too."""
+        redacted = self.pieces(pieces)
+        joined = "".join(redacted)
+        if (better := self._parsed(joined)) is not None:
+            return [better, *("" for _ in redacted[1:])]
+        return redacted
 
-    def _members(self, members: JsonObject, *, secret: bool) -> JsonObject:
-        return {
-            self.text(name): self.value(item, secret=secret or is_secret_name(name))
-            for name, item in members.items()
-        }
+    def value(
+        self, value: object, *, secret: bool = False, packed: bool = False, depth: int = 0
+    ) -> Json:
+        """Return any value as JSON without secrets; all of it is one where `secret`.
+
+        `packed` keeps bytes as bytes, which MessagePack can write and JSON cannot.
+        """
+        if isinstance(value, str):
+            return MASK if secret and value else self._string(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return MASK if secret else value
+        if depth > _DEEPEST:
+            return MASK
+        inner = _Inner(self, secret, packed, depth + 1)
+        if isinstance(value, Mapping):
+            return inner.members(value)
+        if isinstance(value, list | tuple | AbstractSet):
+            return [inner.item(item) for item in value]
+        if isinstance(value, bytes | bytearray | memoryview):
+            return inner.data(bytes(value))
+        return inner.other(value)
+
+    def _string(self, text: str) -> str:
+        redacted = self.text(text)
+        return self._parsed(redacted) or redacted
+
+    def _parsed(self, text: str) -> str | None:
+        """Return JSON that only its parsed form shows to hold more secrets; None where it does not."""
+        if text.lstrip()[:1] not in {"{", "["}:
+            return None
+        try:
+            value = loads(text)
+        except ValueError:
+            return None
+        redacted = self.value(value)
+        return None if redacted == value else dumps(redacted)
 
     def _redacted(self, text: str, marks: list[int]) -> tuple[str, list[int]]:
         for _ in range(_PASSES):
-            edits = self._edits(text)
-            changed, marks = _apply(text, edits, marks)
+            changed, marks = _apply(text, self._edits(text), marks)
             if changed == text:
                 break
             text = changed
         return text, marks
 
     def _edits(self, text: str) -> list[Edit]:
-        found = [*_by_look(text), *_by_name(text), *_bearers(text)]
-        for pattern in (_PARAMETER, _LOGIN):
-            found += [(*match.span("value"), MASK) for match in pattern.finditer(text)]
+        found = list(find_secrets(text))
         if self._given is not None:
             found += [(*match.span(), MASK) for match in self._given.finditer(text)]
         return _merged(found)
 
 
-def redact(value: Json, secrets: Iterable[str] = ()) -> Json:
-    """Return `value` without secrets."""
+class _Inner(NamedTuple):
+    """How the contents of a container are redacted."""
+
+    redactor: Redactor
+    secret: bool
+    packed: bool
+    depth: int
+
+    def item(self, value: object, *, secret: bool = False) -> Json:
+        return self.redactor.value(
+            value, secret=self.secret or secret, packed=self.packed, depth=self.depth
+        )
+
+    def members(self, members: Mapping[object, object]) -> JsonObject:
+        # A schema that describes a password contains none, apart from its default and its examples.
+        schema = self.secret and _is_schema(members)
+        inner = self._replace(secret=False) if schema else self
+        named = _names_a_secret(members)
+        return {
+            self.redactor.text(str(name)): inner.item(
+                item,
+                secret=is_secret_name(str(name))
+                or (schema and name in _SCHEMA_VALUES)
+                or (named and name == "value"),
+            )
+            for name, item in members.items()
+        }
+
+    def data(self, data: bytes) -> Json:
+        redacted = self.redactor.encoded(MASK.encode() if self.secret else data)
+        if self.packed:
+            return redacted  # type: ignore[return-value]  # MessagePack has bytes
+        return redacted.decode("utf-8", "replace")
+
+    def other(self, value: object) -> Json:
+        """Return a struct, a date or anything else: as JSON where it can be that, else as text."""
+        try:
+            plain = msgspec.to_builtins(value, str_keys=True)
+        except (TypeError, ValueError):
+            plain = str(value)
+        return self.item(str(value) if type(plain) is type(value) else plain)
+
+
+def redact(value: object, secrets: Iterable[str] = ()) -> Json:
+    """Return `value` as JSON without secrets."""
     return Redactor(secrets).value(value)
 
 
@@ -119,41 +182,22 @@ def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
     return Redactor(secrets).text(text)
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a member of this name holds a secret: `x-api-key`, `githubToken`, not `max_tokens`."""
-    return _SECRET_NAME.search(name) is not None
+def _is_schema(members: Mapping[object, object]) -> bool:
+    kind = members.get("type")
+    kinds = kind if isinstance(kind, list | tuple) else [kind]
+    if all(isinstance(name, str) and name in _SCHEMA_TYPES for name in kinds):
+        return True
+    choices = (members.get(word) for word in ("anyOf", "oneOf", "allOf", "enum"))
+    reference = members.get("$ref")
+    return any(isinstance(choice, list | tuple) for choice in choices) or (
+        isinstance(reference, str) and reference.startswith("#")
+    )
 
 
-def _by_look(text: str) -> Iterable[Edit]:
-    for match in _LOOKS.finditer(text):
-        if match["sk"] is None or _is_key(match["sk"]):
-            yield *match.span(), MASK
-
-
-def _is_key(found: str) -> bool:
-    """Whether it is a key and no word: neither `sk-learn` nor the language `sk-SK`."""
-    rest = found[3:]
-    return found.startswith("sk_") or len(rest) >= _SHORTEST or any(c.isdigit() for c in rest)
-
-
-def _by_name(text: str) -> Iterable[Edit]:
-    for match in _NAMED.finditer(text):
-        if match["bare"] is not None:
-            # A bare number in JSON becomes a text, so that JSON stays JSON.
-            quote = match["close"] or ""
-            yield *match.span("bare"), f"{quote}{MASK}{quote}"
-            continue
-        kind = "string" if match["quoted"] is None else "quoted"
-        if match[kind]:
-            yield *match.span(kind), MASK
-
-
-def _bearers(text: str) -> Iterable[Edit]:
-    for match in _BEARER.finditer(text):
-        value = match["value"].rstrip(".")
-        # The bearer of bad news, bearer bonds and a bearer token are no secrets.
-        if len(value) >= 16 or not value[1:].isalpha() or not value[1:].islower():
-            yield *match.span("value"), MASK
+def _names_a_secret(members: Mapping[object, object]) -> bool:
+    """Whether these are the name and the value of a header or a variable that is a secret."""
+    name = members.get("name", members.get("key"))
+    return "value" in members and isinstance(name, str) and is_secret_name(name)
 
 
 def _merged(edits: list[Edit]) -> list[Edit]:
