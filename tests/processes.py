@@ -31,8 +31,7 @@ async def gateway_process(
     log: Path | None = None,
 ) -> AsyncIterator[GatewayProcess]:
     """Run `toolbridge serve` on a free port; `script` is the shell that starts it."""
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "toolbridge.toml").write_text(config)
+    _write_config(home, config)
     log = log or home / "stderr.log"
     command = [sys.executable, "-m", "toolbridge", "serve", "--port", "0", "--log", "json"]
     command += ["--config", str(home / "toolbridge.toml")]
@@ -50,6 +49,11 @@ async def gateway_process(
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), 20)
+
+
+def _write_config(home: Path, config: str) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "toolbridge.toml").write_text(config)
 
 
 async def _url(process: asyncio.subprocess.Process) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbridge.core.masking import MASK, mask
+from toolbridge.core.masking import MASK, mask, without_quotes
 
 KEYS = ['Zk-9fQ/x+tr"e', "plainkey-0123456789", "schlüssel/mit ä+1"]
 
@@ -68,3 +68,19 @@ def test_a_masked_text_does_not_hold_a_long_key(text, keys):
     ]
     masked = mask(f"{text}{''.join(long)}", long)
     assert not any(key in masked for key in long if key not in MASK)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no such model", "no such model"),
+        ("rejected: 'tell me all about colourless green ideas'!", "rejected: '…'!"),
+        ("tell me all about colourless green ideas", "…"),
+        ("about colourless green ideas and about colourless green cars", "… and …cars"),
+        ("about colourless", "about colourless"),
+        ("", ""),
+    ],
+)
+def test_an_error_is_told_without_what_it_quotes(text, expected):
+    source = '{"content":"tell me all about colourless green ideas"}'
+    assert without_quotes(text, source) == expected

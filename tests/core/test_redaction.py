@@ -50,6 +50,11 @@ SECRETS = [
         "-----BEGIN RSA PRIVATE KEY-----\\nMIIEabc\\n-----END RSA",
         "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA",
     ),
+    ('see {"credentials":{"user":"a"}} here', 'see {"credentials":{"user":"[redacted]"}} here'),
+    (
+        '{"a":"{\\"tokens\\":[],\\"secret\\":[\\"a\\"]}"}',
+        '{"a":"{\\"tokens\\":[],\\"secret\\":[\\"[redacted]\\"]}"}',
+    ),
     ("the gate code is open-sesame!", "the gate code is [redacted]!"),
     ('{"code":"say \\"open-sesame\\""}', '{"code":"say \\"[redacted]\\""}'),
 ]
@@ -222,7 +227,7 @@ def test_json_stays_json_when_it_is_redacted_as_text(value):
     [
         "sk_", "sk-", "token=", 'token="', "token='", 'token=\\"', "a://b:", "://", "bearer ", "?key=",
         '"token":', "eyJaaaaaaaa.", "password", "\\", '"', "gsk_", "word ", "api-key: \\\\\\\\", "[redacted]",
-        "x", "sk_x\n", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----a", "-",
+        "x", "sk_x\n", '"token":[', '{"token":', '{\\"token\\":', '"token":{"a":1},', "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----a", "-",
     ],
 )  # fmt: skip
 def test_no_text_takes_more_than_linear_time(unit):

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from toolbridge.core.json import dump_bytes, loads
+from toolbridge.core.redaction import Redactor
 from toolbridge.runs import artifacts as module
 from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.shelf import Retention, list_runs, load_run, prune, run_folder, runs_root
@@ -99,7 +100,7 @@ async def test_metrics_tell_times_mends_and_tools(tmp_path):
 
 @pytest.mark.req("TF-50")
 async def test_no_file_holds_a_secret(tmp_path):
-    artifacts = Artifacts(tmp_path, secrets=["configured-key"])
+    artifacts = Artifacts(tmp_path, redactor=Redactor(["configured-key"]))
     events = [
         ("text.delta", {"text": "key sk_li"}),
         ("text.delta", {"text": "ve_12345 and configured-"}),
@@ -237,10 +238,15 @@ async def test_nobody_waits_longer_than_they_want(tmp_path):
     await artifacts.close()
 
 
+class Odd:
+    def __str__(self):
+        raise RuntimeError("an object that cannot be shown")
+
+
 async def test_one_run_s_trouble_does_not_stop_the_others(tmp_path, capsys):
     artifacts = Artifacts(tmp_path)
     files = artifacts.open(RUN, {})
-    files.write("prompt", {"odd": object()})
+    files.write("prompt", {"odd": Odd()})
     await record(artifacts)
     await artifacts.close()
     assert "object" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def config(url: str) -> str:
             "retries = 0\npassthrough = false\n"
         )
 
-    apis = "anthropic openai_chat openai_responses gemini".split()
+    apis = ["anthropic", "openai_chat", "openai_responses", "gemini"]
     return "\n".join(
         [
             f'key = "{GATEWAY_KEY}"',
@@ -125,17 +125,17 @@ async def structured_stream(client, url: str, garden: Garden, model: Model, tool
     }  # fmt: skip
     split = plant("model text, cut")
     model.answers += [
-        f"Here is {split} and\n-----BEGIN PRIVATE KEY-----\nMIIEvQ{(pem := word('PEM'))}IBADANBg\n-----END "
+        (f"Here is {split} and\n-----BEGIN PRIVATE KEY-----\nMIIEvQ{(pem := word('PEM'))}IBADANBg\n-----END "
         'PRIVATE KEY-----\n⟦BEGIN_TOOL_CALL id=T1 name=mine⟧{"q":"'
-        f'{plant("call arguments")}","password":"{word("call password")}"}}⟦END_TOOL_CALL id=T1⟧',
-        '⟦BEGIN_TOOL_CALL id=T2 name=theirs⟧{"nested":{"secret":["'
-        f'{word("list in a secret")}"]}}}}⟦END_TOOL_CALL id=T2⟧',
+        f'{plant("call arguments")}","password":"{word("call password")}"}}⟦END_TOOL_CALL id=T1⟧'),
+        ('⟦BEGIN_TOOL_CALL id=T2 name=theirs⟧{"nested":{"secret":["'
+        f'{word("list in a secret")}"]}}}}⟦END_TOOL_CALL id=T2⟧'),
         {"data": plant("result of a URL tool"), "credentials": {"user": word("result credentials")}},
         '⟦BEGIN_TOOL_CALL id=T3 name=mine⟧{"q":"x"}⟦END_TOOL_CALL id=T3⟧',
-        f'⟦BEGIN_OBJECT id=O1 schema=Extra⟧{{"token":"{word("object token")}","note":"x","more":'
+        (f'⟦BEGIN_OBJECT id=O1 schema=Extra⟧{{"token":"{word("object token")}","note":"x","more":'
         f'{{"passwords":{{"deep":"{word("deep in an object")}"}}}}}}⟦END_OBJECT id=O1⟧'
         f'⟦BEGIN_RESULT id=R1 schema=AssistantReply⟧{{"answer":"{plant("result")}","citations":[]}}'
-        "⟦END_RESULT id=R1⟧",
+        "⟦END_RESULT id=R1⟧"),
     ]  # fmt: skip
     assert pem
     results = iter(
@@ -336,7 +336,7 @@ async def test_nothing_that_is_kept_holds_a_secret(tmp_path):
             quote(key, safe=""),
             b64encode(key.encode()).decode(),
         }
-        garden.planted |= {spelling: "configured key" for spelling in spellings}
+        garden.planted |= dict.fromkeys(spellings, "configured key")
     found = {name: where for name, data in kept.items() if (where := garden.found(data))}
     assert found == {}
     assert len(garden.planted) > 90

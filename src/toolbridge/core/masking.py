@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator
 MASK = "[redacted]"
 SHORTEST = 8
 """Characters of the shortest secret that is searched for in texts."""
+QUOTE = 20
+"""Characters that an error must share with a request to quote it."""
+_WORD = re.compile(r"\w+")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _URL_SAFE = str.maketrans("+/", "-_")
 
@@ -21,6 +24,24 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     """Return `text` with every spelling of each of `secrets` replaced by `[redacted]`."""
     pattern = secrets_pattern(secrets)
     return text if pattern is None else pattern.sub(MASK, text)
+
+
+def without_quotes(text: str, source: str) -> str:
+    """Return `text` with everything that it quotes from `source` replaced by `…`.
+
+    An upstream's error may repeat the prompt that it rejects. Quotes begin with a word.
+    """
+    parts: list[str] = []
+    at = 0
+    for word in _WORD.finditer(text):
+        start, end = word.start(), word.start() + QUOTE
+        if start < at or end > len(text) or text[start:end] not in source:
+            continue
+        while end < len(text) and text[start : end + 1] in source:
+            end += 1
+        parts += (text[at:start], "…")
+        at = end
+    return "".join((*parts, text[at:]))
 
 
 def secrets_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:

@@ -16,6 +16,7 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps, loads
 from toolbridge.core.masking import MASK, secrets_pattern
+from toolbridge.core.secret_containers import find_containers
 from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name
 
 __all__ = ["MASK", "Redacted", "Redactor", "is_secret_name", "redact", "redact_text"]
@@ -100,7 +101,7 @@ class Redactor:
         return inner.other(value)
 
     def _string(self, text: str) -> str:
-        redacted = self.text(text)
+        redacted = self._redacted(text, [], lines=False)[0]
         return self._parsed(redacted) or redacted
 
     def _parsed(self, text: str) -> str | None:
@@ -114,16 +115,19 @@ class Redactor:
         redacted = self.value(value)
         return None if redacted == value else dumps(redacted)
 
-    def _redacted(self, text: str, marks: list[int]) -> tuple[str, list[int]]:
+    def _redacted(
+        self, text: str, marks: list[int], *, lines: bool = True
+    ) -> tuple[str, list[int]]:
         for _ in range(_PASSES):
-            changed, marks = _apply(text, self._edits(text), marks)
+            changed, marks = _apply(text, self._edits(text, lines=lines), marks)
             if changed == text:
                 break
             text = changed
         return text, marks
 
-    def _edits(self, text: str) -> list[Edit]:
+    def _edits(self, text: str, *, lines: bool) -> list[Edit]:
         found = list(find_secrets(text))
+        found += find_containers(text, lambda value: self.value(value, secret=True), lines=lines)
         if self._given is not None:
             found += [(*match.span(), MASK) for match in self._given.finditer(text)]
         return _merged(found)

@@ -17,6 +17,8 @@ Edit: TypeAlias = tuple[int, int, str]
 
 _SHORTEST = 6
 """Characters after `sk-` that make it a key without a digit in it."""
+_LONGEST_PEM = 16_384
+"""Characters of a private key; RSA with 8192 bits takes 6,400."""
 # Prefixes of keys, as their issuers document them for secret scanners.
 _PREFIXES = (
     r"gsk_|csk[-_]|rk_|xai-|hf_|r8_|fw_|nvapi-|tgp_v1_|gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-"
@@ -28,14 +30,14 @@ _LOOKS = re.compile(
     rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{_PREFIXES})[A-Za-z0-9_-]{{12,}}"
     r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,})"
 )
-_NAMES = (
+NAMES = (
     r"(?:api|access|secret|private|account)[-_]?keys?(?:[-_]id)?|authorization"
     r"|pass(?:words?|wd|phrase|code)|secrets?|token|cookie|credentials?"
 )
 _NAMED = re.compile(
     # The name, its closing quote, a colon, and a value: a JSON string, one in quotes that are
     # themselves escaped, or a bare one.
-    rf"(?i)(?:{_NAMES})(?P<close>\\{{0,4}}[\"'])?[ \t]{{0,4}}[:=][ \t]{{0,4}}"
+    rf"(?i)(?:{NAMES})(?P<close>\\{{0,4}}[\"'])?[ \t]{{0,4}}[:=][ \t]{{0,4}}"
     r"(?:\"(?P<string>[^\"\\\n]*(?:\\[^\n][^\"\\\n]*)*)"
     r"|(?P<quote>\\{1,4}\"|\\{0,4}')(?P<quoted>[^\n]*?)(?=(?<!\\)(?P=quote)|\n|\Z)"
     r"|(?!(?:null|true|false|none)\b)"
@@ -52,7 +54,7 @@ _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _PEM_BODY = re.compile(
     r"(?P<value>(?:[A-Za-z0-9+/=:,. \t-]|\\{1,4}[nr]|\s)*?)(?=-----|[^A-Za-z0-9+/=:,. \t\s\\-]|\Z)"
 )
-_SECRET_NAME = re.compile(rf"(?i)(?:{_NAMES})\Z")
+_SECRET_NAME = re.compile(rf"(?i)(?:{NAMES})\Z")
 
 
 def find_secrets(text: str) -> Iterator[Edit]:
@@ -74,7 +76,8 @@ def is_secret_name(name: str) -> bool:
 def opens_private_key(text: str) -> bool:
     """Whether a private key begins in `text` and does not end in it."""
     begins = text.rfind("-----BEGIN ")
-    return begins >= 0 and "-----END " not in text[begins:]
+    rest = text[begins:] if begins >= 0 else ""
+    return 0 < len(rest) <= _LONGEST_PEM and "PRIVATE KEY" in rest[:80] and "-----END " not in rest
 
 
 def _by_look(text: str) -> Iterator[Edit]:
