@@ -3,10 +3,10 @@
 import asyncio
 import os
 import re
-import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,43 +23,35 @@ class GatewayProcess:
 
 @asynccontextmanager
 async def gateway_process(
-    home: Path,
-    config: str = "",
-    *,
-    env: dict[str, str] | None = None,
-    script: str = 'exec "$@"',
-    log: Path | None = None,
+    home: Path, config: str = "", *, env: dict[str, str] | None = None, script: str = 'exec "$@"'
 ) -> AsyncIterator[GatewayProcess]:
     """Run `toolbridge serve` on a free port; `script` is the shell that starts it."""
-    _write_config(home, config)
-    log = log or home / "stderr.log"
-    command = [sys.executable, "-m", "toolbridge", "serve", "--port", "0", "--log", "json"]
-    command += ["--config", str(home / "toolbridge.toml")]
-    state = home / "state"
-    with log.open("ab") as errors:
-        process = await asyncio.create_subprocess_exec(
-            "bash", "-c", script, "bash", *command, cwd=home, stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            env={"PATH": os.environ["PATH"], "HOME": str(home), "XDG_STATE_HOME": str(state),
-                 "XDG_CONFIG_HOME": str(home / "config"), "OLLAMA_HOST": "127.0.0.1:1", **(env or {})},
-        )  # fmt: skip
+    process = _start(home, config, env or {}, script)
     try:
-        yield GatewayProcess(await _url(process), process.pid, state / "toolbridge", log)
+        url = await _url(process, home / "stdout.log")
+        yield GatewayProcess(url, process.pid, home / "state" / "toolbridge", home / "stderr.log")
     finally:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 20)
+        process.terminate()
+        await asyncio.to_thread(process.wait, 20)
 
 
-def _write_config(home: Path, config: str) -> None:
+def _start(home: Path, config: str, env: dict[str, str], script: str) -> "subprocess.Popen[bytes]":
     home.mkdir(parents=True, exist_ok=True)
     (home / "toolbridge.toml").write_text(config)
+    command = [sys.executable, "-m", "toolbridge", "serve", "--port", "0", "--log", "json"]
+    command += ["--config", str(home / "toolbridge.toml")]
+    with (home / "stdout.log").open("wb") as out, (home / "stderr.log").open("ab") as errors:
+        return subprocess.Popen(
+            ["bash", "-c", script, "bash", *command], cwd=home, stdout=out, stderr=errors,
+            env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(home), "XDG_STATE_HOME": str(home / "state"),
+                 "XDG_CONFIG_HOME": str(home / "config"), "OLLAMA_HOST": "127.0.0.1:1", **env},
+        )  # fmt: skip
 
 
-async def _url(process: asyncio.subprocess.Process) -> str:
-    assert process.stdout is not None
-    async with asyncio.timeout(30):
-        while line := await process.stdout.readline():
-            if found := re.search(rb"http://\S+", line):
-                return found[0].decode()
-    raise AssertionError("the gateway did not start")
+async def _url(process: "subprocess.Popen[bytes]", out: Path) -> str:
+    for _ in range(600):
+        if found := re.search(rb"http://\S+(?=\n)", out.read_bytes()):
+            return found[0].decode()
+        assert process.poll() is None, "the gateway did not start"
+        await asyncio.sleep(0.05)
+    raise AssertionError("the gateway did not start in 30 seconds")
