@@ -50,7 +50,7 @@ def _start(home: Path, config: str, env: dict[str, str], script: str) -> "subpro
 
 async def _url(process: "subprocess.Popen[bytes]", out: Path) -> str:
     for _ in range(600):
-        if found := re.search(rb"http://\S+(?=\n)", out.read_bytes()):
+        if found := re.search(rb"http://\S+(?=\n)", await asyncio.to_thread(out.read_bytes)):
             return found[0].decode()
         assert process.poll() is None, "the gateway did not start"
         await asyncio.sleep(0.05)

@@ -123,7 +123,12 @@ def _key(n: int) -> str:
 async def stored_chunk(store: SqliteStore, scope: str, n: int) -> list[Record]:
     """Return the stored events around number `n`; nothing if there are none."""
     value = await store.get(scope, _key(n))
-    return [] if value is None else _chunk.decode(value)
+    if value is None:
+        return []
+    try:
+        return _chunk.decode(value)
+    except msgspec.MsgspecError:  # of another version
+        return []
 
 
 async def stored_after(
