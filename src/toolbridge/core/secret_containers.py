@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from toolbridge.core.json import Json, dumps
-from toolbridge.core.secret_patterns import NAMES, Edit
+from toolbridge.core.secret_patterns import NAMES, Edit, find_names, lowered
 
 _LONGEST = 8192
 """Characters of a container; nested ones are read once for each level."""
@@ -24,7 +24,7 @@ _decoder = json.JSONDecoder()
 def find_containers(text: str, redact: Callable[[Json], Json], *, lines: bool) -> Iterator[Edit]:
     """Yield an edit for every container that `redact` changes; with `lines`, inside one line only."""
     done = 0
-    for match in _OPENING.finditer(text):
+    for match in find_names(text, _OPENING, lowered(text)):
         start = match.end()
         if start < done:
             continue

@@ -21,17 +21,24 @@ _LONGEST_PEM = 16_384
 """Characters of a private key; RSA with 8192 bits takes 6,400."""
 # Prefixes of keys, as their issuers document them for secret scanners.
 _PREFIXES = (
-    r"gsk_|csk[-_]|rk_|xai-|hf_|r8_|fw_|nvapi-|tgp_v1_|gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-"
-    r"|xapp-|AIza|AKIA|ASIA|ya29\.|npm_|pypi-|dop_v1_|shpat_|whsec_|hvs\.|lin_api_|sntrys_|SG\."
-)
+    "gsk_", "csk-", "csk_", "rk_", "xai-", "hf_", "r8_", "fw_", "nvapi-", "tgp_v1_", "gho_", "ghp_",
+    "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-",
+    "xoxr-", "xoxs-", "xapp-", "AIza", "AKIA", "ASIA", "ya29.", "npm_", "pypi-", "dop_v1_", "shpat_",
+    "whsec_", "hvs.", "lin_api_", "sntrys_", "SG.",
+)  # fmt: skip
+_SK = ("sk-", "sk_", "pk-", "pk_")
 # Not inside a word; but the letter of an escape in JSON that nobody has read yet is none of a word.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
 _LOOKS = re.compile(
-    rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{_PREFIXES})[A-Za-z0-9_-]{{12,}}"
+    rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_-]{{12,}}"
     r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,})"
 )
+_STEMS = ("key", "authorization", "pass", "secret", "token", "cookie", "credential")
+"""Every name has one of these in it, from which it is matched."""
+_OF_KEYS = ("api", "access", "secret", "private", "account")
+_KEYS = "|".join(rf"(?<={kind})|(?<={kind}[-_])" for kind in _OF_KEYS)
 NAMES = (
-    r"(?:api|access|secret|private|account)[-_]?keys?(?:[-_]id)?|authorization"
+    rf"(?:{_KEYS})keys?(?:[-_]id)?|authorization"
     r"|pass(?:words?|wd|phrase|code)|secrets?|token|cookie|credentials?"
 )
 _NAMED = re.compile(
@@ -54,18 +61,45 @@ _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _PEM_BODY = re.compile(
     r"(?P<value>(?:[A-Za-z0-9+/=:,. \t-]|\\{1,4}[nr]|\s)*?)(?=-----|[^A-Za-z0-9+/=:,. \t\s\\-]|\Z)"
 )
+_ASCII_LOWER = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _SECRET_NAME = re.compile(rf"(?i)(?:{NAMES})\Z")
 
 
 def find_secrets(text: str) -> Iterator[Edit]:
     """Yield an edit for every secret in `text`; they may overlap."""
     yield from _by_look(text)
-    yield from _by_name(text)
-    yield from _bearers(text)
+    lower = lowered(text)
+    yield from _by_name(text, lower)
+    yield from _bearers(text, lower)
     yield from _private_keys(text)
     for pattern in (_PARAMETER, _LOGIN):
         for match in pattern.finditer(text):
             yield *match.span("value"), MASK
+
+
+def find_names(text: str, pattern: re.Pattern[str], lower: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern that begins with `NAMES`, in their order.
+
+    A search for plain strings is ten times as fast as one for all the names at once.
+    """
+    done = 0
+    for at in sorted(at for stem in _STEMS for at in _occurrences(lower, stem)):
+        if at >= done and (match := pattern.match(text, at)) is not None:
+            done = match.end()
+            yield match
+
+
+def lowered(text: str) -> str:
+    """Return `text` in lower case, each character in its place."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else text.translate(_ASCII_LOWER)
+
+
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def is_secret_name(name: str) -> bool:
@@ -81,9 +115,15 @@ def opens_private_key(text: str) -> bool:
 
 
 def _by_look(text: str) -> Iterator[Edit]:
-    for match in _LOOKS.finditer(text):
-        if match["sk"] is None or _is_key(match["sk"]):
-            yield *match.span(), MASK
+    for prefix in (*_SK, *_PREFIXES, "eyJ"):
+        done = 0
+        for at in _occurrences(text, prefix):
+            match = _LOOKS.match(text, at) if at >= done else None
+            if match is None:
+                continue
+            done = match.end()
+            if match["sk"] is None or _is_key(match["sk"]):
+                yield *match.span(), MASK
 
 
 def _is_key(found: str) -> bool:
@@ -92,8 +132,8 @@ def _is_key(found: str) -> bool:
     return found.startswith("sk_") or len(rest) >= _SHORTEST or any(c.isdigit() for c in rest)
 
 
-def _by_name(text: str) -> Iterator[Edit]:
-    for match in _NAMED.finditer(text):
+def _by_name(text: str, lower: str) -> Iterator[Edit]:
+    for match in find_names(text, _NAMED, lower):
         if match["bare"] is not None:
             # A bare number in JSON becomes a text, so that JSON stays JSON.
             quote = match["close"] or ""
@@ -104,8 +144,11 @@ def _by_name(text: str) -> Iterator[Edit]:
             yield *match.span(kind), MASK
 
 
-def _bearers(text: str) -> Iterator[Edit]:
-    for match in _BEARER.finditer(text):
+def _bearers(text: str, lower: str) -> Iterator[Edit]:
+    for at in _occurrences(lower, "bearer"):
+        match = _BEARER.match(text, at)
+        if match is None:
+            continue
         value = match["value"].rstrip(".")
         # The bearer of bad news, bearer bonds and a bearer token are no secrets.
         if len(value) >= 16 or not value[1:].isalpha() or not value[1:].islower():
