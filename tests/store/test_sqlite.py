@@ -352,3 +352,12 @@ async def test_nobody_else_can_read_the_file(tmp_path):
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     await store.close()
     assert set(modes.values()) == {0o600}, modes
+
+
+async def test_a_value_that_is_too_large_is_said(capsys):
+    store = SqliteStore(size=8000)
+    await store.put("responses/x", "k", b"x" * 5000, seconds=60)
+    await store.put("responses/x", "l", b"x" * 5000, seconds=60)
+    assert await store.get("responses/x", "k") is None
+    await store.close()
+    assert capsys.readouterr().err.count("too large") == 1

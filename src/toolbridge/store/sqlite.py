@@ -19,6 +19,7 @@ from typing import ParamSpec, TypeVar
 from toolbridge.core.redaction import Redactor
 from toolbridge.store.database import Bounds, Database, in_memory
 from toolbridge.store.file import StoreFile, Unavailable
+from toolbridge.store.notices import notice
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class SqliteStore:
         self._file = None if path is None else StoreFile(path, bounds, wait)
         self._thread = ThreadPoolExecutor(1, "toolbridge-store")
         self._in_memory: Database | None = None
+        self._too_large: set[str] = set()
         self._memory_bounds = Bounds(values=most, bytes=min(MEMORY, bounds.bytes))
 
     @property
@@ -136,6 +138,7 @@ class SqliteStore:
         seconds: float,
     ) -> None:
         for key, value in exact:
+            self._refuse_large(scope, value)
             self._memory.put(scope, key, value, seconds)
         if self._file is None:
             return
@@ -146,6 +149,12 @@ class SqliteStore:
                 self._file.write(
                     partial(_put_in, scope=scope, key=key, value=safe, seconds=seconds)
                 )
+
+    def _refuse_large(self, scope: str, value: bytes) -> None:
+        kind = scope.partition("/")[0]
+        if len(value) > self._memory_bounds.largest and kind not in self._too_large:
+            self._too_large.add(kind)
+            notice(f"a value of {len(value)} bytes ({kind}) is too large to be kept in memory")
 
     def _once(
         self, scope: str, key: str, make: Callable[[sqlite3.Connection], bytes], seconds: float
