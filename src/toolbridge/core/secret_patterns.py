@@ -27,19 +27,22 @@ _PREFIXES = (
     "whsec_", "hvs.", "lin_api_", "sntrys_", "SG.",
 )  # fmt: skip
 _SK = ("sk-", "sk_", "pk-", "pk_")
-# Not inside a word; but the letter of an escape in JSON that nobody has read yet is none of a word.
-_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
+# Not inside a word; but the letter of an escape in JSON or in a URL is none of a word.
+_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _LOOKS = re.compile(
     rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_-]{{12,}}"
     r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,})"
 )
-_STEMS = ("key", "authorization", "pass", "secret", "token", "cookie", "credential")
+_STEMS = ("key", "authorization", "pass", "secret", "token", "cookie", "credential", "pwd")
 """Every name has one of these in it, from which it is matched."""
-_OF_KEYS = ("api", "access", "secret", "private", "account")
+_OF_KEYS = (
+    "api", "access", "secret", "private", "account", "auth", "signing", "encryption", "master",
+    "subscription", "session",
+)  # fmt: skip
 _KEYS = "|".join(rf"(?<={kind})|(?<={kind}[-_])" for kind in _OF_KEYS)
 NAMES = (
     rf"(?:{_KEYS})keys?(?:[-_]id)?|authorization"
-    r"|pass(?:words?|wd|phrase|code)|secrets?|token|cookie|credentials?"
+    r"|pass(?:words?|wd|phrase|code)|secrets?|token|cookie|credentials?|pwd"
 )
 _NAMED = re.compile(
     # The name, its closing quote, a colon, and a value: a JSON string, one in quotes that are
