@@ -1,7 +1,9 @@
-"""A gateway whose standard streams are closed, full or abandoned serves as any other does."""
+"""A gateway whose disk, database or standard streams fail serves as any other does."""
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -104,3 +106,39 @@ async def test_a_log_on_a_full_disk_changes_no_answer(tmp_path):
         for _ in range(30):
             assert_good(await answers(process.url))
     assert process.log.stat().st_size <= 4 * 1024
+
+
+async def test_a_locked_database_changes_no_answer(tmp_path):
+    async with gateway_process(tmp_path) as process:
+        first = await answers(process.url, "before")
+        assert_good(first)
+        with closing(
+            sqlite3.connect(process.state / "toolbridge.sqlite", isolation_level=None)
+        ) as other:
+            other.execute("begin exclusive")
+            locked = await answers(process.url, "locked")
+            assert_good(locked)
+            assert b"locked" in locked[3][1]
+            assert (await answers(process.url, "locked"))[2] == locked[2]
+            assert (await answers(process.url, "before"))[2] == first[2]
+            other.execute("rollback")
+
+
+@pytest.mark.parametrize("damage", [b"", b"no database" * 1000, b"\xa5" * 40_000])
+async def test_a_damaged_database_changes_no_answer(tmp_path, damage):
+    """At the start, and while the gateway runs."""
+    async with gateway_process(tmp_path) as process:
+        first = await answers(process.url, "before")
+    file = process.state / "toolbridge.sqlite"
+    file.write_bytes(file.read_bytes()[: 100 if damage[:1] == b"\xa5" else 0] + damage)
+    async with gateway_process(tmp_path) as process:
+        assert_good(await answers(process.url, "after"))
+        file.write_bytes(damage)
+        for n in range(3):
+            assert_good(found := await answers(process.url, f"later {n}"))
+            assert (await answers(process.url, f"later {n}"))[2] == found[2]
+    assert_good(first)
+    log = process.log.read_bytes()
+    assert b"Traceback" not in log
+    if damage:
+        assert b"is corrupt" in log
