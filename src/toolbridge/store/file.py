@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from toolbridge.store import private_files
 from toolbridge.store.database import Bounds, Database, prepare
 from toolbridge.store.notices import notice
 
@@ -81,8 +82,9 @@ class StoreFile:
         return self._database
 
     def _open(self) -> Database:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _own(self.path)
+        private_files.make_folder(self.path.parent)
+        self.path.touch(mode=private_files.FILE)
+        private_files.tighten(self.path, private_files.FILE)
         self._inode = self.path.stat().st_ino
         until = time.monotonic() + self._wait
         while True:
@@ -137,13 +139,6 @@ class StoreFile:
             with suppress(sqlite3.Error):
                 self._database.close()
             self._database = None
-
-
-def _own(path: Path) -> None:
-    """Make the file if there is none, and let nobody else read it."""
-    path.touch(mode=0o600)
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
 
 
 def _connect(path: Path, wait: float) -> sqlite3.Connection:
