@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
@@ -18,6 +18,7 @@ import msgspec
 from toolbridge import trust
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
+from toolbridge.core.secret_patterns import is_secret_name
 
 FILE_NAME = "toolbridge.toml"
 T = TypeVar("T")
@@ -107,6 +108,10 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     artifacts: bool = True
     keep_runs: Size = 200
     """Artifacts of how many runs are kept."""
+    keep_bytes: Size = 512 * 1024 * 1024
+    """Bytes of the artifacts of all runs."""
+    run_bytes: Size = 32 * 1024 * 1024
+    """Bytes of the artifacts of one run, and of its events in the store."""
 
 
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,6 +150,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop_grace: Grace = 5.0
     """How long a stop waits for answers that are under way."""
     log: Literal["json", "pretty", "auto", "off"] = "auto"
+    store_bytes: Size = 256 * 1024 * 1024
+    """Bytes of events, stored responses and results of tools in the database."""
     cors: tuple[str, ...] = ()
     """Origins beyond loopback that may call from a browser; `*` for any."""
     map: dict[str, str] = {}
@@ -238,6 +245,21 @@ def key_variable(value: str) -> str:
         r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
     )
     return "" if reference is None else next(name for name in reference.groups() if name)
+
+
+def secrets_of(
+    config: Config, providers: Iterable[ProviderConfig], env: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Return every configured secret: what must never be written down."""
+    found = [secret(config.key, env)]
+    for provider in providers:
+        found.append(secret(provider.key, env))
+        found += [
+            secret(value, env).removeprefix("Bearer ").removeprefix("Basic ")
+            for name, value in provider.headers.items()
+            if is_secret_name(name) or name.lower().endswith(("auth", "key"))
+        ]
+    return [value for value in found if value]
 
 
 def _read(path: Path) -> bytes:

@@ -285,6 +285,18 @@ def test_doctor_finds_what_is_wrong(env, tmp_path, configure, text, words):
     assert words in done.stdout.decode()
 
 
+@pytest.mark.parametrize(
+    ("home", "words"),
+    [
+        ("/dev/null", "note  /dev/null/toolbridge/toolbridge.sqlite cannot be used"),
+        ("", "ok    store: "),
+    ],
+)
+def test_doctor_says_where_values_are_kept(env, tmp_path, home, words):
+    done = run(env | ({"XDG_STATE_HOME": home} if home else {}), "doctor", cwd=tmp_path)
+    assert words in done.stdout.decode()
+
+
 def test_claude_code_gets_the_address_the_window_and_no_other_key():
     users = {"ANTHROPIC_API_KEY": "sk-real", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "5", "X": "y"}
     served = Served("ollama/qwen3:8b", 65536)

@@ -2,10 +2,10 @@
 
 import openai
 import pytest
-from tests.peers import bridged, gateway, replay
+from tests.peers import bridged, gateway, model_server, ollama, replay
 from tests.server.test_messages import line
 
-from toolbridge.config import Config
+from toolbridge.config import Config, ProviderConfig
 
 
 def client(url: str, key: str = "x") -> openai.AsyncOpenAI:
@@ -54,6 +54,37 @@ async def test_answers_survive_a_restart(tmp_path):
         first = await sdk.responses.create(model="m", input="say blue")
     async with gateway(env=env) as (url, _), client(url) as sdk:
         assert (await sdk.responses.retrieve(first.id)).id == first.id
+
+
+@pytest.mark.req("TF-50")
+async def test_secrets_of_a_conversation_are_exact_until_a_restart_and_masked_after(tmp_path):
+    chat = replay(line("password: hunter2secret", done=True))
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with model_server(ollama(chat)) as server:
+        config = Config(
+            log="off",
+            map={"default": "ollama/tiny"},
+            providers={"ollama": ProviderConfig(api="ollama", url=server.url)},
+        )
+        async with gateway(config, env) as (url, _), client(url) as sdk:
+            first = await sdk.responses.create(model="m", input="my key is sk_live_123456")
+            more = {"model": "m", "input": "and?", "previous_response_id": first.id}
+            await sdk.responses.create(**more)
+        async with gateway(config, env) as (url, _), client(url) as sdk:
+            await sdk.responses.create(**more)
+            assert (await sdk.responses.retrieve(first.id)).output_text == "password: [redacted]"
+    _, same, restarted = [heard.json["messages"] for heard in server.chats()]
+    assert [m["content"] for m in same[:2]] == [
+        "my key is sk_live_123456",
+        "password: hunter2secret",
+    ]
+    assert [m["content"] for m in restarted[:2]] == [
+        "my key is [redacted]",
+        "password: [redacted]",
+    ]
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sk_live" not in written
+    assert b"hunter2" not in written
 
 
 async def test_nobody_goes_on_from_the_answer_of_another_caller():

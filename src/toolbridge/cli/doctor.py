@@ -16,6 +16,7 @@ from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server.auth import Guard
+from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard.nodes import NODE
 from toolbridge.switchboard.places import missing_key
 from toolbridge.switchboard.roster import Roster
@@ -71,6 +72,7 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
         what, _, to_do = source.refused.partition("; ")
         yield Finding(None, what, to_do)
     yield _port(config)
+    yield asyncio.run(_store())
     yield from asyncio.run(_models(config, args.names))
     yield from _keys(config)
     yield _claude_code()
@@ -86,6 +88,18 @@ def _port(config: Config) -> Finding:
         what, _, to_do = str(error).partition("; ")
         return Finding(None, what, to_do)
     return Finding(True, f"port {config.port} is free")
+
+
+async def _store() -> Finding:
+    """Return whether the database can be written."""
+    path = state.state_dir() / "toolbridge.sqlite"
+    store = SqliteStore(path, wait=1.0)
+    trouble = await store.check()
+    await store.close()
+    if trouble:
+        to_do = "make room or make it writable, or set XDG_STATE_HOME; until then, memory serves"
+        return Finding(None, f"{path} cannot be used: {trouble}", to_do)
+    return Finding(True, f"store: {path}")
 
 
 async def _models(config: Config, names: list[str]) -> list[Finding]:

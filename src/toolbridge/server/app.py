@@ -8,9 +8,7 @@ import asyncio
 import math
 import os
 import re
-import sys
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import cached_property
@@ -34,9 +32,10 @@ from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import Exchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
 from toolbridge.server.journal import Entry, Journal
-from toolbridge.server.metrics import Metrics
+from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.scopes import Receive, Scope, Send
 from toolbridge.store import private_files
+from toolbridge.store.notices import report_fault
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ class App:
         self.guard = Guard(config, secret(config.key, env))
         self.upstream = Upstream()
         self.gateway = Gateway(config, self.upstream, env)
-        self.metrics = Metrics()
-        self._journal = Journal(config.log)
+        self.metrics = Metrics(configured_models(config), self.gateway.redactor)
+        self._journal = Journal(config.log, redactor=self.gateway.redactor)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
@@ -158,8 +157,8 @@ class App:
             entry.note(error__type=error.kind, error__message=str(error))
             await self._reject(exchange, error.problem)
         except Exception as error:  # noqa: BLE001  a fault of ours must not take the server down
-            traceback.print_exc(file=sys.stderr)
-            entry.note(error__type="internal", error__message=repr(error))
+            report_fault(error, self.gateway.redactor)
+            entry.note(error__type="internal", error__message=type(error).__name__)
             text = f"toolbridge failed: {type(error).__name__}; the log has {exchange.id}"
             await self._reject(exchange, Problem("internal", text))
 

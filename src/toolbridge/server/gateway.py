@@ -13,12 +13,13 @@ from typing import Protocol
 
 import msgspec
 
-from toolbridge.config import Config
+from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.redaction import Redactor
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.conversations import Conversations, stateless
@@ -109,7 +110,12 @@ class Gateway:
         self.roster = self.board.roster
         self._keepsakes = Keepsakes()
         self.state = _state_path(env)
-        self.store = SqliteStore(self.state / "toolbridge.sqlite" if self.state else None)
+        self.redactor = Redactor(secrets_of(config, self.roster.places.values(), env))
+        self.store = SqliteStore(
+            self.state / "toolbridge.sqlite" if self.state else None,
+            redactor=self.redactor,
+            size=config.store_bytes,
+        )
         self.conversations = Conversations(self.store)
 
     async def close(self) -> None:
@@ -118,7 +124,7 @@ class Gateway:
 
     async def converse(self, exchange: Exchange, entry: Entry, ask: Ask) -> None:
         """Answer one request for words."""
-        body = await exchange.body(self.config.max_body)
+        body = entry.body = await exchange.body(self.config.max_body)
         request = ask.read(body)
         if session := _session(exchange):
             request = msgspec.structs.replace(request, session=session)
@@ -142,7 +148,7 @@ class Gateway:
 
     async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
         """Answer how many tokens a request is, without asking anybody."""
-        body = await exchange.body(self.config.max_body)
+        body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         counted = self.board.count(request, self.roster.address(request.model))

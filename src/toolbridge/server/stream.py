@@ -34,7 +34,8 @@ async def start(app: "App", exchange: Exchange, entry: Entry) -> None:
         run, after = place_of(last)
         followed = await app.desk.streams.follow(run, exchange.caller, after)
     else:
-        body = _object(await exchange.body(app.config.max_body))
+        entry.body = await exchange.body(app.config.max_body)
+        body = _object(entry.body)
         key = exchange.header("idempotency-key")
         followed = await app.desk.open(body, exchange.caller, key)
     await _tell(app, exchange, entry, followed)

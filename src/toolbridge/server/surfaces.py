@@ -194,8 +194,15 @@ async def health(app: "App", exchange: Exchange, _: Entry) -> None:
         "status": "ok",
         "model": app.gateway.roster.default,
         "in_flight": len(app.in_flight),
+        "store": _store(app),
     }
     await exchange.reply(200, dump_bytes(shown))
+
+
+def _store(app: "App") -> str:
+    """Return where values are kept: on the disk, or in memory and why."""
+    trouble = app.gateway.store.trouble
+    return f"memory ({trouble})" if trouble else "disk"
 
 
 async def hello(app: "App", exchange: Exchange, _: Entry) -> None:
