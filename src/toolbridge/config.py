@@ -105,6 +105,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a stream waits for a reader that has gone."""
     most: Annotated[int, msgspec.Meta(ge=1)] = 4096
     """Streams under way at the same time."""
+    frame_tag: bool = False
+    """Whether frames in sentinel mode must carry a tag of their stream in their ids."""
     artifacts: bool = True
     keep_runs: Size = 200
     """Artifacts of how many runs are kept."""

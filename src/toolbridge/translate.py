@@ -51,6 +51,8 @@ class Wishes(msgspec.Struct, frozen=True):
     sequential: bool = False
     prompt_tokens: int = 0
     dialect: str = "auto"
+    ignored: frozenset[str] = frozenset()
+    """Dialects whose calls stay text where `dialect` is `auto`."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -65,6 +67,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The tools as the model knows them, native or told."""
     stops: tuple[str, ...] = ()
     """Stop sequences to look for in the answer: those that its codec could not send."""
+    ignored: frozenset[str] = frozenset()
+    """Dialects that are not looked for in the answer."""
 
 
 def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes) -> Plan:
@@ -100,7 +104,8 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     outgoing = codec.encode_request(limited, target)
     losses = (*decided, *prepared.losses, *told, *outgoing.losses)
     tools = prepared.request.tools
-    return Plan(outgoing, limited, losses, prepared.names, tools, outgoing.stops)
+    stops, ignored = outgoing.stops, wishes.ignored
+    return Plan(outgoing, limited, losses, prepared.names, tools, stops, ignored)
 
 
 def _with_told_tools(
@@ -144,7 +149,13 @@ class AnswerStages:
 
 
 def answer_stages(
-    request: Request, ready: Plan, *, model: str, dialect: str = "auto", heal: int = 2, seed: bytes
+    request: Request,
+    ready: Plan,
+    *,
+    model: str,
+    dialect: str = "auto",
+    heal: int = 2,
+    seed: bytes,
 ) -> AnswerStages:
     """Return what an answer passes between decoder and encoder.
 
@@ -156,7 +167,10 @@ def answer_stages(
     if dialect != "off" and not ready.tools:
         stages = ThoughtGate(Ids(seed + b"text"))
     elif dialect != "off":
-        stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=Ids(seed + b"text"))
+        ids = Ids(seed + b"text")
+        stages = DialectStage(
+            ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
+        )
     if ready.names:
         stages = Pipe(stages, Renamer(ready.names))
     if request.tools:

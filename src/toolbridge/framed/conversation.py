@@ -25,12 +25,13 @@ from toolbridge.core import events as cv
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Request, Turn
 from toolbridge.framed import pieces as pc
-from toolbridge.framed.answer import Answer, fresh_id
+from toolbridge.framed.answer import Answer
 from toolbridge.framed.contract import WRITE, Contract, Told
 from toolbridge.framed.desk import FAILED, Desk, Settled
 from toolbridge.framed.events import Done, Error, TextDelta, ToolCall, ToolResult
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.mending import mend_repair, whole_numbers
+from toolbridge.framed.native import fresh_id
 from toolbridge.framed.results import failure, presentable
 from toolbridge.framed.settling import code_of, explain, reasons, too_large
 from toolbridge.framed.telling import Frame
@@ -50,7 +51,7 @@ class Conversation:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._desk = Desk(contract)
-        self._turns: list[Turn] = list(contract.turns)
+        self._turns: list[Turn] = contract.opening_turns()
         self._used: set[str] = set()
         self._answer: Answer | None = None
         self._queue: deque[_Item] = deque()
@@ -349,7 +350,7 @@ class Conversation:
                 if frame is None:
                     self._heard.calls.append(call)
                 else:
-                    self._ahead(self._heard.end_object(index, frame.id, call))
+                    self._ahead(self._heard.end_object(index, call))
 
     def _ahead(self, pieces: Sequence[pc.Piece]) -> None:
         """Take `pieces` before all that came later."""
@@ -364,7 +365,7 @@ class Conversation:
         return self._turn_over() if answer.awaits_results else self._want_result()
 
     def _begin_call(self, call: Call) -> list[Out]:
-        id = fresh_id("T", self._used)
+        id = fresh_id("T", self._used, self._contract.tag)
         self._used.add(id)
         frame = self._desk.tool_frame(id, call.name, call.id)
         text = call.raw or dumps(call.arguments)

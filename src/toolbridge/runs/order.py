@@ -68,6 +68,7 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tools: Annotated[tuple[str | GivenTool, ...], msgspec.Meta(max_length=_MOST_TOOLS)] = ()
     profile: str = ""
     mode: Literal["auto", "sentinel", "native"] = "auto"
+    frame_tag: bool | None = None
     hold_results: bool = False
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     seed: int | None = None
@@ -160,8 +161,11 @@ class Terms(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
 
 
-def contract_of(order: Order, terms: Terms, model: str, mode: Mode) -> Contract:
-    """Return what is agreed; raise for a schema or a tool that nobody knows."""
+def contract_of(order: Order, terms: Terms, model: str, mode: Mode, tag: str = "") -> Contract:
+    """Return what is agreed; raise for a schema or a tool that nobody knows.
+
+    With a `tag`, frames count only if their ids end in it.
+    """
     schemas = terms.schemas.extended(order.schemas)
     objects = _objects(order)
     for where, names in (("result", (order.result,)), ("objects", objects)):
@@ -176,6 +180,7 @@ def contract_of(order: Order, terms: Terms, model: str, mode: Mode) -> Contract:
         tools=tuple(_offer(tool, at, terms.tools) for at, tool in enumerate(order.tools)),
         system=order.system,
         mode=mode,
+        tag=tag if mode == "sentinel" else "",
         hold_results=order.hold_results,
         limits=order.limits.under(terms.limits),
         sampling=Sampling(temperature=order.temperature, seed=order.seed),

@@ -29,6 +29,9 @@ from toolbridge.switchboard.roster import Route
 from toolbridge.tools.context import Context
 from toolbridge.tools.registry import Outcome, Registry, Try
 
+OWN_DIALECT = frozenset({"toolforge_sentinel"})
+"""The dialect of our own sentinels: only the grammar of sentinel mode reads these."""
+
 
 @dataclass(frozen=True)
 class Means:
@@ -110,7 +113,9 @@ class Run:
             self._recorder.ask(request)
             board, route = self._means.board, self._means.route
             counted = board.admit(request, route)
-            answering = board.answering(request, route, counted.tokens, tell=self._recorder.lose)
+            answering = board.answering(
+                request, route, counted.tokens, ignored=OWN_DIALECT, tell=self._recorder.lose
+            )
             async with aclosing(answering.events()) as batches:
                 if not await self._listen(batches):
                     self._recorder.cut(counted.tokens)

@@ -54,10 +54,14 @@ class Switchboard:
         tokens: int = 0,
         *,
         attaches: bool = False,
+        ignored: frozenset[str] = frozenset(),
         tell: Tell = quiet,
         client: ClientSide | None = None,
     ) -> Answering:
-        """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost."""
+        """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost.
+
+        Calls that the model writes as text in an `ignored` dialect stay text.
+        """
         settings = route.settings
         wishes = Wishes(
             thinking=self.config.thinking,
@@ -65,6 +69,7 @@ class Switchboard:
             sequential=settings.sequential_tools,
             prompt_tokens=tokens,
             dialect=settings.dialect,
+            ignored=ignored,
         )
         heal = self.config.heal if settings.heal is None else settings.heal
         client = client or ClientSide(losses=tell)

@@ -123,7 +123,7 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asked: tuple[Asked, ...] = ()
     rejected: Rejected | None = None
     quotes: bool = False
-    """Whether a sentinel stands inside a JSON string, where it is text."""
+    """Whether a sentinel is quoted, in a JSON string or in prose, where it is text."""
     pings: bool = False
     fewest: int = 0
     """Events at least."""

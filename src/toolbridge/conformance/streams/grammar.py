@@ -96,7 +96,7 @@ class Reading:
             self._say(f"the frame {self._open.id} has no end")
         if self._call is not None:
             self._say(f"the call {self._call.data.get('id')} has no result")
-        if SENTINEL.search(self.text):
+        if SENTINEL.search(self.text) and not self._facts.quotes:
             self._say(f"a sentinel stands in the text: {self.text[:200]!r}")
         self.faults += _ending(events)
 
@@ -201,8 +201,6 @@ class Reading:
             self._say(f"a result of {id} {name} stands after the call {before.data['id']}")
         if before is None and not _failed(told.data):
             self._say(f"a result of {id} stands where nothing was called")
-        if SENTINEL.search(dumps(told.data)):
-            self._say(f"a sentinel stands in the result of {id}")
 
     def _error(self, data: JsonObject, follows: str) -> None:
         self.errors.append(data)
