@@ -18,6 +18,7 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import OutputFormat, Part, Request, Sampling, Text, Tool, Turn
+from toolbridge.framed.builtin import shown_schema
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.limits import Limits
 from toolbridge.framed.schemas import Schemas
@@ -76,6 +77,10 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         """Return text from outside as the model reads it."""
         return escape(text) if self.mode == "sentinel" else text
 
+    def shown(self, name: str) -> JsonObject:
+        """Return a schema as the model sees it."""
+        return shown_schema(self.schemas.get(name))
+
     def opening_turns(self) -> list[Turn]:
         """Return the caller's turns as the model reads them."""
         return [
@@ -120,7 +125,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     def result_request(self, turns: Sequence[Turn]) -> Request:
         """Return the request for the result alone, at the end of a conversation without one."""
-        schema = self.schemas.get(self.result)
+        schema = self.shown(self.result)
         text = _prompt("result").substitute(name=self.result, schema=self._written(schema))
         asked = Turn("user", (Text(text),))
         if turns and turns[-1].role == "user":  # two turns of one role are not legal everywhere
@@ -140,14 +145,14 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _output(self) -> OutputFormat:
-        return _format(self.result, self.schemas.get(self.result))
+        return _format(self.result, self.shown(self.result))
 
     def _tools(self) -> Iterable[Tool]:
         for offer in self.tools:
             yield Tool(offer.name, offer.description, offer.parameters)
         for name in self.objects:
             text = f"Show the user an object of the kind {name}."
-            yield Tool(f"{WRITE}{name}", text, self.schemas.get(name))
+            yield Tool(f"{WRITE}{name}", text, self.shown(name))
 
     # What the model is told first.
 
@@ -173,7 +178,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         if self.objects:
             names = ", ".join(f"{WRITE}{name}" for name in self.objects)
             rules.append(f"To show an object on the way, call {names}.")
-        sections = self._section("Result", ((self.result, "", self.schemas.get(self.result)),))
+        sections = self._section("Result", ((self.result, "", self.shown(self.result)),))
         return _prompt("native").substitute(rules="\n".join(rules), sections=sections).strip()
 
     def _forms(self) -> Iterable[str]:
@@ -202,9 +207,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     def _sections(self) -> Iterable[str]:
         offers = ((o.name, o.description, o.parameters) for o in self.tools)
         yield self._section("Tools", offers)
-        objects = ((name, "", self.schemas.get(name)) for name in self.objects)
+        objects = ((name, "", self.shown(name)) for name in self.objects)
         yield self._section("Objects", objects)
-        yield self._section("Result", ((self.result, "", self.schemas.get(self.result)),))
+        yield self._section("Result", ((self.result, "", self.shown(self.result)),))
 
     def _section(self, title: str, entries: Iterable[tuple[str, str, JsonObject]]) -> str:
         lines = [

@@ -27,14 +27,14 @@ from toolbridge.core.messages import Call, Request, Turn
 from toolbridge.framed import pieces as pc
 from toolbridge.framed.answer import Answer
 from toolbridge.framed.contract import WRITE, Contract, Told
-from toolbridge.framed.desk import FAILED, Desk, Settled
+from toolbridge.framed.desk import FAILED, Desk, own_members
 from toolbridge.framed.events import Done, Error, TextDelta, ToolCall, ToolResult
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.mending import mend_repair, whole_numbers
 from toolbridge.framed.native import fresh_id
 from toolbridge.framed.results import failure, presentable
 from toolbridge.framed.settling import code_of, explain, reasons, too_large
-from toolbridge.framed.telling import Frame
+from toolbridge.framed.telling import Frame, Settled
 from toolbridge.framed.wants import Out, Want, WantRepair, WantTool
 
 __all__ = ["Conversation", "Out", "Want", "WantRepair", "WantTool"]
@@ -159,10 +159,11 @@ class Conversation:
         most = limits.arguments if frame.kind == "tool" else limits.frame
         mended = mend_repair(text, frame.compiled, limits, most)
         if mended.closed:
-            settled = Settled(mended.value, "repaired", dumps(mended.value))
+            value, _ = own_members(frame, mended.value)
+            settled = Settled(value, "repaired", dumps(value))
             return self._accept(frame, settled) + self._pump()
         if "{" in text or "[" in text:  # words say nothing about what is wrong
-            frame.written, frame.flaws = text, reasons(mended)
+            frame.reject(text, reasons(mended))
         return self._repair(frame) + self._pump()
 
     def expire_frame(self) -> list[Out]:
@@ -237,6 +238,7 @@ class Conversation:
             self._deaf = True
             self._queue.clear()
         if closed.trouble:
+            frame.drafts.append(closed.body)
             return self._give_up(frame, closed.trouble, (_NOT_READ,))
         return self._settle(frame, closed)
 
@@ -388,11 +390,13 @@ class Conversation:
         return [*self._desk.abandon("unclosed_frame")]
 
     def _want_result(self) -> list[Out]:
-        """Ask for the result alone."""
+        """Take the result that stands in the text, or ask for it alone."""
         told = self._leave()
         id = fresh_id("R", self._used)
         self._used.add(id)
-        return told + self._repair(self._desk.missing_result(id))
+        frame = self._desk.missing_result(id)
+        settled = self._desk.find(frame, self._heard.said)
+        return told + (self._repair(frame) if settled is None else self._accept(frame, settled))
 
     def _finish(self) -> list[Out]:
         self.finished = True

@@ -10,6 +10,7 @@ import msgspec
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.usage import Usage
 
 Status: TypeAlias = Literal["valid", "healed", "repaired", "degraded"]
 
@@ -45,6 +46,8 @@ class JsonEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Status = "valid"
     value: Json | msgspec.UnsetType = msgspec.UNSET
     steps: tuple[Change, ...] = ()
+    invented: tuple[str, ...] = ()
+    """In a degraded value: the paths of members that are not the model's; `.` for all of it."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +87,7 @@ class ResultEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Status = "valid"
     value: Json | msgspec.UnsetType = msgspec.UNSET
     steps: tuple[Change, ...] = ()
+    invented: tuple[str, ...] = ()
 
 
 class Error(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,8 +98,21 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
-class Done(msgspec.Struct, frozen=True):
+class RunUsage(Usage, frozen=True, omit_defaults=True):
+    """The tokens of all model calls of a stream, added up, with what they cost where that is known."""
+
+    calls: int = 0
+    """How often the model was asked, repairs included."""
+    estimated: bool = False
+    """Whether a part of it is an estimate: an answer that was left at a tool call is not counted
+    by its provider."""
+
+
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end: nothing follows."""
+
+    usage: RunUsage | None = None
+    """Set where the request asked for it with `include_usage`."""
 
 
 class Ping(msgspec.Struct, frozen=True):
@@ -144,8 +161,10 @@ def name_of(event: Event) -> str:
 def data_of(event: Event) -> JsonObject:
     """Return what `event` says, without what it need not say."""
     data: JsonObject = msgspec.to_builtins(event)
-    if isinstance(event, JsonEnd | ResultEnd) and event.steps:
-        data["steps"] = [msgspec.to_builtins(step) for step in event.steps]  # not a tuple
+    if isinstance(event, JsonEnd | ResultEnd):  # JSON has no tuples
+        for name, items in (("steps", event.steps), ("invented", event.invented)):
+            if items:
+                data[name] = [msgspec.to_builtins(item) for item in items]
     return data
 
 

@@ -135,6 +135,8 @@ def _frames(expect: Expect, reading: Reading) -> Iterable[str]:
             yield _differs(id, value, frame.value)
         if id in expect.chunks and frame.written != (written := expand(expect.chunks[id])):
             yield _differs(f"chunks of {id}", written, frame.written)
+        if id in expect.invented and frame.invented != expect.invented[id]:
+            yield _differs(f"invented in {id}", [*expect.invented[id]], [*frame.invented])
         if id in expect.error:
             code = text(frame.value, "diagnostics.error")
             if code != expect.error[id]:
