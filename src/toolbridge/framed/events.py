@@ -10,7 +10,6 @@ import msgspec
 
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, dump_bytes
-from toolbridge.core.usage import Usage
 
 Status: TypeAlias = Literal["valid", "healed", "repaired", "degraded"]
 
@@ -98,21 +97,11 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
-class RunUsage(Usage, frozen=True, omit_defaults=True):
-    """The tokens of all model calls of a stream, added up, with what they cost where that is known."""
-
-    calls: int = 0
-    """How often the model was asked, repairs included."""
-    estimated: bool = False
-    """Whether a part of it is an estimate: an answer that was left at a tool call is not counted
-    by its provider."""
-
-
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end: nothing follows."""
 
-    usage: RunUsage | None = None
-    """Set where the request asked for it with `include_usage`."""
+    usage: JsonObject | None = None
+    """The tokens of all model calls, added up; absent where no provider counted any."""
 
 
 class Ping(msgspec.Struct, frozen=True):

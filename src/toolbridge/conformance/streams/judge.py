@@ -135,12 +135,17 @@ def _frames(expect: Expect, reading: Reading) -> Iterable[str]:
             yield _differs(id, value, frame.value)
         if id in expect.chunks and frame.written != (written := expand(expect.chunks[id])):
             yield _differs(f"chunks of {id}", written, frame.written)
-        if id in expect.invented and frame.invented != expect.invented[id]:
-            yield _differs(f"invented in {id}", [*expect.invented[id]], [*frame.invented])
         if id in expect.error:
             code = text(frame.value, "diagnostics.error")
             if code != expect.error[id]:
                 yield f"{id}: expected the diagnostics {expect.error[id]}, came {code!r}"
+
+
+def _inventions(expect: Expect, reading: Reading) -> Iterable[str]:
+    for id, wanted in expect.invented.items():
+        came = reading.frames[id].invented if id in reading.frames else ()
+        if came != wanted:
+            yield _differs(f"invented in {id}", [*wanted], [*came])
 
 
 def _tools(expect: Expect, reading: Reading) -> Iterable[str]:
@@ -163,7 +168,11 @@ def _tools(expect: Expect, reading: Reading) -> Iterable[str]:
         yield _differs("cached results", [*expect.cached], [*cached])
 
 
-_CHECKS: tuple[Callable[[Expect, Reading], Iterable[str]], ...] = (_frames, _tools)
+_CHECKS: tuple[Callable[[Expect, Reading], Iterable[str]], ...] = (
+    _frames,
+    _inventions,
+    _tools,
+)
 
 
 # ── the model, and manners ───────────────────────────────────────────────────
