@@ -1,7 +1,7 @@
 """What a caller of `/v1/stream` asks for, read and checked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal, TypeAlias
 
@@ -141,9 +141,16 @@ def _fault(text: str) -> MalformedRequest:
     if unknown is None:
         return MalformedRequest(f"{text[:1].lower()}{text[1:]}", where=where)
     holder = next((s for n, s in _HOLDERS.items() if where.startswith(n)), Order)
-    near = get_close_matches(unknown[1], holder.__struct_fields__, 1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
+    near = nearest_name(unknown[1], holder.__struct_fields__)
+    hint = f"; did you mean `{near}`?" if near else ""
     return MalformedRequest(f"there is no field `{unknown[1]}`{hint}", where=where)
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the name that was probably meant, or nothing; swapped letters count least."""
+    names = list(known)
+    swapped = [other for other in names if sorted(other) == sorted(name)]
+    return next(iter(swapped or get_close_matches(name, names, 1)), "")
 
 
 _HOLDERS: dict[str, type[msgspec.Struct]] = {

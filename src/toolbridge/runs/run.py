@@ -140,11 +140,15 @@ class Run:
         self._counting = True
         try:
             whole = await self._listen(batches, count)
-            if not whole:
+            if not whole and not count.final:
                 await self._count_rest(batches, count)
         finally:
             self._counting = False
         return whole
+
+    def _count(self, event: ev.Event, count: Count) -> None:
+        count.feed(event)
+        self._recorder.usage(event)
 
     async def _count_rest(self, batches: AsyncGenerator[Batch, None], count: Count) -> None:
         """Wait a moment for the count of an answer that is not read on; most end there anyway."""
@@ -153,10 +157,9 @@ class Run:
             async with asyncio.timeout(COUNT_WAIT):
                 async for batch in batches:
                     for event in batch:
-                        count.feed(event)
-                        self._recorder.usage(event)
+                        self._count(event, count)
                         left -= len(event.text) if isinstance(event, ev.TextDelta) else 0
-                    if left < 0:  # it writes on, and will not be counted soon
+                    if left < 0 or count.final:  # it writes on, and is not counted soon
                         return
 
     async def _listen(self, batches: AsyncGenerator[Batch, None], count: Count) -> bool:
@@ -165,12 +168,13 @@ class Run:
             batch = await self._next(batches)
             if batch is None:
                 return self._conversation.listening
-            for event in batch:
-                count.feed(event)
+            for at, event in enumerate(batch, 1):
+                self._count(event, count)
                 await self._deliver(self._conversation.feed(event))
                 await self._fulfil()
-                self._recorder.usage(event)
                 if not self._conversation.listening:
+                    for unread in batch[at:]:
+                        self._count(unread, count)
                     return False
 
     async def _next(self, batches: AsyncGenerator[Batch, None]) -> Batch | None:

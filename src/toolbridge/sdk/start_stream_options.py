@@ -1,7 +1,6 @@
 """What a caller of `start_stream` may say, and what the server is told of it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict
 
@@ -12,6 +11,7 @@ from toolbridge.core.errors import SchemaMismatch
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.framed import events as fe
 from toolbridge.framed.schemas import schema_of
+from toolbridge.runs.order import nearest_name
 from toolbridge.sdk.start_stream_told import Piece, Read
 from toolbridge.tools.functions import Function
 
@@ -113,13 +113,9 @@ def _check_names(options: StreamOptions) -> None:
     known = {*StreamOptions.__annotations__, "prompt", "result"}
     for name in options:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = (
-                f"; did you mean {near[0]!r}?"
-                if near
-                else f"; there are {', '.join(sorted(known))}"
-            )
-            raise TypeError(f"start_stream has no option {name!r}{hint}")
+            near = nearest_name(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}"
+            raise TypeError(f"start_stream has no option {name!r}; {hint}")
     chosen = options.get("on_degraded", "raise")
     if chosen not in ON_DEGRADED:
         raise TypeError(f"on_degraded is {' or '.join(map(repr, ON_DEGRADED))}, not {chosen!r}")
