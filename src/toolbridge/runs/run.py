@@ -34,8 +34,6 @@ COUNT_WAIT = 0.3
 """Seconds that the end of a stream waits for the count of its last answer."""
 COUNT_WORDS = 200
 """Characters that an answer may go on before it is not waited for any more."""
-OWN_DIALECT = frozenset({"toolforge_sentinel"})
-"""The dialect of our own sentinels: only the grammar of sentinel mode reads these."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,8 @@ class Run:
             self._recorder.ask(request)
             board, route = self._means.board, self._means.route
             counted = board.admit(request, route)
-            answering = board.answering(
-                request, route, counted.tokens, ignored=OWN_DIALECT, tell=self._recorder.lose
-            )
+            lose = self._recorder.lose
+            answering = board.structured_answering(request, route, counted.tokens, lose)
             count = self._spending.begin(counted.tokens)
             async with aclosing(answering.events()) as batches:
                 whole = await self._hear(batches, count)
