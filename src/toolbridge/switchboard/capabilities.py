@@ -1,5 +1,6 @@
 """What a model can do, and how much context it has: the configuration, then the server, then names."""
 
+from toolbridge import providers
 from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.thinking import is_thinking_capable
@@ -28,7 +29,15 @@ def target_of(
         capabilities=_capabilities(place, model, settings, shown),
         quirks={**place.quirks, **settings.quirks},
         options=settings.options,
+        files=_files(provider, place),
     )
+
+
+def _files(provider: str, place: ProviderConfig) -> str | None:
+    """Return whose file ids a provider takes: a built-in one says so, any other is not known."""
+    if place.files is not None:
+        return place.files
+    return "" if provider in providers.names() else None
 
 
 def _capabilities(

@@ -8,7 +8,14 @@ everything else an `Unknown` that can be handed on but crashes nobody.
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Generic, TypeAlias, TypeVar  # what no shape describes is Any to msgspec
+from functools import cache
+from typing import (  # what no shape describes is Any to msgspec
+    Any,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    get_args,
+)
 
 import msgspec
 
@@ -36,6 +43,7 @@ class _Tagged(msgspec.Struct):
 _tags = msgspec.json.Decoder(_Tagged)
 _objects = msgspec.json.Decoder(AnyObject)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_lists = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class OpenUnion(Generic[S]):
@@ -92,6 +100,83 @@ def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str 
         return {name: loads(bytes(value)) for name, value in members if name not in known}
     except (ValueError, RecursionError) as error:  # nobody has looked at these fields before
         raise _malformed(error, where, raw) from None
+
+
+def rest(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
+    """Return the fields of an object that `shape` does not list, at every level of it."""
+    if memoryview(raw)[:1] != b"{":
+        return {}
+    known, inside = _known_names(shape)
+    kept: JsonObject = {}
+    try:
+        for name, value in _members.decode(raw).items():
+            if name not in known:
+                kept[name] = loads(bytes(value))
+            elif name in inside and (inner := rest(value, inside[name], where)):
+                kept[name] = inner
+    except (ValueError, RecursionError) as error:
+        raise _malformed(error, where, raw) from None
+    return kept
+
+
+def unknown_names(
+    raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = ""
+) -> tuple[str, ...]:
+    """Return the names of fields that `shape` does not list, with a dot those of objects inside."""
+    known, inside = _known_names(shape)
+    try:
+        members = _members.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(error, where, raw) from None
+    if not inside and known.issuperset(members):
+        return ()
+    found: list[str] = []
+    for name, value in members.items():
+        if name not in known:
+            found.append(name)
+        elif name in inside:
+            found += (f"{name}.{inner}" for inner in _unknown_inside(value, inside[name], where))
+    return tuple(found)
+
+
+def unknown_keys(given: Mapping[str, Any], shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return what `unknown_names` does, of an object that was parsed before."""
+    known, inside = _known_names(shape)
+    found: list[str] = []
+    for name, value in given.items():
+        if name not in known:
+            found.append(name)
+        elif name in inside and isinstance(value, dict):
+            found += (f"{name}.{inner}" for inner in unknown_keys(value, inside[name]))
+    return tuple(found)
+
+
+def _unknown_inside(
+    value: msgspec.Raw, shape: type[msgspec.Struct], where: str
+) -> tuple[str, ...] | list[str]:
+    """Return the unknown names in an object of `shape`, or in a list of them."""
+    begins = memoryview(value)[:1]
+    if begins == b"{":
+        return unknown_names(value, shape, where)
+    if begins != b"[":
+        return ()
+    items = (item for item in enumerate(_lists.decode(value)) if memoryview(item[1])[:1] == b"{")
+    return [f"{i}.{name}" for i, item in items for name in unknown_names(item, shape, where)]
+
+
+@cache
+def _known_names(
+    shape: type[msgspec.Struct],
+) -> tuple[frozenset[str], dict[str, type[msgspec.Struct]]]:
+    """Return the names of a shape's fields, and the shapes of those that are objects."""
+    inside: dict[str, type[msgspec.Struct]] = {}
+    for field in msgspec.structs.fields(shape):
+        kinds = [field.type, *get_args(field.type)]
+        kinds += [inner for kind in kinds for inner in get_args(kind)]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                inside[field.encode_name] = kind
+    return frozenset({"type", *shape.__struct_encode_fields__}), inside
 
 
 def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
