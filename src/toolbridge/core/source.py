@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Part, Request, Result, ResultPart, Source, Text, Tool, Turn
 
-P = TypeVar("P", Text, Part, ResultPart, Tool, Turn)
+P = TypeVar("P", bound=Part | Tool | Turn)
 
 
 def sourced(part: P, source: Source) -> P:
@@ -34,8 +34,9 @@ def _unchanged(part: Part | Tool | Turn, source: Source) -> bool:
         return True
     was = source.of
     # History gives a result the name of its call, which an API with names would have said.
-    named = isinstance(part, Result) and isinstance(was, Result) and not was.name
-    return named and replace(was, name=part.name) == part
+    if not isinstance(part, Result) or not isinstance(was, Result) or was.name:
+        return False
+    return replace(was, name=part.name) == part
 
 
 def unknown_fields(part: Part | Tool | Turn, api: str) -> JsonObject:

@@ -104,7 +104,7 @@ def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str 
 
 def rest(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
     """Return the fields of an object that `shape` does not list, at every level of it."""
-    if memoryview(raw)[:1] != b"{":
+    if not _begins(raw, b"{"):
         return {}
     known, inside = _known_names(shape)
     kept: JsonObject = {}
@@ -155,13 +155,16 @@ def _unknown_inside(
     value: msgspec.Raw, shape: type[msgspec.Struct], where: str
 ) -> tuple[str, ...] | list[str]:
     """Return the unknown names in an object of `shape`, or in a list of them."""
-    begins = memoryview(value)[:1]
-    if begins == b"{":
+    if _begins(value, b"{"):
         return unknown_names(value, shape, where)
-    if begins != b"[":
+    if not _begins(value, b"["):
         return ()
-    items = (item for item in enumerate(_lists.decode(value)) if memoryview(item[1])[:1] == b"{")
+    items = (item for item in enumerate(_lists.decode(value)) if _begins(item[1], b"{"))
     return [f"{i}.{name}" for i, item in items for name in unknown_names(item, shape, where)]
+
+
+def _begins(raw: bytes | msgspec.Raw, mark: bytes) -> bool:
+    return bytes(memoryview(raw)[:1]) == mark
 
 
 @cache

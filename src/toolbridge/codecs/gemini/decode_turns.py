@@ -42,7 +42,7 @@ def decode_system(
     if isinstance(given, str):
         return ((Text(given, source=Source(ORIGIN, where)),) if given else ()), {}
     if isinstance(given, list):
-        given = {"parts": given}
+        given = {"parts": [*given]}
     content = wire.convert_request(given or {}, shapes.Content, where)
     parts = content.parts or []
     texts = tuple(

@@ -75,7 +75,9 @@ class _RequestEncoder:
         request = self._request
         body: JsonObject = {"contents": self._contents()}
         if request.system:
-            said = [own_words(part, ORIGIN) or {"text": part.text} for part in request.system]
+            said: list[Json] = [
+                own_words(part, ORIGIN) or {"text": part.text} for part in request.system
+            ]
             body["systemInstruction"] = {"parts": said}
         offered = self._tools()
         functions = any("functionDeclarations" in entry for entry in offered)

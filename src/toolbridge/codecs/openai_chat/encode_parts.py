@@ -181,8 +181,9 @@ class Content:
 def simple(content: Json) -> Json:
     """Return one text without a mark as a string: not every provider takes parts."""
     only = content[0] if isinstance(content, list) and len(content) == 1 else None
-    plain = isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text"
-    return only["text"] if plain else content
+    if not isinstance(only, dict) or only.keys() != {"type", "text"} or only["type"] != "text":
+        return content
+    return only["text"]
 
 
 def _text_data(document: Document) -> str:

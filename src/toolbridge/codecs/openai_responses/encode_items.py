@@ -134,8 +134,10 @@ class ItemEncoder:
     def _own_item(self, part: Part, where: str) -> JsonObject | None:
         """Return a part that is an item of its own, in the client's words where it has them."""
         item = self._encode_item(part, where)
-        said = own_words(part, ORIGIN) if item is not None else None
-        if said is None or (isinstance(part, Call | Result) and said["type"] != item["type"]):
+        said = own_words(part, ORIGIN)
+        if item is None or said is None:
+            return item
+        if isinstance(part, Call | Result) and said["type"] != item["type"]:
             return item
         if isinstance(part, Call) and said.get("namespace") and not self._quirks.namespaces:
             return item
