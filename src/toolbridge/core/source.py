@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.json import JsonObject, maybe_object
-from toolbridge.core.messages import Part, Request, Result, ResultPart, Source, Text, Tool, Turn
+from toolbridge.core.messages import Part, Request, Result, Source, Tool, Turn
 
 P = TypeVar("P", bound=Part | Tool | Turn)
 

@@ -45,6 +45,7 @@ def _paths(request: Request) -> Iterator[str]:
     for path, source in _sources(request):
         yield from (f"{path}.{name}" for name in source.unknown)
         yield from source.around
+    yield from _namespaces(request)
 
 
 def _sources(request: Request) -> Iterator[tuple[str, Source]]:
@@ -62,6 +63,16 @@ def _all(request: Request) -> Iterator[Part | Tool | Turn]:
             yield part
             if isinstance(part, Result):
                 yield from part.content
+
+
+def _namespaces(request: Request) -> Iterator[str]:
+    """Yield the paths of what is said of namespaces beside their descriptions."""
+    kept = request.extra.get("namespaces")
+    for name, fields in kept.items() if isinstance(kept, dict) else ():
+        first = next((tool for tool in request.tools if tool.namespace == name), None)
+        if first is not None and first.source is not None and isinstance(fields, dict):
+            path = first.source.path.rpartition(".tools.")[0]
+            yield from (f"{path}.{field}" for field in fields if field != "description")
 
 
 def _introduced(request: Request) -> tuple[Tool, ...]:

@@ -142,7 +142,7 @@ def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
     given = wire.decode_request(raw, _tools, where)
     tool = _decode_definition(given, raw, where)
     unknown = () if tool.hosted else wire.unknown_names(raw, shapes.ToolDefinition, where)
-    if given.type == "custom":
+    if given.type == "custom" and _takes_any_text(given.custom):
         unknown = tuple(name for name in unknown if name != "custom.format")
     return sourced(tool, Source(ORIGIN, where, raw, unknown))
 
@@ -158,6 +158,10 @@ def _decode_definition(tool: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool:
     hosted = wire.decode_request(raw, _objects, where)
     name = hosted.get("name")
     return Tool(name if isinstance(name, str) else tool.type, origin=ORIGIN, hosted=hosted)
+
+
+def _takes_any_text(custom: msgspec.Raw) -> bool:
+    return wire.leftovers(custom, shapes.CustomTool).get("format") == {"type": "text"}
 
 
 def _given(raw: msgspec.Raw, where: str) -> msgspec.Raw:

@@ -202,7 +202,7 @@ class _Shelf:
 
 def _has_grammar(raw: msgspec.Raw) -> bool:
     format = wire.leftovers(raw, shapes.FunctionTool).get("format")
-    return isinstance(format, dict) and format.get("type") != "text"
+    return format != {"type": "text"}
 
 
 def _decode_choice(asked: shapes.Body, extra: JsonObject) -> ToolChoice:
