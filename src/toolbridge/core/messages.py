@@ -27,7 +27,7 @@ class Opaque(msgspec.Struct, frozen=True):
     value: str
 
 
-class Source(msgspec.Struct, frozen=True, eq=False):
+class Source(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Where a part, a turn or a tool stood in the client's request, and how it was written there.
 
     The same API gets the client's own JSON back, unless the part was changed since; for any other

@@ -5,6 +5,7 @@ JSON again where nothing has changed the part, so that fields, forms and types t
 we are arrive as they were sent. Where history had to change a part, its unknown fields are kept.
 """
 
+from copy import copy
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +18,11 @@ P = TypeVar("P", bound=Part | Tool | Turn)
 
 
 def sourced(part: P, source: Source) -> P:
-    """Return `part` with its source, which remembers the part as it is now."""
-    return replace(part, source=replace(source, of=part))
+    """Return `part`, newly made and its maker's own, with its source, which remembers it as it is."""
+    # Every part of every request passes here: setting is several times faster than replacing.
+    msgspec.structs.force_setattr(source, "of", copy(part))
+    msgspec.structs.force_setattr(part, "source", source)
+    return part
 
 
 def own_words(part: Part | Tool | Turn, api: str) -> JsonObject | None:

@@ -40,6 +40,8 @@ def own_files(
     home = HOMES.get(request.origin, "")
     if home and home == (HOMES.get(api) if files is None else files):
         return request, []
+    if not any(map(_holds_file, request.turns)):
+        return request, []
     notes = _Notes(home, provider)
     turns = tuple(notes.turn(turn) for turn in request.turns)
     return (replace(request, turns=turns), notes.losses) if notes.losses else (request, [])
@@ -72,6 +74,15 @@ class _Notes:
         kind = "image" if isinstance(part, Image) else "file"
         said = f"{kind} {name!r}" if name else kind
         return Text(f"[{said} is not available: it is kept by another provider]")
+
+
+def _holds_file(turn: Turn) -> bool:
+    for part in turn.content:
+        inside = part.content if isinstance(part, Result) else (part,)
+        for one in inside:
+            if isinstance(one, Image | Document | Foreign) and _is_file(one):
+                return True
+    return False
 
 
 def _is_file(part: ResultPart) -> bool:

@@ -30,39 +30,34 @@ def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Requ
 
     `marks` says whether the target can be told which prefix to cache.
     """
-    losses = [_loss(path, api) for path in _paths(request)]
-    if not marks and (marked := list(_marked(request))):
+    sources = [(one, one.source) for one in _all(request) if one.source is not None]
+    paths = [path for _, source in sources for path in _paths(source)]
+    losses = [_loss(path, api) for path in (*paths, *_namespaces(request))]
+    marked = next((source.path for one, source in sources if getattr(one, "cache", "")), "")
+    if marked and not marks:
         name = _CACHE.get(request.origin, "prompt_cache_breakpoint")
         why = "the provider caches prefixes by itself"
-        losses.append(Loss(f"{marked[0]}.{name}", why, minor=True))
+        losses.append(Loss(f"{marked}.{name}", why, minor=True))
     request = replace(request, tools=_introduced(request))
-    if any(_is_message(part) for turn in request.turns for part in turn.content):
+    if any(isinstance(one, Foreign) and _is_message(one) for one, _ in sources):
         request = replace(request, turns=tuple(map(_without_message, request.turns)))
     return request, losses
 
 
-def _paths(request: Request) -> Iterator[str]:
-    for path, source in _sources(request):
-        yield from (f"{path}.{name}" for name in source.unknown)
-        yield from source.around
-    yield from _namespaces(request)
+def _paths(source: Source) -> tuple[str, ...]:
+    if not source.unknown:
+        return source.around
+    return (*(f"{source.path}.{name}" for name in source.unknown), *source.around)
 
 
-def _sources(request: Request) -> Iterator[tuple[str, Source]]:
-    for one in _all(request):
-        if one.source is not None:
-            yield one.source.path, one.source
-
-
-def _all(request: Request) -> Iterator[Part | Tool | Turn]:
-    yield from request.system
-    yield from request.tools
+def _all(request: Request) -> list[Part | Tool | Turn]:
+    found: list[Part | Tool | Turn] = [*request.system, *request.tools, *request.turns]
     for turn in request.turns:
-        yield turn
+        found += turn.content
         for part in turn.content:
-            yield part
             if isinstance(part, Result):
-                yield from part.content
+                found += part.content
+    return found
 
 
 def _namespaces(request: Request) -> Iterator[str]:
@@ -93,12 +88,6 @@ def _introduced(request: Request) -> tuple[Tool, ...]:
         else:
             tools.append(tool)
     return tuple(tools)
-
-
-def _marked(request: Request) -> Iterator[str]:
-    for one in _all(request):
-        if getattr(one, "cache", "") and one.source is not None:
-            yield one.source.path
 
 
 def _loss(path: str, api: str) -> Loss:

@@ -22,15 +22,23 @@ def own_seals(request: Request, maker: str, *, signed_only: bool) -> tuple[Reque
 
     A thought that loses its token goes too where the API takes back only `signed_only` ones.
     """
+    if not any(_bears_foreign(turn, maker) for turn in request.turns):
+        return request, []
     api = maker.partition("/")[0]
     foreign: list[tuple[str, str]] = []
     turns = tuple(_turn(turn, maker, foreign, signed_only=signed_only) for turn in request.turns)
-    if not foreign:
-        return request, []
     where, origin = foreign[0]
     said = "signed" if api != "openai_responses" else "sealed"
     why = f"was {said} by {origin.partition('/')[2]}, and only that model can read it"
     return replace(request, turns=turns), [Loss(where, why)]
+
+
+def _bears_foreign(turn: Turn, maker: str) -> bool:
+    return turn.role == "assistant" and any(
+        _is_foreign(token, maker) and _part(part, maker) is not part
+        for part in turn.content
+        for token in _opaque(part)
+    )
 
 
 def _turn(turn: Turn, maker: str, foreign: list[tuple[str, str]], *, signed_only: bool) -> Turn:
@@ -45,7 +53,7 @@ def _turn(turn: Turn, maker: str, foreign: list[tuple[str, str]], *, signed_only
         foreign.append((path, lost))
         if not (signed_only and isinstance(part, Thinking)):
             content.append(kept)
-    return turn if not foreign else replace(turn, content=tuple(content))
+    return replace(turn, content=tuple(content))
 
 
 def _part(part: Part, maker: str) -> Part:

@@ -46,11 +46,52 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _lists = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+class StrictDecoder(Generic[S]):
+    """Reads an object, and the names of fields that its shape does not list, mostly in one pass."""
+
+    def __init__(self, shape: type[S]) -> None:
+        self._shape = shape
+        added = [] if "type" in shape.__struct_fields__ else [("type", str, "")]
+        strict = msgspec.defstruct(
+            shape.__name__, added, bases=(shape,), forbid_unknown_fields=True, kw_only=True
+        )
+        self._strict = msgspec.json.Decoder(strict)
+        self._decoder = msgspec.json.Decoder(shape)
+        self._inside = [
+            field.name
+            for field in msgspec.structs.fields(shape)
+            if field.encode_name in _known_names(shape)[1]
+        ]
+
+    def decode(self, raw: msgspec.Raw, where: str = "") -> tuple[S, tuple[str, ...]]:
+        try:
+            found: S = self._strict.decode(raw)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            found = decode_request(raw, self._decoder, where)
+            return found, unknown_names(raw, self._shape, where)
+        for name in self._inside:
+            if getattr(found, name) is not None:
+                return found, unknown_names(raw, self._shape, where)
+        return found, ()
+
+
 class OpenUnion(Generic[S]):
     """Structs by the value of their `type`, open to more."""
 
     def __init__(self, members: Mapping[str, type[S]]) -> None:
         self._decoders = {tag: msgspec.json.Decoder(shape) for tag, shape in members.items()}
+        self._strict = {tag: StrictDecoder(shape) for tag, shape in members.items()}
+
+    def decode_named(
+        self, raw: msgspec.Raw, where: str = ""
+    ) -> tuple[S | Unknown, tuple[str, ...]]:
+        """Read one member as `decode` does; return it with the fields that its shape does not list."""
+        try:
+            tag = _tags.decode(raw).type
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise _malformed(error, where, raw) from None
+        strict = self._strict.get(tag)
+        return (self.decode(raw, where), ()) if strict is None else strict.decode(raw, where)
 
     def decode(self, raw: msgspec.Raw | bytes, where: str = "") -> S | Unknown:
         """Read one member; raise `MalformedRequest` at `where` when it does not fit its type."""
@@ -128,7 +169,7 @@ def unknown_names(
         members = _members.decode(raw)
     except (ValueError, RecursionError) as error:
         raise _malformed(error, where, raw) from None
-    if not inside and known.issuperset(members):
+    if known.issuperset(members) and inside.keys().isdisjoint(members):
         return ()
     found: list[str] = []
     for name, value in members.items():

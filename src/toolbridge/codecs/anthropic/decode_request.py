@@ -43,7 +43,7 @@ from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
-_messages = msgspec.json.Decoder(shapes.Message)
+_messages = wire.StrictDecoder(shapes.Message)
 _tools = msgspec.json.Decoder(shapes.Tool)
 _objects = msgspec.json.Decoder(wire.AnyObject)
 _thinking = msgspec.json.Decoder(shapes.ThinkingConfig | None)
@@ -130,7 +130,7 @@ def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
 
 def _decode_turn(raw: msgspec.Raw, i: int) -> Turn:
     where = f"messages.{i}"
-    message = wire.decode_request(raw, _messages, where)
+    message, unknown = _messages.decode(raw, where)
     if isinstance(message.content, str):
         said = Source(ORIGIN, f"{where}.content")
         parts: list[Part] = [Text(message.content, source=said)] if message.content else []
@@ -139,22 +139,24 @@ def _decode_turn(raw: msgspec.Raw, i: int) -> Turn:
         parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
     # Results stand in front of whatever else is said with them: every API wants them there.
     parts.sort(key=lambda part: not isinstance(part, Result))
-    fields = wire.leftovers(raw, shapes.Message, where)
-    if fields:
+    if unknown:
+        fields = wire.leftovers(raw, shapes.Message, where)
         source = Source(ORIGIN, where, unknown=tuple(fields))
         parts.append(Foreign(ORIGIN, "message", fields, source))
     return Turn(message.role, tuple(parts), Source(ORIGIN, where))
 
 
 def _decode_block(raw: msgspec.Raw, where: str) -> Part:
-    block = BLOCKS.decode(raw, where)
-    return sourced(_decode_known(block, raw, where), _source(block, raw, where))
+    block, unknown = BLOCKS.decode_named(raw, where)
+    return sourced(_decode_known(block, raw, where), _source(block, raw, where, unknown))
 
 
-def _source(block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str) -> Source:
+def _source(
+    block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
+) -> Source:
     if isinstance(block, wire.Unknown):
         return Source(ORIGIN, where)
-    return Source(ORIGIN, where, raw, wire.unknown_names(raw, type(block), where))
+    return Source(ORIGIN, where, raw, unknown)
 
 
 def _decode_known(block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str) -> Part:
@@ -188,9 +190,9 @@ def _decode_result_content(
     found: list[ResultPart] = []
     for i, raw in enumerate(content or ()):
         inside = f"{where}.content.{i}"
-        block = BLOCKS.decode(raw, inside)
+        block, unknown = BLOCKS.decode_named(raw, inside)
         part = _decode_content(block, raw, inside)
-        found.append(sourced(part, _source(block, raw, inside)))
+        found.append(sourced(part, _source(block, raw, inside, unknown)))
     return tuple(found)
 
 

@@ -30,8 +30,8 @@ from toolbridge.core.messages import (
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
-_messages = msgspec.json.Decoder(shapes.Message)
-_parts = msgspec.json.Decoder(shapes.ContentPart)
+_messages = wire.StrictDecoder(shapes.Message)
+_parts = wire.StrictDecoder(shapes.ContentPart)
 _objects = msgspec.json.Decoder(wire.AnyObject)
 
 MESSAGE = "message"
@@ -64,9 +64,9 @@ class Conversation:
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         where = f"messages.{number}"
-        message = wire.decode_request(raw, _messages, where)
+        message, unknown = _messages.decode(raw, where)
         if message.role in {"tool", "function"}:
-            self._add_result(message, raw, where)
+            self._add_result(message, raw, where, unknown)
             return
         role = _ROLES.get(message.role)
         if role is None:
@@ -76,13 +76,12 @@ class Conversation:
         else:
             parts = list(decode_content(message.content, f"{where}.content"))
         if role == "system" and not self._turns:
-            self.system += _system_texts(parts, raw, where)
+            self.system += _system_texts(parts, Source(ORIGIN, where, raw, unknown))
             return
-        parts += _rest(raw, message, where)
+        parts += _rest(raw, message, where) if unknown or message.name else ()
         if role == "user" and self._after_results():
             self._turns[-1][1].extend(parts)
         elif role == "assistant":
-            unknown = wire.unknown_names(raw, shapes.Message, where)
             nested = tuple(name for name in unknown if "." in name)
             self._turns.append((role, parts, Source(ORIGIN, where, raw, nested)))
         else:
@@ -111,13 +110,14 @@ class Conversation:
         self._called[call.name] = id
         return call
 
-    def _add_result(self, message: shapes.Message, raw: msgspec.Raw, where: str) -> None:
+    def _add_result(
+        self, message: shapes.Message, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
+    ) -> None:
         name = message.name or ""
         id = message.tool_call_id or self._called.get(name, "")
         if not id:
             raise MalformedRequest("field required", where=f"{where}.tool_call_id")
         content, is_error = _result_content(message.content, f"{where}.content")
-        unknown = wire.unknown_names(raw, shapes.Message, where)
         source = Source(ORIGIN, where, raw, unknown)
         result = sourced(Result(id, content, is_error=is_error, name=name), source)
         if self._after_results():
@@ -126,14 +126,13 @@ class Conversation:
             self._turns.append(("user", [result], Source(ORIGIN, where)))
 
 
-def _system_texts(parts: list[Part], raw: msgspec.Raw, where: str) -> list[Text]:
+def _system_texts(parts: list[Part], source: Source) -> list[Text]:
     """Return what the system says first; the first text of a message stands for all of it."""
     texts = [part for part in parts if isinstance(part, Text)]
     if texts:
-        unknown = wire.unknown_names(raw, shapes.Message, where)
         inner = texts[0].source.unknown if texts[0].source else ()
-        names = (*unknown, *(f"content.0.{name}" for name in inner))
-        texts[0] = sourced(texts[0], Source(ORIGIN, where, raw, names))
+        names = (*source.unknown, *(f"content.0.{name}" for name in inner))
+        texts[0] = sourced(texts[0], msgspec.structs.replace(source, unknown=names))
     return texts
 
 
@@ -215,11 +214,10 @@ def _result_content(
 
 
 def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
-    part = wire.decode_request(raw, _parts, where)
+    part, unknown = _parts.decode(raw, where)
     found = _decode_known(part, raw, where)
     if isinstance(found, Foreign):
         return msgspec.structs.replace(found, source=Source(ORIGIN, where))
-    unknown = wire.unknown_names(raw, shapes.ContentPart, where)
     return sourced(found, Source(ORIGIN, where, raw, unknown))
 
 

@@ -330,12 +330,11 @@ def _decode_content(
 
 
 def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
-    part = PARTS.decode(raw, where)
+    part, unknown = PARTS.decode_named(raw, where)
     if isinstance(part, wire.Unknown):
         if not part.type:
             raise MalformedRequest(_REQUIRED, where=f"{where}.type")
         return Foreign(ORIGIN, CONTENT + part.type, part.raw, Source(ORIGIN, where))
-    unknown = wire.unknown_names(raw, type(part), where)
     return sourced(_decode_known(part, where), Source(ORIGIN, where, raw, unknown))
 
 
