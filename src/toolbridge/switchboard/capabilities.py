@@ -1,11 +1,10 @@
 """What a model can do, and how much context it has: the configuration, then the server, then names."""
 
-from toolbridge import providers
 from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.switchboard.nodes import NODE
-from toolbridge.switchboard.places import DEMO, OLLAMA
+from toolbridge.switchboard.places import DEMO, OLLAMA, whose_files
 from toolbridge.upstream.ollama import Shown
 
 
@@ -29,15 +28,8 @@ def target_of(
         capabilities=_capabilities(place, model, settings, shown),
         quirks={**place.quirks, **settings.quirks},
         options=settings.options,
-        files=_files(provider, place),
+        files=whose_files(provider, place),
     )
-
-
-def _files(provider: str, place: ProviderConfig) -> str | None:
-    """Return whose file ids a provider takes: a built-in one says so, any other is not known."""
-    if place.files is not None:
-        return place.files
-    return "" if provider in providers.names() else None
 
 
 def _capabilities(
