@@ -26,7 +26,7 @@ def after(part, origin, api, files=None):
         ("anthropic", "openai_responses", "openai", False),
         ("openai_chat", "openai_responses", "openai", True),  # OpenAI's APIs share their files
         ("openai_chat", "openai_chat", "", False),
-        ("", "openai_chat", None, False),
+        ("", "openai_chat", "", True),  # made by the library for this provider
     ],
 )
 @pytest.mark.parametrize(

@@ -44,7 +44,6 @@ _SHARED: dict[str, dict[str, str]] = {
         "gemini": "serviceTier",
     },
     "verbosity": {"openai_chat": "verbosity", "openai_responses": "text.verbosity"},
-    "prompt_cache_key": {"openai_chat": "prompt_cache_key", "openai_responses": "prompt_cache_key"},
     "prompt_cache_retention": {
         "openai_chat": "prompt_cache_retention",
         "openai_responses": "prompt_cache_retention",

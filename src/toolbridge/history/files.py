@@ -38,7 +38,8 @@ def own_files(
     `files` says whose file ids the target takes; None where that is unknown: those of its own API.
     """
     home = HOMES.get(request.origin, "")
-    if home and home == (HOMES.get(api) if files is None else files):
+    # A request that was made for its target, by the library, names that target's own files.
+    if not home or home == (HOMES.get(api) if files is None else files):
         return request, []
     if not any(map(_holds_file, request.turns)):
         return request, []
@@ -49,7 +50,7 @@ def own_files(
 
 class _Notes:
     def __init__(self, home: str, provider: str) -> None:
-        self._home = home or "another provider"
+        self._home = home
         self._provider = provider or "this provider"
         self.losses: list[Loss] = []
 

@@ -53,6 +53,7 @@ def decode_request(
         output=_decode_output(asked.response_format, extra),
         stream=bool(asked.stream if stream is None else stream),
         user=asked.safety_identifier or asked.user or "",
+        session=key if isinstance(key := extra.get("prompt_cache_key"), str) else "",
         origin=ORIGIN,
         extra=extra,
     )
