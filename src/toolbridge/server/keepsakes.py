@@ -10,6 +10,7 @@ is kept too, so that a token goes back only to the provider and model that it ca
 """
 
 from collections import OrderedDict
+from copy import copy
 from hashlib import blake2b
 
 import msgspec
@@ -71,7 +72,7 @@ class Keepsakes:
         if missing or part.source is None:
             return restored
         # To know the maker changes nothing that the client wrote.
-        return sourced(restored, part.source)
+        return sourced(restored, copy(part.source))
 
     def _known(self, token: Opaque, caller: str) -> Opaque:
         maker = self._makers.get(_fingerprint(token, caller))

@@ -141,7 +141,7 @@ def whose_files(name: str, place: ProviderConfig) -> str | None:
 def _shipped_files() -> tuple[dict[str, str], dict[str, str]]:
     """Return whose file ids known servers take, by their hosts, and known names that keep none."""
     known = {name: providers.load(name) for name in providers.names()}
-    hosts = {_host(one.url): one.files or "" for one in known.values() if one.url}
+    hosts: dict[str, str] = {_host(one.url): one.files or "" for one in known.values() if one.url}
     hosts.pop("127.0.0.1", None)
     return hosts, {name: "" for name, one in known.items() if not one.files}
 

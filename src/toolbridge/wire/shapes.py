@@ -55,7 +55,8 @@ class StrictDecoder(Generic[S]):
         strict = msgspec.defstruct(
             shape.__name__, added, bases=(shape,), forbid_unknown_fields=True, kw_only=True
         )
-        self._strict = msgspec.json.Decoder(strict)
+        # A decoder of the subclass, which mypy cannot know to be one.
+        self._strict: msgspec.json.Decoder[Any] = msgspec.json.Decoder(strict)
         self._decoder = msgspec.json.Decoder(shape)
         self._inside = [
             field.name
