@@ -64,6 +64,8 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_timeout: Seconds = 300.0
     node: JsonObject = {}
     """For `api = "node"`: the model, the host and the money."""
+    files: Literal["anthropic", "openai", "google", ""] | None = None
+    """Whose file ids the provider takes; not given: those of its own API, if it is no known one."""
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -172,8 +172,8 @@ def test_verbosity_stays_beside_the_format():
 
 
 def test_what_only_another_api_knows_is_lost():
-    assert lost(origin="anthropic", extra={"context_management": {}}) == [
-        "extra.context_management"
+    assert lost(origin="anthropic", extra={"context_management": {"edits": [1]}}) == [
+        "context_management"
     ]
 
 

@@ -8,6 +8,7 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 
+ORIGIN = "ollama"
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """What a `done_reason` means. Old servers give none, which is an end like any other."""
 
@@ -34,6 +35,8 @@ THINK_LEVELS = ("low", "medium", "high", "max")
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 
+MESSAGE = "message"
+"""The kind of a part that holds fields of a message which have no place of their own."""
 CHAT_EXTRAS = ("keep_alive", "truncate", "shift", "_debug_render_only")
 GENERATE_EXTRAS = ("template", "raw", "context")
 GENERATE = "generate"
@@ -46,6 +49,7 @@ class Function(msgspec.Struct):
     name: str | None = None
     arguments: Json = None
     """An object; old servers and careless templates send a string that holds one."""
+    index: Json = None
 
 
 class ToolCall(msgspec.Struct):
@@ -142,8 +146,8 @@ class Body(msgspec.Struct, rename={"debug_render_only": "_debug_render_only"}):
 
 
 class ChatBody(Body):
-    messages: list[Message] | None = None
-    tools: list[Tool] | None = None
+    messages: list[msgspec.Raw] | None = None
+    tools: list[msgspec.Raw] | None = None
 
 
 class GenerateBody(Body):

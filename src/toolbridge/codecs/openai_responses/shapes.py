@@ -24,6 +24,7 @@ SEALED = "reasoning.encrypted_content"
 
 
 class Breakpoint(msgspec.Struct):
+    mode: str | None = None
     ttl: str | None = None
 
 
@@ -31,6 +32,8 @@ class TextPart(msgspec.Struct):
     text: str
     annotations: list[AnyObject] | None = None
     prompt_cache_breakpoint: Breakpoint | None = None
+    logprobs: Json = None
+    """Of what the model said; it is never read again."""
 
 
 class RefusalPart(msgspec.Struct):
