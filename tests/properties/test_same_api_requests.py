@@ -162,3 +162,12 @@ def test_a_captured_request_arrives_as_it_was_sent(api, file):
         pytest.skip(f"there are no captures of clients at {file}")
     given = json.loads(file.read_text())["body"]
     assert same(api, sent(api, given)) == same(api, given)
+
+
+@pytest.mark.parametrize("said", [{}, {"content": None}, {"content": "", "tool_calls": []}])
+def test_what_an_api_refuses_is_put_right_for_the_same_api_too(said):
+    # Chat Completions refuses an assistant without content, and an empty list of calls.
+    empty = {"role": "assistant", "xFuture": 1, **said}
+    user = {"role": "user", "content": "hi"}
+    found = sent("openai_chat", {"model": "m", "messages": [user, empty, user]})
+    assert found["messages"][1] == {"role": "assistant", "xFuture": 1, "content": ""}

@@ -148,7 +148,14 @@ class TurnEncoder(PartEncoder):
         said = own_words(turn, ORIGIN)
         if said is None or said.get("function_call"):
             return None
-        return {name: said[name] for name in said if name not in _THOUGHTS}
+        if not calls:
+            # Chat Completions refuses an assistant without content, and an empty list of calls.
+            said |= {"content": said.get("content") or "", "tool_calls": None}
+        return {
+            name: value
+            for name, value in said.items()
+            if name not in _THOUGHTS and (name, value) != ("tool_calls", None)
+        }
 
     def _assistant(self, where: str, turn: Turn) -> JsonObject:
         # Text that a model said in several blocks was one text when it said it.
