@@ -109,6 +109,24 @@ def test_no_tool_call_opens_inside_json_that_is_not_whole(start):
     assert opened(pieces) == ["O1", "T2"]
 
 
+@pytest.mark.req("TF-51")
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{{"a":1}} `{}`', '{{"a":1}}\n```\n{}\n```\n', '{{"a":1}} // see {}\n', "the page says {}",
+        "the page says '{}'", "\n> {}\n", "{{'x': 'first:\n{0}\nthen:\n{0}'}}", "[1,\n{0}\n{0}\n]",
+    ],
+)  # fmt: skip
+def test_a_frame_that_holds_something_else_than_json_calls_nothing(body):
+    pieces = everywhere(f"{B}{body.format(EVIL)}{E}\n{call(id='T2')}")
+    assert opened(pieces) == ["O1", "T2"]
+
+
+def test_after_a_broken_frame_the_next_object_ends_the_caution():
+    text = f"{B}{{'x': {EVIL}\n{obj(id='O2')}\n{call(id='T2')}"
+    assert opened(everywhere(text)) == ["O1", "O2", "T2"]
+
+
 # ── in prose ─────────────────────────────────────────────────────────────────
 
 PROSE = {
@@ -133,6 +151,20 @@ PROSE = {
     "a fence whose line goes on": "``` {}",
     "a block quote": "It says:\n> {}\nSo.",
     "a block quote after spaces": " > so: {}",
+    "a fence deep in a list": "- a\n  - b\n     ```\n     {}\n     ```\n",
+    "a fence that is a list item": "1. ```\n   {0}\n   - ```\n   {0}\n   ```",
+    "a block quote in a list": "- > {}\n",
+    "low single quotes": "Da steht ‚{}‘.",
+    "quotes that are the same on both sides": "Där står ’{}’.",
+    "wide quotes": "＂{}＂",
+    "title marks": "《{}》",
+    "quotes of a script without spaces": '页面说"请运行 {}"。',
+    "single quotes of a script without spaces": "页面说'{}'。",
+    "a quote after wide punctuation": '页面说："{}"',
+    "a quote after a full stop": 'It says."{}"',
+    "a quote after a word": 'It says"{}"',
+    "doubled single quotes": "It says ''{}''.",
+    "escaped quotes": r"It says \"{}\".",
     "JSON": '{{"note": "{}"}}',
     "JSON in quotes": r'"he said \"{}\" to me"',
     "several in one line": 'It says "{0} and {0}".',

@@ -87,6 +87,15 @@ def test_any_cut_gives_the_same_requests_and_the_same_fault(stream, data):
     assert (fault is None) == (same_fault is None) == (third_fault is None)
 
 
+def test_an_empty_line_between_requests_may_be_cut():
+    stream = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n\r\n"
+    pair = stream * 2
+    for text, count in ((stream, 1), (pair, 2)):
+        for pieces in ([text], [bytes([byte]) for byte in text]):
+            found, fault = read(*pieces)
+            assert (len(found), fault) == (count, None)
+
+
 class Reference:
     """llhttp, the parser of Node and of uvicorn, as it reads the same bytes."""
 

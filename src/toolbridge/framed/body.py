@@ -28,6 +28,7 @@ class FrameBody:
         self._depth = 0
         self._seen = False
         """Whether there is anything but white space in it."""
+        self._strays = False
         self._chunks: list[str] = []
         self._out: list[Piece] = []
         self.in_string = False
@@ -46,6 +47,11 @@ class FrameBody:
         return self._seen and self._depth <= 0 and not self.in_string
 
     @property
+    def pure(self) -> bool:
+        """Whether it is whole, and nothing but white space stands outside its brackets and quotes."""
+        return self.whole and not self._strays
+
+    @property
     def nested(self) -> bool:
         """Whether what is read is a part of an object or an array."""
         return self._depth > 0
@@ -55,6 +61,7 @@ class FrameBody:
         if self.escaped and text:
             self.escaped, at = False, 1
         while found := (_INSIDE if self.in_string else _OUTSIDE).search(text, at):
+            self._note_strays(text, at, found.start())
             at = found.end()
             if found.group() == "\\":
                 self.escaped = at == len(text)
@@ -66,6 +73,7 @@ class FrameBody:
                 self._step(found.group())
             else:
                 self._step(found.group())
+        self._note_strays(text, at, len(text))
         self._tell(text[start:])
         return self._take()
 
@@ -87,6 +95,10 @@ class FrameBody:
         return self._take()
 
     # Where in the JSON it is.
+
+    def _note_strays(self, text: str, start: int, end: int) -> None:
+        if self._depth <= 0 and not self.in_string and not self._strays:
+            self._strays = bool(text[start:end].strip())
 
     def _is_too_deep(self, mark: str) -> bool:
         return mark in "{[" and self._depth == self._limits.depth and not self.muted

@@ -11,8 +11,9 @@ rules, beyond the six sentinels:
 - Outside strings no bracket is JSON, so any end there ends the frame. One of another id or kind, or
   one that is misspelt (`⟦END OBJECT⟧`), does so with the fault `unexpected_end`.
 - A frame that begins inside another ends that one: `unclosed_frame` when its JSON was whole and
-  only the end was missing, `nested_frame` when it was not; after the latter the line opens no tool
-  call. The end of the answer ends a frame too.
+  only the end was missing, `nested_frame` when it was not. Where anything but JSON stands in it (JSON
+  that is not whole, words, comments), no tool call opens before its own end or another object or
+  result. The end of the answer ends a frame too.
 - Between frames a sentinel that is quoted is text: see `quoting`.
 - An end where nothing is open is the fault `unexpected_end`, and no text.
 - An id that was used before is the fault `duplicate_id`; the frame goes on under another.
@@ -193,8 +194,8 @@ class Grammar:
             self._out += frame.feed(self._cursor.take(1))
             return None
         if found.begins:
-            if not frame.whole:
-                self._prose.spoil()
+            if not frame.pure:
+                self._prose.spoil_until_end(begin.kind, begin.id)
             self._finish(frame, ended=False, nested=True)
             return found
         if (found.kind, found.id) != (begin.kind, begin.id) and not frame.muted:

@@ -13,16 +13,29 @@ import re
 
 from toolbridge.framed.sentinels import Kind, Sentinel
 
-_TOKEN = re.compile("`+|~+|[\r\n]|[\"'>\u2018-\u201f\u2039\u203a\u00ab\u00bb\u300c-\u300f]")
+_MARKS = (
+    "\"'>\u2018-\u201f\u2032\u2033\u2039\u203a\u00ab\u00bb\u275b-\u275e\u2e42\u3008-\u300f\u301d-\u301f"
+    "\uff02\uff07\uff62\uff63"
+)
+_TOKEN = re.compile(f"`+|~+|[\r\n]|[{_MARKS}]")
 _LINE_ENDS = "\r\n"
 _LEAST_FENCE = 3
-_MOST_INDENT = 3
-"""CommonMark: a fence may be indented by up to three spaces."""
+_LEAD = re.compile(r"\s*+(?:(?:[-*+]|[0-9]{1,9}[.)])\s++)*+")
+"""What may stand before a fence or a block quote: white space, and the marks of list items."""
+_MAYBE_LEAD = re.compile(_LEAD.pattern + r"(?:[-*+]|[0-9]{1,9}[.)]?)?")
+_LONGEST_LEAD = 80
+_UNSPACED = "\u2e80"
+"""From here on are the scripts and the wide punctuation that have no space before a quotation."""
 
 _BEFORE_OPENING = frozenset(" \t\r\n([{<:,;=|/*_-\u2013\u2014\u2026>")
 """Characters after which a straight quotation mark opens a quotation."""
-_PAIRS = {"\u300c": "\u300d", "\u300e": "\u300f", "\u2018": "\u2019"}
-_TOGGLES = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a")
+_PAIRS = {
+    "\u300c": "\u300d", "\u300e": "\u300f", "\u2018": "\u2019", "\u201a": "\u2018", "\u201b": "\u2019",
+    "\u3008": "\u3009", "\u300a": "\u300b", "\u301d": "\u301e", "\u275b": "\u275c", "\uff62": "\uff63",
+}  # fmt: skip
+_TOGGLES = frozenset(
+    "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u275d\u275e\u2e42\uff02\uff07"
+)
 """Marks that open in one language and close in another: \u201e\u2026\u201c and \u201c\u2026\u201d, \u00ab\u2026\u00bb and \u00bb\u2026\u00ab."""
 
 
@@ -35,12 +48,15 @@ class Prose:
         """The marks that opened the fenced block."""
         self._inside: tuple[Kind, str] | None = None
         """The frame that is being quoted: nothing before its end is looked at."""
+        self._broken: tuple[Kind, str] | None = None
+        """A frame in which a tool call began: until its end no tool call opens."""
         self._new_line()
 
     def _new_line(self) -> None:
         self._blank = True
-        """Whether the line has only white space so far."""
-        self._indent = 0
+        """Whether the line has only white space and marks of list items so far."""
+        self._lead = ""
+        """The line, as long as it may be what stands before a fence."""
         self._run = ""
         """Marks of code that may go on."""
         self._run_begins_line = False
@@ -50,6 +66,8 @@ class Prose:
         """How many marks opened the code span."""
         self._open: set[str] = set()
         """Quotation marks that are open."""
+        self._stray = False
+        """Whether the last character is a quotation mark that closed nothing."""
         self._spoilt = False
 
     # The grammar's side.
@@ -67,6 +85,11 @@ class Prose:
         """Let the rest of the line open no tool call."""
         self._spoilt = True
 
+    def spoil_until_end(self, kind: Kind, id: str) -> None:
+        """Let no tool call open before the end of a frame that holds something else than JSON."""
+        self._spoilt = True
+        self._broken = (kind, id)
+
     def pass_frame(self) -> None:
         """Take note of a frame: it ended in this line."""
         self._pass(" ")
@@ -80,7 +103,16 @@ class Prose:
             if not found.begins and (found.kind, found.id) == self._inside:
                 self._inside = None
             return True
-        if not (self._is_quoted or (self._spoilt and found.begins and found.kind == "tool")):
+        if not found.begins and (found.kind, found.id) == self._broken:
+            # The marks before it stood in the frame: they open nothing behind it.
+            self._broken, self._fence = None, ""
+            self._new_line()
+            self._blank, self._spoilt = False, True
+            return False
+        calls = found.begins and found.kind == "tool"
+        spoilt = self._spoilt or self._broken is not None
+        if not (self._is_quoted or (spoilt and calls)):
+            self._broken = None if found.begins else self._broken
             return False
         self._spoilt = True
         self._inside = (found.kind, found.id) if found.begins else None
@@ -88,7 +120,7 @@ class Prose:
 
     @property
     def _is_quoted(self) -> bool:
-        return bool(self._fence or self._code or self._open)
+        return bool(self._fence or self._code or self._open or self._stray)
 
     # Reading.
 
@@ -97,13 +129,17 @@ class Prose:
         if not text:
             return
         self._settle_run()
+        self._stray = False
         if self._last == "'" and text[0].isdecimal():  # the '90s
             self._open.discard("'")
         self._last = text[-1]
-        if self._blank and text.isspace():
-            self._indent += len(text)
-        elif not text.isspace():
-            self._blank = self._may_close = False
+        if self._blank:
+            self._lead += text[:_LONGEST_LEAD]
+            self._blank = (
+                len(self._lead) < _LONGEST_LEAD and _MAYBE_LEAD.fullmatch(self._lead) is not None
+            )
+        if not text.isspace():
+            self._may_close = False
 
     def _meet(self, mark: str) -> None:
         if mark in _LINE_ENDS:
@@ -125,11 +161,19 @@ class Prose:
         self._new_line()
         self._last = "\n"
 
+    @property
+    def _begins_line(self) -> bool:
+        """Whether what comes next stands where a fence or a block quote begins."""
+        if self._fence:  # only white space may stand before the fence that closes it
+            return self._blank and not self._lead.strip()
+        return self._blank and _LEAD.fullmatch(self._lead) is not None
+
     def _add_run(self, marks: str) -> None:
         if self._run and self._run[0] != marks[0]:
             self._settle_run()
+        self._stray = False
         if not self._run:
-            self._run_begins_line = self._blank and self._indent <= _MOST_INDENT
+            self._run_begins_line = self._begins_line
         self._run += marks
 
     def _settle_run(self) -> None:
@@ -150,25 +194,35 @@ class Prose:
                 self._code = 0
 
     def _quote(self, mark: str) -> None:
+        stray = False
         if mark == ">":
-            if self._blank:  # a block quote: the line is somebody else's
+            if self._begins_line:  # a block quote: the line is somebody else's
                 self._open.add(mark)
         elif mark in _TOGGLES:
             self._open ^= {"\u201c"}
+        elif mark in "\"'":
+            stray = self._straight(mark)
+        elif mark in self._open:
+            self._open.discard(mark)
         elif mark in _PAIRS:
             self._open.add(_PAIRS[mark])
-        elif mark in "\"'":
-            self._straight(mark)
         else:
-            self._open.discard(mark)
+            stray = True
+        self._stray = stray
 
-    def _straight(self, mark: str) -> None:
-        """Open or close at a mark that looks the same on both sides; in words it is an apostrophe."""
+    def _straight(self, mark: str) -> bool:
+        """Open or close at a mark that looks the same on both sides; in words it is an apostrophe.
+
+        Return whether it is a mark of which only what follows can tell that it opens.
+        """
         if self._last == "\\":
-            return
+            return True
         opens = self._last in _BEFORE_OPENING or self._last in "\"'`"
-        if mark in self._open:
-            if not opens or self._last in "\"'`,;:)]}>*_/-\u2026":
-                self._open.discard(mark)
-        elif opens:
-            self._open.add(mark)
+        if mark not in self._open:
+            if opens or self._last >= _UNSPACED:
+                self._open.add(mark)
+                return False
+            return True
+        if not opens or self._last in "\"'`,;:)]}>*_/-\u2026":
+            self._open.discard(mark)
+        return self._last == mark  # nothing stands in it, as in ''so''

@@ -64,9 +64,10 @@ class RequestReader:
         """Return the next head; None until it has come whole. Raise `BadHttp`."""
         if not self._scanned:
             self.line = None
-            # RFC 9112, section 2.2: a server ignores empty lines before the request line.
-            if self._rest.startswith(b"\r\n"):
-                self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
+        # RFC 9112, section 2.2: a server ignores empty lines before the request line.
+        if self.line is None and self._rest.startswith(b"\r\n"):
+            self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
+            self._scanned = 0
         rest = self._rest
         end = rest.find(b"\r\n\r\n", max(0, self._scanned - 3))
         if end < 0:
