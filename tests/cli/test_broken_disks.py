@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -59,6 +60,21 @@ async def test_a_closed_stderr_changes_no_answer(tmp_path, script):
     async with gateway_process(tmp_path, script=script) as process:
         for _ in range(3):
             assert_good(await answers(process.url))
+
+
+async def test_a_log_that_nobody_reads_changes_no_answer(tmp_path):
+    fifo = tmp_path / "unread"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR)
+    try:
+        async with gateway_process(tmp_path, script='exec "$@" 2>unread') as process:
+            async with asyncio.timeout(60), aiohttp.ClientSession() as client:
+                for _ in range(600):  # a pipe of Linux holds 64 KiB, a line has 200 bytes
+                    async with client.get(f"{process.url}/v1/nothing") as response:
+                        assert response.status == 404
+            assert_good(await answers(process.url))
+    finally:
+        os.close(reader)
 
 
 @pytest.mark.skipif(not PROC, reason="there is no /proc here")

@@ -2,19 +2,19 @@
 
 Names follow OpenTelemetry's conventions for generative AI where they have one. Prompts, answers and
 keys are never written: of healing the log has what was done and not to which text, every line passes
-the redactor, and its length is bounded. A log that cannot be written changes no answer.
+the redactor, and its length is bounded. A log that cannot be written, or that nobody reads, changes
+no answer.
 """
 
 import re
-import sys
 import time
-from contextlib import suppress
 from typing import TextIO
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
 from toolbridge.core.redaction import Redactor
+from toolbridge.store.log_output import LogOutput, standard_error
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LONGEST = 500
@@ -113,25 +113,23 @@ class Journal:
     def __init__(
         self, style: str, out: TextIO | None = None, redactor: Redactor | None = None
     ) -> None:
-        self._out = out or sys.stderr
+        self._out = standard_error() if out is None else LogOutput(out)
         self._redactor = redactor or Redactor()
         # A process may be started without a standard error.
         self.writes = style != "off" and self._out is not None
-        pretty = self.writes and (
-            style == "pretty" or (style == "auto" and _is_terminal(self._out))
+        pretty = self._out is not None and (
+            style == "pretty" or (style == "auto" and _is_terminal(self._out.out))
         )
         self._style = "pretty" if pretty else "json"
 
     def write(self, line: dict[str, Json]) -> None:
-        if not self.writes:
+        if not self.writes or self._out is None:
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
         # What a client sent must not write lines of its own, nor steer the terminal.
         text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
-        with suppress(OSError, ValueError):  # nobody reads it, its disk is full, or it was closed
-            self._out.write(text + "\n")
-            self._out.flush()
+        self._out.write(text + "\n")
 
 
 def _is_terminal(out: TextIO) -> bool:

@@ -1,0 +1,96 @@
+"""Writes the log and notices without ever waiting for whoever reads them.
+
+Standard error may be a pipe that stays open and is not read. A write to it would stop the event loop,
+and with it every answer. So a piece is written only when the system says that there is room for it;
+what does not fit waits in a buffer, and beyond the buffer lines are dropped, counted, and the count
+is written as soon as there is room again.
+"""
+
+import os
+import select
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+MOST_WAITING = 256 * 1024
+"""Bytes that may wait for a reader."""
+_PIECE = 512
+"""Bytes that a descriptor takes at once without waiting: POSIX promises that much for every pipe."""
+
+
+class LogOutput:
+    """A text file, a terminal or a pipe that lines are written to."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+        self._waiting = bytearray()
+        self._dropped = 0
+        self._fd = _descriptor(out)
+        self._piece = max(_PIECE, getattr(select, "PIPE_BUF", _PIECE))
+
+    def write(self, text: str) -> None:
+        """Write `text`, which is whole lines, now or when there is room; never wait and never fail."""
+        with suppress(
+            OSError, ValueError
+        ):  # its disk is full, its reader has left, or it was closed
+            if self._fd is None or self.out.closed:  # its number may be another file's by now
+                self.out.write(text)
+                self.out.flush()
+                return
+            data = text.encode("utf-8", "backslashreplace")
+            self._empty()
+            if self._dropped and not self._waiting:
+                data = self._count() + data
+            if len(self._waiting) + len(data) > MOST_WAITING:
+                self._dropped += 1
+                return
+            self._waiting += data
+            self._empty()
+
+    def _count(self) -> bytes:
+        lines, self._dropped = self._dropped, 0
+        verb = "line was" if lines == 1 else "lines were"
+        return f"toolbridge: {lines} {verb} dropped, because nobody read the log\n".encode()
+
+    def _empty(self) -> None:
+        """Write as much as there is room for."""
+        try:
+            while self._waiting and _has_room(self._fd):
+                del self._waiting[: os.write(self._fd, self._waiting[: self._piece])]  # type: ignore[arg-type]
+        except BlockingIOError:
+            return  # somebody else filled it, and it is not to be waited for
+        except OSError:
+            self._waiting.clear()  # whoever read it has left, or the disk is full
+            raise
+
+
+def standard_error() -> LogOutput | None:
+    """Return what writes to the present standard error; None in a process without one."""
+    global _current  # noqa: PLW0603  there is one standard error, and its buffer must be one too
+    out = sys.stderr
+    if out is None:
+        return None
+    if _current is None or _current.out is not out:
+        _current = LogOutput(out)
+    return _current
+
+
+_current: LogOutput | None = None
+
+
+def _descriptor(out: TextIO) -> int | None:
+    """Return the descriptor behind `out`; None where there is none, or no way to ask for room."""
+    if not hasattr(select, "poll"):
+        return None
+    try:
+        return out.fileno()
+    except (OSError, ValueError, AttributeError):  # in memory, or closed
+        return None
+
+
+def _has_room(fd: int | None) -> bool:
+    if fd is None:
+        return False
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(0))

@@ -1,0 +1,64 @@
+"""The log never waits for its reader, and says what it had to drop."""
+
+import os
+import re
+
+import pytest
+
+from toolbridge.store.log_output import MOST_WAITING, LogOutput
+
+
+@pytest.fixture
+def pipe():
+    read, write = os.pipe()
+    out = os.fdopen(write, "w")
+    yield read, out
+    out.close()
+    os.close(read)
+
+
+def drain(read: int) -> str:
+    os.set_blocking(read, False)
+    found = b""
+    try:
+        while piece := os.read(read, 65536):
+            found += piece
+    except BlockingIOError:
+        pass
+    return found.decode()
+
+
+def test_lines_are_written_at_once_where_there_is_room(pipe):
+    read, out = pipe
+    output = LogOutput(out)
+    output.write("one é\n")
+    output.write("two \ud800\n")
+    assert drain(read) == "one é\ntwo \\ud800\n"
+
+
+def test_lines_wait_for_a_reader_and_then_are_dropped_and_counted(pipe):
+    read, out = pipe
+    output = LogOutput(out)
+    line = "x" * 99
+    for number in range(10_000):
+        output.write(f"{number:05}{line}\n")
+    got = drain(read)
+    for _ in range(MOST_WAITING // 4096):
+        output.write("later\n")
+        got += drain(read)
+    lines = got.splitlines()
+    numbers = [int(text[:5]) for text in lines if text.endswith(line)]
+    assert numbers == list(range(len(numbers)))
+    (said,) = [text for text in lines if text.startswith("toolbridge:")]
+    dropped = int(re.search(r"(\d+) lines were dropped", said)[1])
+    assert len(numbers) + lines.count("later") + dropped == 10_000 + MOST_WAITING // 4096
+    assert MOST_WAITING <= len(numbers) * (len(line) + 6) + 4096 < MOST_WAITING + (1 << 20)
+
+
+def test_a_reader_who_leaves_and_a_closed_file_are_ignored():
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as out:
+        output = LogOutput(out)
+        os.close(read)
+        output.write("gone\n")
+    output.write("closed\n")
