@@ -66,7 +66,7 @@ class LogOutput:
 
 def standard_error() -> LogOutput | None:
     """Return what writes to the present standard error; None in a process without one."""
-    global _current  # noqa: PLW0603  there is one standard error, and its buffer must be one too
+    global _current
     out = sys.stderr
     if out is None:
         return None
