@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
-from toolbridge.core.messages import Loss
+from toolbridge.core.errors import ToolbridgeError, error_of
+from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.retention import keep
@@ -70,10 +71,13 @@ class Answers:
         there = replace(route, target=kept.target)
         answering = board.answering(kept.request, there, counted.tokens, tell=notes.lose)
         last: ev.Event | None = None
-        async with aclosing(_priced(answering, route)) as batches:
-            async for batch in batches:
-                last = batch[-1] = _attributed(batch[-1], route.provider)
-                yield batch
+        try:
+            async with aclosing(_priced(answering, route)) as batches:
+                async for batch in batches:
+                    last = batch[-1] = _attributed(batch[-1], route.provider)
+                    yield batch
+        except ToolbridgeError as error:
+            raise error_of(_named(error.problem, route.provider)) from error
         if isinstance(last, ev.Finished):
             notes.losses += board.learn(last.message, counted, route)
 
@@ -89,10 +93,15 @@ def _attributed(event: ev.Event, provider: str) -> ev.Event:
     """Return a failure with the provider that it came from; a caller may talk to several."""
     if not isinstance(event, ev.Failed) or event.problem.provider:
         return event
-    text = event.problem.text
-    text = text if provider in text else f"{provider}: {text}"
-    problem = replace(event.problem, provider=provider, text=text)
+    problem = _named(event.problem, provider)
     return ev.Failed(problem, replace(event.message, problem=problem))
+
+
+def _named(problem: Problem, provider: str) -> Problem:
+    if problem.provider:
+        return problem
+    text = problem.text if provider in problem.text else f"{provider}: {problem.text}"
+    return replace(problem, provider=provider, text=text)
 
 
 async def _priced(answering: Answering, route: Route) -> AsyncGenerator[Batch, None]:

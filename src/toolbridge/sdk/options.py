@@ -1,6 +1,7 @@
 """What a caller may say: a prompt in any of its forms, and options, as one request of ours."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, TypeAlias, TypedDict
@@ -71,6 +72,7 @@ def order_of(model: str, prompt: Prompt, options: Options) -> Order:
     if unknown := sorted(options.keys() - Options.__annotations__.keys()):
         known = ", ".join(Options.__annotations__)
         raise TypeError(f"there is no option {unknown[0]!r}; there are {known}")
+    _check_values(options)
     request = _asked(model, prompt)
     if not request.turns:
         raise MalformedRequest("there is nothing to answer", where="prompt")
@@ -84,6 +86,35 @@ def order_of(model: str, prompt: Prompt, options: Options) -> Order:
     _check_limit(request.max_tokens)
     _check_choice(request)
     return Order(request, retention, functions, options.get("signal"))
+
+
+def _check_values(options: Options) -> None:
+    """Raise for values that no provider could take; what a model allows is for its provider to say."""
+    for name, most in (("temperature", math.inf), ("top_p", 1.0)):
+        given = options.get(name)
+        if given is not None and not (_is_number(given) and 0 <= given <= most):  # type: ignore[operator]
+            wanted = "a number of at least 0" if most == math.inf else "a number from 0 to 1"
+            raise MalformedRequest(f"must be {wanted}, not {given!r}", where=name)
+    if type(seed := options.get("seed")) not in {int, type(None)}:
+        raise MalformedRequest(f"must be a whole number, not {seed!r}", where="seed")
+    for name in ("system", "session_id", "user"):
+        if not isinstance(text := options.get(name) or "", str):
+            raise MalformedRequest(f"must be a text, not {text!r}", where=name)
+    stop = options.get("stop") or ()
+    if not isinstance(stop, Sequence) or not all(isinstance(text, str) for text in stop):
+        raise MalformedRequest(f"must be a text or a list of texts, not {stop!r}", where="stop")
+    choice = options.get("tool_choice")
+    if not isinstance(choice or "", str | ToolChoice):
+        raise MalformedRequest(
+            f"must be a text or a ToolChoice, not {choice!r}", where="tool_choice"
+        )
+    output = options.get("output")
+    if not isinstance(output, OutputFormat | None):
+        raise MalformedRequest(f"must be an OutputFormat, not {output!r}", where="output")
+
+
+def _is_number(given: object) -> bool:
+    return type(given) in {int, float} and math.isfinite(given)  # type: ignore[arg-type]
 
 
 def _check_limit(given: int | None) -> None:
@@ -120,8 +151,12 @@ def _asked(model: str, prompt: Prompt) -> Request:
             return replace(prompt, model=model or prompt.model)
         case Turn():
             return Request(model, (prompt,))
-        case _:
+        case Iterable():
             turns = tuple(prompt)
+        case _:
+            raise TypeError(
+                f"a prompt is a text, a Request, or a sequence of turns, not {prompt!r}"
+            )
     if not all(isinstance(turn, Turn) for turn in turns):
         raise TypeError("a prompt is a text, a Request, or a sequence of turns")
     return Request(model, turns)
@@ -170,7 +205,7 @@ def think_of(think: Thinks) -> Think:
             return think
         case bool():
             return Think(mode="on" if think else "off")
-        case int():
+        case int() if think >= 0:
             return Think(mode="on", budget=think)
         case "none":
             return Think(mode="off")

@@ -154,7 +154,8 @@ class _Attempt:
                 if not self.spoke:
                     raise
                 self._over = True
-                return self._stages.feed(ev.Failed(error.problem, Message()))
+                broken = Message(stop="error", problem=error.problem)
+                return self._stages.feed(ev.Failed(error.problem, broken))
             if piece is None:
                 self._over = True
                 return self._held + self._stages.close() or None

@@ -32,11 +32,13 @@ async def check_type(incoming: Incoming, provider: str) -> None:
     """Raise for an accepted request that is answered with a web page."""
     if "html" not in incoming.headers.get("content-type", "").lower():
         return
-    words = _words(await incoming.read_some(20_000))
-    raise BrokenWire(
-        f"{provider} answered {incoming.status} with a web page: {words}; is its `url` right?",
-        provider=provider,
-    )
+    raise web_page(incoming.status, await incoming.read_some(20_000), provider)
+
+
+def web_page(status: int, body: bytes, provider: str) -> BrokenWire:
+    """Return the error of an accepted request that is answered with a web page."""
+    text = f"{provider} answered {status} with a web page: {_words(body)}; is its `url` right?"
+    return BrokenWire(text, provider=provider)
 
 
 def is_page(body: bytes) -> bool:

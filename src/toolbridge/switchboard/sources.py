@@ -23,12 +23,20 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.switchboard.nodes import Batch, Nodes
-from toolbridge.switchboard.refusals import check_status, check_type, rejection
+from toolbridge.switchboard.refusals import (
+    check_status,
+    check_type,
+    is_page,
+    rejection,
+    web_page,
+)
 from toolbridge.switchboard.roster import Route
 from toolbridge.translate import Plan
 from toolbridge.upstream.http import Incoming, Upstream
 
 BETA = "anthropic-beta"
+_LONGEST_BEGINNING = 4096
+"""Bytes in which a web page shows that it is one."""
 
 __all__ = [
     "Batch",
@@ -215,18 +223,30 @@ class FromServer:
         self._decoder = opening.route.codec.stream_decoder(ids)
         self._incoming: Incoming | None = None
         self._ended = False
+        self._begun: bytes | None = b""
+        """The first bytes, until there is an event: a page may come under the type of an answer."""
 
     async def read(self) -> Batch | None:
         incoming = self._incoming
         if incoming is None:
             incoming = self._incoming = await self._opening.open()
         while piece := await incoming.read():
+            if self._begun is not None:
+                self._check_beginning(incoming.status, piece)
             if batch := self._decoder.feed(piece):
+                self._begun = None
                 return batch
         if self._ended:
             return None
         self._ended = True
         return self._decoder.close() or None
+
+    def _check_beginning(self, status: int, piece: bytes) -> None:
+        self._begun = begun = (self._begun or b"") + piece
+        if is_page(begun):
+            raise web_page(status, begun, self._opening.route.provider)
+        if len(begun) > _LONGEST_BEGINNING:
+            self._begun = None
 
     async def close(self) -> None:
         if self._incoming is not None:
