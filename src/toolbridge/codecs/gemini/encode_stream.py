@@ -11,6 +11,7 @@ from toolbridge.codecs.gemini.shapes import ALT, ORIGIN, STATUSES, STOPS, write_
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
     Call,
@@ -58,6 +59,8 @@ class StreamEncoder:
         self._tail = b""
         self._current = _NONE
         self._held: dict[int, list[BlockEvent]] = {}
+        self._broken: list[Call] = []
+        """Calls whose arguments are no JSON, until the end says whether it cut them."""
 
     def keep_alive(self) -> bytes:
         return b"".join(self._parts([{"text": ""}]))
@@ -69,7 +72,10 @@ class StreamEncoder:
                 self._tail = b'},"index":0}],' + dump_bytes(self._envelope)[1:]
                 return []
             case ev.Finished(reason, message):
-                return [self._frame(self._last(reason, message)), *self._end()]
+                # A `functionCall` is atomic: one that the token limit cut would be run like any other.
+                broken = self._broken if reason in OWN_ENDS else []
+                said = [frame for call in broken for frame in self._parts(_encode_part(call))]
+                return [*said, self._frame(self._last(reason, message)), *self._end()]
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]
@@ -120,6 +126,9 @@ class StreamEncoder:
                 return self._parts(_signed("", part))
             case ev.ThinkingEnd(_, thought):
                 return self._parts(_signed("", thought))
+            case ev.CallEnd(_, call) if call.raw:
+                self._broken.append(call)
+                return []
             case ev.CallEnd(_, call):
                 return self._parts(_encode_part(call))
             case ev.PartAdded(_, added):
@@ -145,7 +154,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     if message.problem is not None:
         return dump_bytes({"error": _encode_problem(message.problem)})
-    parts: list[Json] = [found for part in message.content for found in _encode_part(part)]
+    parts: list[Json] = [found for part in broken_last(message) for found in _encode_part(part)]
     content: JsonObject = {"role": "model", "parts": parts or [{"text": ""}]}
     body = _whole(content, message.stop or "end", message, asked)
     return dump_bytes(body | _envelope(message.id, message.model, asked))

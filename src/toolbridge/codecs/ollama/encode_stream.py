@@ -13,6 +13,7 @@ from toolbridge.codecs.ollama.encode_turns import encode_call
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Call, Image, Message, Problem, StopReason
 from toolbridge.core.usage import Usage
@@ -31,6 +32,8 @@ class StreamEncoder:
         self._texts: _Lane[str] = _Lane()
         self._thoughts: _Lane[str] = _Lane()
         self._calls: _Lane[Call] = _Lane()
+        self._broken: list[Call] = []
+        """Calls whose arguments are no JSON, until the end says whether it cut them."""
         self._called = 0
         self.elapsed = 0.0
         """Seconds that the answer took. A stage has no clock; a shell that has one sets this."""
@@ -71,8 +74,11 @@ class StreamEncoder:
             case ev.PartAdded(_, Image(data=data)) if data:
                 return [self._line({"content": "", "images": [data]})]
             case ev.Finished(reason, message):
+                # A call is atomic: one that the token limit cut would be run like any other.
+                broken = self._broken if reason in OWN_ENDS else []
+                said = [self._called_line(call) for call in broken]
                 end = self._envelope.end(reason, message.usage, self.elapsed)
-                return [self._line({"content": ""}, end)]
+                return [*said, self._line({"content": ""}, end)]
             case ev.Failed(problem):
                 return [*self._flush(), _error(problem) + b"\n"]
             case _:
@@ -86,13 +92,13 @@ class StreamEncoder:
         return [self._line({"content": "", "thinking": piece}) for piece in pieces]
 
     def _call(self, calls: list[Call]) -> list[bytes]:
-        lines = []
-        for call in calls:
-            lines.append(
-                self._line({"content": "", "tool_calls": [encode_call(call, self._called)]})
-            )
-            self._called += 1
-        return lines
+        self._broken += [call for call in calls if call.raw]
+        return [self._called_line(call) for call in calls if not call.raw]
+
+    def _called_line(self, call: Call) -> bytes:
+        shown = encode_call(call, self._called)
+        self._called += 1
+        return self._line({"content": "", "tool_calls": [shown]})
 
     def _flush(self) -> list[bytes]:
         """Return what waits behind blocks that will never end."""
@@ -189,7 +195,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     images: list[Json] = [p.data for p in message.content if isinstance(p, Image) and p.data]
     if images:
         body["images"] = images
-    if calls := message.calls:
+    if calls := [part for part in broken_last(message) if isinstance(part, Call)]:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
     return envelope.wrap(body, envelope.end(message.stop or "end", message.usage))
 
