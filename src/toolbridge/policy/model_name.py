@@ -12,7 +12,7 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff?#\\]|\.\.")
 
 
 def check_model_name(name: str) -> None:
-    """Raise `MalformedRequest` for a name with a control character, `..`, `?`, `#` or `\\`."""
+    """Raise `MalformedRequest` for a name with a control character, `..`, `?`, `#` or a backslash."""
     found = _UNSAFE.search(name)
     if found is not None:
         raise MalformedRequest(
