@@ -235,12 +235,15 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     details = error.setdefault("details", [])
     if isinstance(details, list):
         details.append({"@type": f"{_RPC}RequestInfo", "requestId": request_id})
-    return Rejection(_status(problem), dump_bytes({"error": error}))
+    headers = {"x-should-retry": "false"} if problem.permanent else {}
+    return Rejection(_status(problem), dump_bytes({"error": error}), headers)
 
 
 def _encode_problem(problem: Problem) -> JsonObject:
     status = _status(problem)
     name = STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    if problem.permanent:
+        name = "FAILED_PRECONDITION"  # google.rpc.Code: do not retry until the state is fixed
     text = f"{problem.where}: {problem.text}" if problem.where else problem.text
     error: JsonObject = {"code": status, "message": text, "status": name}
     details: list[Json] = []
@@ -255,4 +258,6 @@ def _encode_problem(problem: Problem) -> JsonObject:
 
 def _status(problem: Problem) -> int:
     status = status_of(problem)
+    if problem.permanent and status >= 500:
+        return 400  # the HTTP status of FAILED_PRECONDITION; Gemini CLI repeats 5xx for 200 s
     return 503 if status == 529 else status  # 529 is Anthropic's own number

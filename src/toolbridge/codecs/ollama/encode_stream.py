@@ -206,6 +206,8 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     headers = {"x-request-id": request_id}
     if problem.retry_after is not None:
         headers["retry-after"] = str(ceil(problem.retry_after))
+    if problem.permanent:
+        headers["x-should-retry"] = "false"
     # 529 is Anthropic's own number; this API says 503.
     return Rejection(503 if status == 529 else status, _error(problem), headers)
 
