@@ -26,7 +26,7 @@ from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
 from toolbridge.policy.stops import StopScanner
-from toolbridge.policy.thinking import decide
+from toolbridge.policy.thinking import decide, with_levels
 
 
 def translate(
@@ -96,6 +96,7 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
         return Plan(Outgoing("", {}), wanted, losses, {})
     wanted, foreign = _without_foreign(wanted, codec, target)
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
+    target = with_levels(target, codec.name)
     heal = None if codec.name == "anthropic" else past_call
     prepared = prepare(
         wanted,
