@@ -169,7 +169,11 @@ def _with_told_tools(
 class AnswerStages:
     """What an answer passes between decoder and encoder."""
 
-    def __init__(self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str]) -> None:
+    def __init__(
+        self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str], *, id: str = ""
+    ) -> None:
+        self._id = id
+        """The answer's own id. Claude Code merges turns of one id, and servers repeat theirs."""
         self._scanner = StopScanner(stops) if stops else None
         self._stages = Pipe(stages, self._scanner) if self._scanner else stages
         self._gate = self._stages if isinstance(self._stages, ThoughtGate) else None
@@ -183,15 +187,27 @@ class AnswerStages:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed what came at once; return what that made certain."""
         if self._gate is not None and self._gate.open:
-            return events
+            return self._identified(events)
         feed = self._stages.feed
         said = [said for event in events for said in feed(event)]
         if self._scanner is not None:
             self.done = self._scanner.done
-        return said
+        return self._identified(said)
 
     def close(self) -> list[ev.Event]:
-        return self._stages.close()
+        return self._identified(self._stages.close())
+
+    def _identified(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Return `events` under the answer's own id; only the first and the last one have any."""
+        if not events or not self._id:
+            return events
+        first, last = events[0], events[-1]
+        if isinstance(first, ev.Started):
+            events = [ev.Started(self._id, first.model), *events[1:]]
+        if isinstance(last, ev.Finished | ev.Failed):
+            message = msgspec.structs.replace(last.message, id=self._id)
+            events = [*events[:-1], msgspec.structs.replace(last, message=message)]
+        return events
 
 
 def answer_stages(
@@ -221,7 +237,12 @@ def answer_stages(
         stages = Pipe(stages, Renamer(ready.names))
     if request.tools:
         stages = Pipe(stages, Healer(request.tools, level=heal))
-    return AnswerStages(stages, ready.stops)
+    return AnswerStages(stages, ready.stops, id=answer_id(seed))
+
+
+def answer_id(seed: bytes) -> str:
+    """Return the id of the answer whose ids are drawn from `seed`."""
+    return Ids(seed + b"message").message()
 
 
 class Renamer:

@@ -20,7 +20,7 @@ from toolbridge.switchboard.sources import (
     ignore_head,
     merged_headers,
 )
-from toolbridge.translate import AnswerStages, Plan, Wishes, answer_stages, plan
+from toolbridge.translate import AnswerStages, Plan, Wishes, answer_id, answer_stages, plan
 
 Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
 
@@ -67,7 +67,7 @@ class TranslatedRequest:
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
-            return AnswerStages(Passage(), self._plan.stops)
+            return AnswerStages(Passage(), self._plan.stops, id=answer_id(seed))
         return answer_stages(
             self._request,
             self._plan,
