@@ -166,3 +166,5 @@ class Codec:
     """Whether the target has a completion endpoint for this request."""
     field_names: Mapping[str, str] = field(default_factory=dict)
     """Our names of a request's fields → the API's own: losses are told in the client's words."""
+    fails_in_stream: frozenset[str] = frozenset()
+    """Kinds of problems that a client who asked for a stream only understands inside one."""

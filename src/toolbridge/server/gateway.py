@@ -17,8 +17,9 @@ from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
@@ -134,17 +135,40 @@ class Gateway:
         passes = is_passed_through(exchange, ask.codec.name, route)
         if not passes:  # a provider that gets the client's own bytes keeps its own conversations
             request = await self.conversations.resume(request, exchange.caller)
+        exchange.extra_headers["x-toolbridge-model"] = route.address
+        turn = _Turn(exchange, entry, ask.codec, Asked(request, entry.at), same_api)
+        try:
+            await self._serve(turn, route, body if passes else None)
+        except ToolbridgeError as error:
+            in_stream = request.stream and error.problem.kind in ask.codec.fails_in_stream
+            if exchange.status or not in_stream:
+                raise
+            await self._fail_in_stream(turn, error.problem)
+
+    async def _serve(self, turn: _Turn, route: Route, passed: bytes | None) -> None:
+        """Answer from the model, or with the provider's own bytes where `passed` goes there."""
+        exchange, entry = turn.exchange, turn.entry
+        request = turn.asked.request
         counted = self.board.admit(request, route)
         asked = Asked(request, entry.at, counted.tokens)
-        exchange.extra_headers["x-toolbridge-model"] = route.address
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        turn = _Turn(exchange, entry, ask.codec, asked, same_api)
-        if passes:
-            message = await self._passed_through(turn, route, body)
+        turn = replace(turn, asked=asked)
+        if passed is not None:
+            message = await self._passed_through(turn, route, passed)
         else:
             message = await self._translated(turn, route)
         entry.losses += self.board.learn(message, counted, route)
         entry.finish(await priced(message, route, entry.at))
+
+    async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
+        """Tell a problem as the only event of a stream, for clients that read it only there."""
+        turn.entry.note(error__type=problem.kind, error__message=problem.text)
+        message = Message(id=Ids(os.urandom(16)).message(), stop="error", problem=problem)
+        turn.entry.finish(message)
+        writer = EventWriter(turn.codec.stream_encoder(turn.asked))
+        reply = self._reply(turn, writer)
+        await reply.write(writer.write([ev.Failed(problem, message)]))
+        await reply.finish()
 
     async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
         """Answer how many tokens a request is, without asking anybody."""

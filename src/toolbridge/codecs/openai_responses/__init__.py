@@ -37,4 +37,6 @@ CODEC = Codec(
         system_in_place=True,
     ),
     field_names=FIELD_NAMES,
+    # Codex compacts at `response.failed` with this code, and shows the body of a 400 as it is.
+    fails_in_stream=frozenset({"context_overflow"}),
 )
