@@ -25,6 +25,7 @@ from toolbridge.history.references import available_tools, offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide, with_levels
 
@@ -94,7 +95,7 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     if codec is None:
         losses = join_losses(name_losses(decided, request, names))
         return Plan(Outgoing("", {}), wanted, losses, {})
-    wanted, foreign = _without_foreign(wanted, codec, target)
+    wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
     target = with_levels(target, codec.name)
     heal = None if codec.name == "anthropic" else past_call

@@ -21,6 +21,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.conversations import Conversations, stateless
@@ -36,7 +37,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.streaming import EventWriter, StreamReply, Writer
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Answering
+from toolbridge.switchboard.answering import Answering, KnownAnswer
 from toolbridge.switchboard.passthrough import PassedBytes
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
@@ -94,6 +95,11 @@ class _Turn:
         if id := self.returned.get(UPSTREAM_ID):
             self.entry.fields["upstream.request.id"] = id
 
+    @property
+    def from_agent(self) -> bool:
+        """Whether a coding agent asks, which sends more than its user wants."""
+        return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
+
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Say what the model's API cannot be told, in the log and in a header."""
         self.entry.losses = list(losses)
@@ -149,6 +155,11 @@ class Gateway:
         """Answer from the model, or with the provider's own bytes where `passed` goes there."""
         exchange, entry = turn.exchange, turn.entry
         request = turn.asked.request
+        if tool := forced_tool(request, route.place.api, agent=turn.from_agent):
+            turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
+            known = KnownAnswer(refuse(request, tool, turn.codec, Ids(os.urandom(16))))
+            entry.finish(await self._answer(turn, known))
+            return
         counted = self.board.admit(request, route)
         asked = Asked(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
@@ -210,16 +221,16 @@ class Gateway:
             self._keepsakes.restore(stateless(asked.request), exchange.caller),
             route,
             asked.estimate,
-            attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
+            attaches=turn.from_agent,
             client=ClientSide(headers, turn.lose, turn.hear_head),
         )
         return await self._answer(turn, answering)
 
-    async def _answer(self, turn: _Turn, answering: Answering) -> Message:
+    async def _answer(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         answer = self._stream if turn.asked.request.stream else self._whole
         return await answer(turn, answering)
 
-    async def _whole(self, turn: _Turn, answering: Answering) -> Message:
+    async def _whole(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         message = await answering.message()
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
@@ -233,7 +244,7 @@ class Gateway:
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(self, turn: _Turn, answering: Answering) -> Message:
+    async def _stream(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer: Writer = EventWriter(encoder)
         if turn.passed is not None:
