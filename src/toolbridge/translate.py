@@ -10,7 +10,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import Asked, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
-from toolbridge.core.ids import Ids
+from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Passage, Pipe, Stage
 from toolbridge.dialects.gate import ThoughtGate
@@ -175,6 +175,8 @@ class AnswerStages:
     ) -> None:
         self._id = id
         """The answer's own id. Claude Code merges turns of one id, and servers repeat theirs."""
+        self.seen: SeenIds | None = None
+        """Set where the client speaks the server's API: an id that is new there is kept."""
         self._scanner = StopScanner(stops) if stops else None
         self._stages = Pipe(stages, self._scanner) if self._scanner else stages
         self._gate = self._stages if isinstance(self._stages, ThoughtGate) else None
@@ -204,7 +206,9 @@ class AnswerStages:
             return events
         first, last = events[0], events[-1]
         if isinstance(first, ev.Started):
-            events = [ev.Started(self._id, first.model), *events[1:]]
+            if self.seen is not None and first.id and self.seen.is_new(first.id):
+                self._id = first.id
+            events = [msgspec.structs.replace(first, id=self._id), *events[1:]]
         if isinstance(last, ev.Finished | ev.Failed):
             message = msgspec.structs.replace(last.message, id=self._id)
             events = [*events[:-1], msgspec.structs.replace(last, message=message)]

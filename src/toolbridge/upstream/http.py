@@ -223,9 +223,7 @@ _DOCTOR = (
 _OLLAMA = "Start it with `ollama serve`, or set `OLLAMA_HOST`."
 
 
-def _unreachable(
-    provider: str, url: str, error: BaseException, mask: KeyMask
-) -> Unreachable:
+def _unreachable(provider: str, url: str, error: BaseException, mask: KeyMask) -> Unreachable:
     """Return the error of a provider without a connection, with the next step.
 
     Nobody listening, no route and no such host stay so until somebody acts, so clients are told
