@@ -365,6 +365,7 @@ samplings = st.builds(
     presence_penalty=_fractions,
     repeat_penalty=_fractions,
     logprobs=st.none() | st.integers(0, 5),
+    n=st.none() | st.integers(2, 4),
 )
 thinks = st.one_of(
     st.just(Think()),

@@ -165,6 +165,10 @@ class Think(msgspec.Struct, frozen=True, omit_defaults=True):
     show: Literal["", "omitted", "summarized", "full", "updates"] = ""
 
 
+MAX_ANSWERS = 128
+"""The most answers that one request may ask for: OpenAI's limit of `n`."""
+
+
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     temperature: float | None = None
     top_p: float | None = None
@@ -176,6 +180,8 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     repeat_penalty: float | None = None
     logprobs: int | None = None
     """How many alternatives to report per token; 0 reports the chosen one only."""
+    n: int | None = None
+    """How many answers to give to one request, where that is more than one."""
 
 
 class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):

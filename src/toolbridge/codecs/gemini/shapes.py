@@ -132,6 +132,7 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
     stop_sequences: list[str] | None = None
     response_logprobs: bool | None = None
     logprobs: int | None = None
+    candidate_count: int | None = None
     response_mime_type: str | None = None
     response_schema: AnyObject | None = None
     response_json_schema: AnyObject | None = None

@@ -191,6 +191,7 @@ class Body(msgspec.Struct):
     repeat_penalty: float | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    n: int | None = None
     reasoning_effort: str | None = None
     response_format: ResponseFormat | None = None
     stream: bool | None = None

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from toolbridge.codecs.openai_responses.encode_items import ItemEncoder
 from toolbridge.codecs.openai_responses.encode_tools import ToolEncoder
 from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
-from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, ORIGIN, SEALED
+from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, LOGPROBS, ORIGIN, SEALED
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Text, Think
@@ -147,6 +147,8 @@ class _RequestEncoder:
         if not any(extra.get(name) for name in _STATEFUL):
             self._body["store"] = False
         include: list[Json] = [SEALED]
+        if "top_logprobs" in self._body:
+            include.append(LOGPROBS)
         asked = extra.get("include")
         self._body["include"] = include + asked if isinstance(asked, list) else include
         retention = _RETENTIONS.get(_word(self._request.extra, "cache_retention"))

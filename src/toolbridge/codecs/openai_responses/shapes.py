@@ -19,6 +19,8 @@ FILENAME = "document"
 """The name of a file that has none; the API demands one beside the data."""
 SEALED = "reasoning.encrypted_content"
 """What `include` says so that thoughts can be sent back where nothing is stored."""
+LOGPROBS = "message.output_text.logprobs"
+"""What `include` says so that the answer holds the log probabilities of its tokens."""
 
 # ── requests ─────────────────────────────────────────────────────────────────
 
