@@ -176,6 +176,11 @@ _images = st.builds(
 )
 
 
+_loss_tracks = st.sampled_from(["answer.audio", "answer.other"]).map(
+    lambda what: [lambda draft: draft.lose(what, "events cannot hold it")]
+)
+
+
 def _part_tracks() -> st.SearchStrategy[Track]:
     return _images.map(lambda image: [lambda draft: draft.add(image)])
 
@@ -219,6 +224,7 @@ def answers(
         _call_tracks(broken=broken),
         _call_tracks(broken=broken),
         _usage_tracks(),
+        _loss_tracks,
     ]
     if parts:
         kinds.append(_part_tracks())

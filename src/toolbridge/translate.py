@@ -7,7 +7,8 @@ import msgspec
 
 from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Outgoing, Target, Wording
+from toolbridge.core.answer_losses import all_losses
+from toolbridge.core.codec import Asked, Codec, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Request, Tool
@@ -31,14 +32,46 @@ def translate(
     asked: Asked | None = None,
     tools: Sequence[Tool] = (),
     seed: bytes | str = b"",
-) -> Stage[bytes, bytes]:
+) -> "Translation":
     """Return a stage that reads an answer of the API `source` and writes it as `target` would.
 
-    Bring your own socket. A broken or cut input ends the output with the target's own error.
+    Bring your own socket. A broken or cut input ends the output with the target's own error. What
+    the target could not write is in the stage's `losses` when the answer has ended.
     """
     decoder = codecs.load(source).stream_decoder(Ids(seed))
-    encoder = codecs.load(target).stream_encoder(asked or Asked())
-    return Pipe(Pipe(decoder, Healer(tools)), encoder)
+    return Translation(Pipe(decoder, Healer(tools)), codecs.load(target), asked or ASKED)
+
+
+ASKED = Asked(Request(model="", stream=True, extra={"stream_options": {"include_usage": True}}))
+"""The request of an answer that nobody asked for here. OpenAI chat: a stream has no usage unless
+`stream_options.include_usage` asks for it."""
+
+
+class Translation:
+    """An answer of one API, as bytes, into that of another, with what gets lost."""
+
+    def __init__(self, source: Stage[bytes, ev.Event], target: Codec, asked: Asked) -> None:
+        self._source = source
+        self._shows = target.shows
+        self._encoder = target.stream_encoder(asked)
+        self.end: ev.Finished | ev.Failed | None = None
+        """The last event of the answer, once it has come."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the answer lost in all, known when it has ended."""
+        return () if self.end is None else all_losses(self.end.message, self._shows)
+
+    def feed(self, piece: bytes, /) -> list[bytes]:
+        return self._write(self._source.feed(piece))
+
+    def close(self) -> list[bytes]:
+        return self._write(self._source.close()) + self._encoder.close()
+
+    def _write(self, events: list[ev.Event]) -> list[bytes]:
+        if events and isinstance(events[-1], ev.Finished | ev.Failed):
+            self.end = events[-1]
+        return [written for event in events for written in self._encoder.feed(event)]
 
 
 class Wishes(msgspec.Struct, frozen=True):

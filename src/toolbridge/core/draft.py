@@ -15,6 +15,7 @@ from toolbridge.core.messages import (
     Call,
     Foreign,
     Image,
+    Loss,
     Opaque,
     Problem,
     StopReason,
@@ -65,6 +66,7 @@ class Draft:
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
         self._called: set[str] = set()
+        self._lost: set[str] = set()
         self._calls = False
         self.started = False
         self.ended = False
@@ -162,6 +164,13 @@ class Draft:
         if self.ended or usage == self._fold.usage:
             return []
         return self.start() + self._say(ev.UsageReported(usage))
+
+    def lose(self, what: str, why: str, *, minor: bool = False) -> list[ev.Event]:
+        """Report something of the answer that events cannot hold, once for each `what`."""
+        if self.ended or what in self._lost:
+            return []
+        self._lost.add(what)
+        return self.start() + self._say(ev.Lost(Loss(what, why, minor)))
 
     def finish(self, claimed: StopReason, *, stop_sequence: str = "") -> list[ev.Event]:
         """End well. The reason follows what was said, then what the upstream claims."""

@@ -1,7 +1,7 @@
 """What a model does, one thing at a time.
 
 `Started` comes first; exactly one of `Finished` and `Failed` comes last. Every block has an index,
-and blocks may interleave. A block's `…End` carries the whole block. After `Failed`, blocks that are
+and blocks may interleave. `Lost` may stand anywhere in between. A block's `…End` carries the whole block. After `Failed`, blocks that are
 still open stay open: half a call is never closed as if it were one.
 """
 
@@ -14,6 +14,7 @@ from toolbridge.core.messages import (
     Foreign,
     HealingReport,
     Image,
+    Loss,
     Message,
     Problem,
     StopReason,
@@ -90,6 +91,12 @@ class Healed(msgspec.Struct, frozen=True, tag="healed"):
     report: HealingReport
 
 
+class Lost(msgspec.Struct, frozen=True, tag="lost"):
+    """Something in the answer that our events cannot hold; reported once for each kind."""
+
+    loss: Loss
+
+
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
     reason: StopReason
     message: Message
@@ -114,6 +121,7 @@ Event: TypeAlias = (
     | PartAdded
     | UsageReported
     | Healed
+    | Lost
     | Finished
     | Failed
 )

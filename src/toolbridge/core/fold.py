@@ -9,6 +9,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.messages import (
     Call,
     HealingReport,
+    Loss,
     Message,
     Part,
     Problem,
@@ -57,6 +58,7 @@ class Fold:
         self.model = ""
         self.usage = Usage()
         self.healed: list[HealingReport] = []
+        self.losses: list[Loss] = []
         self._blocks: dict[int, _Open | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
 
@@ -72,6 +74,8 @@ class Fold:
                 self.usage = usage
             case ev.Healed(_, report):
                 self.healed.append(report)
+            case ev.Lost(loss):
+                self.losses.append(loss)
             case ev.Finished() | ev.Failed():
                 self._terminal = event
             case _:
@@ -135,6 +139,7 @@ class Fold:
             stop=stop,
             stop_sequence=stop_sequence,
             healed=tuple(self.healed),
+            losses=tuple(self.losses),
             problem=problem,
         )
 

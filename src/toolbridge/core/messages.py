@@ -79,12 +79,14 @@ class Reference(msgspec.Struct, frozen=True, tag="reference"):
     name: str
 
 
-class Foreign(msgspec.Struct, frozen=True, tag="foreign"):
+class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
     """A part that only its own API understands: kept for that API, a loss for every other."""
 
     origin: str
     kind: str
     raw: JsonObject
+    text: str = ""
+    """What other APIs write in its place, where words can say it: code that ran, its output."""
 
 
 class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
@@ -216,7 +218,8 @@ class Loss(msgspec.Struct, frozen=True):
     """Something that the target could not express."""
 
     what: str
-    """A path in our request: `sampling.top_k`, `turns.3.content.0`."""
+    """A path in our request: `sampling.top_k`, `turns.3.content.0`; of an answer, its kind:
+    `answer.audio`, `answer.logprobs`."""
     why: str
     minor: bool = False
     """Whether no answer depends on it: a note for the log, no warning for the client."""
@@ -271,6 +274,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     stop: StopReason | None = None
     stop_sequence: str = ""
     healed: tuple[HealingReport, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    """What the provider sent and our events cannot hold."""
     problem: Problem | None = None
 
     @property

@@ -15,6 +15,7 @@ import msgspec
 
 from toolbridge.config import Config
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
@@ -28,7 +29,7 @@ from toolbridge.server.relay import Relay
 from toolbridge.server.streaming import StreamReply
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Answering
+from toolbridge.switchboard.answering import Answering, Batch
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Upstream
@@ -75,6 +76,19 @@ class _Turn:
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if told := [loss for loss in losses if not loss.minor]:
             self.exchange.extra_headers["x-toolbridge-warning"] = _warning(told)
+
+    def lose_of_answer(self, message: Message) -> None:
+        """Log what the client's API could not be told; while no byte went out, in the header too."""
+        if lost := all_losses(message, self.codec.shows):
+            self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
+
+    def begin(self, batch: Batch) -> None:
+        """Note the first events of a stream, and put into the header what they report as lost."""
+        self.entry.speak()
+        lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
+        last = batch[-1]
+        known = last.message if isinstance(last, ev.Finished) else Message(losses=lost)
+        self.lose_of_answer(known)
 
 
 class Gateway:
@@ -142,12 +156,15 @@ class Gateway:
             tell=turn.lose,
         )
         answer = self._stream if asked.request.stream else self._whole
-        return await answer(turn, answering)
+        message = await answer(turn, answering)
+        turn.lose_of_answer(message)
+        return message
 
     async def _whole(self, turn: _Turn, answering: Answering) -> Message:
         message = await answering.message()
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
+        turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
         await self._keep(exchange, codec, asked, message)
@@ -164,7 +181,7 @@ class Gateway:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
                     if last is None:
-                        turn.entry.speak()
+                        turn.begin(batch)
                     last = batch[-1]
                     if isinstance(last, ev.Finished):  # kept before a client can ask for it
                         shown = _as_shown(last.message, encoder)

@@ -205,7 +205,7 @@ def test_keep_alives_are_elements_of_the_array():
         (Thinking("", (OWN,)), [{"text": "", "thoughtSignature": "c2ln"}]),
         (Thinking("", (ALIEN,)), []),
         (Image("AA==", "image/png"), [{"inlineData": {"mimeType": "image/png", "data": "AA=="}}]),
-        (Image(file_id="x"), []),
+        (Image(file_id="x"), [{"text": "[image that this API cannot show]"}]),
         (Foreign("gemini", "x", {"x": 1}), [{"x": 1}]),
         (Foreign("anthropic", "x", {"x": 1}), []),
     ],

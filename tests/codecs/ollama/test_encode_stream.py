@@ -243,6 +243,7 @@ def test_the_whole_body_and_the_stream_say_the_same(events):
     message = collect(events)
     whole = json.loads(encode_message(message, ASKED))
     lines = encode(events)
+    lines[-1].pop("toolbridge", None)  # a whole reply reports losses in a header
     gathered = {name: value for name, value in flat(lines).items() if value or name == "content"}
     assert whole == {**lines[-1], "message": {"role": "assistant", **gathered}}
     assert kinds(read(encode_message(message, ASKED))) == kinds(message)

@@ -8,6 +8,7 @@ from toolbridge.codecs.anthropic.encode_stream import (
     encode_message,
     encode_rejection,
 )
+from toolbridge.codecs.anthropic.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -22,6 +23,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,

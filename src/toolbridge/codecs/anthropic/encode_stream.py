@@ -13,11 +13,13 @@ from toolbridge.codecs.anthropic.shapes import (
     ERROR_TYPES,
     ORIGIN,
     REJECTION_TYPES,
+    SHOWS,
     STOPS,
     own_signature,
     tokens,
 )
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
@@ -101,8 +103,10 @@ class StreamEncoder:
             case ev.Failed(problem):
                 # What is open stays open: a half call that was closed would be run.
                 return [_frame("error", {"error": _encode_problem(problem)})]
-            case ev.UsageReported() | ev.Healed():
-                return []  # The end tells the counts, and what was healed is no part of the API.
+            case ev.UsageReported() | ev.Healed() | ev.Lost():
+                return []  # The end tells the counts and losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
@@ -121,7 +125,8 @@ class StreamEncoder:
 
     def _end(self, reason: StopReason, message: Message) -> bytes:
         usage = write_counts(message.usage, self._asked.estimate)
-        return _frame("message_delta", {"delta": _ending(reason, message), "usage": usage})
+        ending: JsonObject = {"delta": _ending(reason, message), "usage": usage}
+        return _frame("message_delta", ending | loss_field(message, SHOWS))
 
     def _in_turn(self, event: BlockEvent) -> list[bytes]:
         """Write what belongs to the current block; hold what belongs to a later one."""
@@ -239,7 +244,9 @@ def _frame(type: str, fields: JsonObject) -> bytes:
 def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     body = _envelope(message.id, message.model, asked)
-    body["content"] = [block for part in message.content for block in _blocks(part)]
+    body["content"] = [
+        block for part in in_words(message.content, SHOWS) for block in _blocks(part)
+    ]
     body |= _ending(message.stop or "end", message)
     body["usage"] = write_counts(message.usage, asked.estimate)
     return dump_bytes(body)

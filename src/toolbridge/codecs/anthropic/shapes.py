@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.codecs.anthropic.counts import Counts
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Cache, Call, Opaque, StopReason, Thinking
 from toolbridge.wire.shapes import AnyObject, OpenUnion
@@ -13,6 +14,8 @@ from toolbridge.wire.shapes import AnyObject, OpenUnion
 ORIGIN = "anthropic"
 VERSION = "2023-06-01"
 """Version 2026-10-21 differs only in what it refuses; this one is served by every place."""
+
+SHOWS = Shows(ORIGIN)
 
 # ── requests ─────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,7 @@ from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.gemini.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -19,6 +20,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,

@@ -7,8 +7,16 @@ The encoder writes one block at a time, in the order in which they began, and ho
 from typing import TypeAlias
 
 from toolbridge.codecs.gemini.media import encode_media
-from toolbridge.codecs.gemini.shapes import ALT, ORIGIN, STATUSES, STOPS, write_signature
+from toolbridge.codecs.gemini.shapes import (
+    ALT,
+    ORIGIN,
+    SHOWS,
+    STATUSES,
+    STOPS,
+    write_signature,
+)
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -73,8 +81,10 @@ class StreamEncoder:
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]
-            case ev.UsageReported() | ev.Healed():
-                return []  # The last frame tells the counts; what was healed is no part of the API.
+            case ev.UsageReported() | ev.Healed() | ev.Lost():
+                return []  # The last frame tells counts and losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
@@ -83,7 +93,8 @@ class StreamEncoder:
 
     def _last(self, reason: StopReason, message: Message) -> bytes:
         content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-        return dump_bytes(_whole(content, reason, message, self._asked) | self._envelope)
+        body = _whole(content, reason, message, self._asked) | self._envelope
+        return dump_bytes(body | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
         return [b"]"] if self._array else []
@@ -145,7 +156,8 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     if message.problem is not None:
         return dump_bytes({"error": _encode_problem(message.problem)})
-    parts: list[Json] = [found for part in message.content for found in _encode_part(part)]
+    shown = in_words(message.content, SHOWS)
+    parts: list[Json] = [found for part in shown for found in _encode_part(part)]
     content: JsonObject = {"role": "model", "parts": parts or [{"text": ""}]}
     body = _whole(content, message.stop or "end", message, asked)
     return dump_bytes(body | _envelope(message.id, message.model, asked))

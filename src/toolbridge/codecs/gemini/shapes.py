@@ -8,11 +8,13 @@ from typing import Literal
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Effort, Opaque, StopReason
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
+SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}))
 ALT = "alt"
 """The name, in `Request.extra`, of how a stream is framed: "json" for an array instead of SSE."""
 

@@ -4,6 +4,7 @@ from toolbridge.codecs.ollama.decode_request import decode_generate, decode_requ
 from toolbridge.codecs.ollama.decode_stream import StreamDecoder, decode_rejection
 from toolbridge.codecs.ollama.encode_request import QUIRKS, encode_request
 from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.ollama.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 __all__ = ["CODEC", "QUIRKS", "authorize", "decode_generate"]
@@ -21,6 +22,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,

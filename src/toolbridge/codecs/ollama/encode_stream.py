@@ -8,9 +8,12 @@ from collections import deque
 from math import ceil
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import encode_call
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -70,9 +73,12 @@ class StreamEncoder:
                 return self._call(now + self._calls.end(index))
             case ev.PartAdded(_, Image(data=data)) if data:
                 return [self._line({"content": "", "images": [data]})]
+            case ev.PartAdded():
+                instead = spelled(event, shapes.SHOWS)
+                return [said for one in instead if one is not event for said in self.feed(one)]
             case ev.Finished(reason, message):
                 end = self._envelope.end(reason, message.usage, self.elapsed)
-                return [self._line({"content": ""}, end)]
+                return [self._line({"content": ""}, end | loss_field(message, shapes.SHOWS))]
             case ev.Failed(problem):
                 return [*self._flush(), _error(problem) + b"\n"]
             case _:
@@ -181,6 +187,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the answer as one body: what its stream says, said at once."""
     if message.problem is not None:
         return _error(message.problem)
+    message = replace(message, content=in_words(message.content, shapes.SHOWS))
     envelope = _Envelope(asked)
     envelope.model = envelope.model or message.model
     body: JsonObject = {"content": message.text}

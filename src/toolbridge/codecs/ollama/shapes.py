@@ -5,8 +5,11 @@ Only fields that somebody reads are listed; the server itself passes over any ot
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
+
+SHOWS = Shows("ollama", foreign=False, images=frozenset({"data"}))
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """What a `done_reason` means. Old servers give none, which is an end like any other."""

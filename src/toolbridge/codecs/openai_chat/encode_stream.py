@@ -13,6 +13,7 @@ from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.encode_calls import call_writer, encode_calls, finish_reason
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -57,15 +58,15 @@ class StreamEncoder:
             case ev.CallStart(index) | ev.CallDelta(index) | ev.CallEnd(index):
                 return self._deltas(self._calls.feed(index, event))
             case ev.PartAdded():
-                return self._deltas([event])
+                return self._add(event)
             case ev.Started(id, model):
                 self._envelope.start(id, model)
                 return [self._chunk({"role": "assistant", "content": ""})]
             case ev.Finished(reason, message):
-                return self._finish(reason, message.usage)
+                return self._finish(reason, message)
             case ev.Failed(problem):
                 return self._fail(problem)
-            case ev.UsageReported() | ev.Healed():
+            case ev.UsageReported() | ev.Healed() | ev.Lost():
                 return []
 
     def close(self) -> list[bytes]:
@@ -74,11 +75,18 @@ class StreamEncoder:
     def keep_alive(self) -> bytes:
         return self._chunk({})
 
-    def _finish(self, reason: StopReason, usage: Usage) -> list[bytes]:
+    def _add(self, event: ev.PartAdded) -> list[bytes]:
+        said: list[bytes] = []
+        for one in spelled(event, shapes.SHOWS):
+            said += self._deltas([one]) if isinstance(one, ev.PartAdded) else self.feed(one)
+        return said
+
+    def _finish(self, reason: StopReason, message: Message) -> list[bytes]:
         self._ended = True
-        said = [self._chunk({}, finish_reason(reason, self._request))]
+        lost = loss_field(message, shapes.SHOWS)
+        said = [self._chunk({}, finish_reason(reason, self._request), lost)]
         if self._counts:
-            counts = write_counts(usage, self._envelope.estimate)
+            counts = write_counts(message.usage, self._envelope.estimate)
             said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
         return [*said, _DONE]
 
@@ -88,14 +96,17 @@ class StreamEncoder:
         waiting = [*self._thoughts.flush(), *self._texts.flush(), *self._calls.flush()]
         return [*self._deltas(waiting), write_frame(encode_error(problem))]
 
-    def _chunk(self, delta: JsonObject, finish: str | None = None) -> bytes:
+    def _chunk(
+        self, delta: JsonObject, finish: str | None = None, beside: JsonObject | None = None
+    ) -> bytes:
         choice: JsonObject = {
             "index": 0,
             "delta": delta,
             "logprobs": None,
             "finish_reason": finish,
         }
-        return write_frame(self._envelope.chunk([choice], {"usage": None} if self._counts else {}))
+        rest: JsonObject = {"usage": None} if self._counts else {}
+        return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
 
     def _deltas(self, events: list[ev.Event]) -> list[bytes]:
         found = (self._delta(event) for event in events)
@@ -199,6 +210,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the answer as one body: what its stream says, said at once."""
     if message.problem is not None:
         return encode_error(message.problem)
+    message = msgspec.structs.replace(message, content=in_words(message.content, shapes.SHOWS))
     envelope = _Envelope(asked)
     envelope.start(message.id, message.model)
     choice: JsonObject = {

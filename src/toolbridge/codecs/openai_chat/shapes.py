@@ -6,12 +6,14 @@ answer may hold is listed here once, whoever invented it.
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Cache, Effort, Opaque, StopReason
 from toolbridge.core.usage import Usage
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "openai_chat"
+SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}))
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"

@@ -15,8 +15,9 @@ from toolbridge.codecs.openai_responses.encode_blocks import (
     open_block,
 )
 from toolbridge.codecs.openai_responses.envelope import Envelope, Names, encode_parts, failure
-from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES
+from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES, SHOWS
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import JsonObject, dump_bytes
@@ -63,8 +64,10 @@ class StreamEncoder:
                 return self._start(id, model)
             case ev.Finished() | ev.Failed():
                 return self._end(event)
-            case ev.UsageReported() | ev.Healed():
-                return []  # The end tells the counts, and what was healed is no part of the API.
+            case ev.UsageReported() | ev.Healed() | ev.Lost():
+                return []  # The end tells the counts and losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
@@ -92,6 +95,7 @@ class StreamEncoder:
             response = envelope.failed(event.problem, message.usage, self._tape.output)
         else:
             response = envelope.ended(event.reason, message.usage, self._tape.output)
+            response |= loss_field(message, SHOWS)
         return [*said, self._tape.frame(f"response.{response['status']}", {"response": response})]
 
     def _in_turn(self, event: BlockEvent) -> list[bytes]:
@@ -131,7 +135,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     envelope = Envelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
-    output = encode_parts(message.content, Names(asked.request), stem)
+    output = encode_parts(in_words(message.content, SHOWS), Names(asked.request), stem)
     if message.problem is not None:
         return dump_bytes(envelope.failed(message.problem, message.usage, output))
     return dump_bytes(envelope.ended(message.stop or "end", message.usage, output))

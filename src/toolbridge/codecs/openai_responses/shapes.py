@@ -4,11 +4,13 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Effort, StopReason
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "openai_responses"
+SHOWS = Shows(ORIGIN, images=frozenset({"data"}))
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"

@@ -1,0 +1,113 @@
+"""What an answer loses on its way to a client: said in a header, in the log and in the last event."""
+
+import json
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from tests.peers import gateway, model_server, whole
+
+from toolbridge.config import Config, ModelConfig, ProviderConfig
+
+HEADER = "x-toolbridge-warning"
+
+
+@asynccontextmanager
+async def between(behind: str, body: dict | bytes):
+    """Serve a gateway in front of a server of the API `behind` that gives one answer."""
+
+    async def answer(heard, line):
+        if heard.method != "POST" or heard.path.startswith("/api/show"):
+            await whole(line, {"error": "there is nothing here"}, 404)
+        elif isinstance(body, dict):
+            await whole(line, body)
+        else:
+            await line.head(200, "text/event-stream")
+            await line.send(body)
+            await line.end()
+
+    async with model_server(answer) as server:
+        there = ProviderConfig(api=behind, url=server.url, passthrough=False, retries=0)
+        config = Config(
+            log="json",
+            map={"default": "there/m"},
+            providers={"there": there},
+            models={"there/m": ModelConfig(thinking=True, tools=True, vision=True)},
+        )
+        async with gateway(config) as (url, app):
+            yield url, app
+
+
+ASKS = {
+    "anthropic": (
+        "/v1/messages",
+        {"max_tokens": 99, "messages": [{"role": "user", "content": "x"}]},
+    ),
+    "openai_chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+    "openai_responses": ("/v1/responses", {"input": "x"}),
+}
+
+
+async def ask(url: str, api: str, **fields):
+    """Return the headers and the text of the answer that a client of `api` gets."""
+    path, body = ASKS[api]
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url + path, json={"model": "m", **body, **fields}) as answer,
+    ):
+        return answer.headers, (await answer.read()).decode()
+
+
+def sse(*frames: dict | bytes) -> bytes:
+    datas = (f if isinstance(f, bytes) else json.dumps(f).encode() for f in frames)
+    return b"".join(b"data: %b\n\n" % data for data in datas)
+
+
+def logged(capsys) -> dict:
+    """Return the last line of the log."""
+    return json.loads(capsys.readouterr().err.strip().split("\n")[-1])
+
+
+SEARCHED = {
+    "id": "resp_1", "object": "response", "status": "completed", "model": "m",
+    "output": [
+        {"type": "web_search_call", "id": "ws_1", "status": "completed",
+         "action": {"type": "search", "query": "x"}},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": "Found.", "annotations": []}]},
+    ],
+    "usage": {"input_tokens": 1, "output_tokens": 2},
+}  # fmt: skip
+SEARCH_LOSS = "answer.web_search_call: only openai_responses has such a part"
+
+
+async def test_a_whole_answer_says_in_a_header_and_in_the_log_what_it_lost(capsys):
+    async with between("openai_responses", SEARCHED) as (url, _):
+        headers, text = await ask(url, "anthropic")
+    assert json.loads(text)["content"] == [{"type": "text", "text": "Found."}]
+    assert headers[HEADER] == SEARCH_LOSS
+    assert logged(capsys)["dropped"] == [SEARCH_LOSS]
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat"])
+async def test_a_stream_says_in_its_last_event_and_in_the_log_what_it_lost(api, capsys):
+    stream = sse(
+        {"type": "response.created", "response": SEARCHED | {"status": "in_progress", "output": []}},
+        *({"type": "response.output_item.done", "output_index": n, "item": item}
+          for n, item in enumerate(SEARCHED["output"])),
+        {"type": "response.completed", "response": SEARCHED},
+    )  # fmt: skip
+    async with between("openai_responses", stream) as (url, _):
+        _, text = await ask(url, api, stream=True)
+    assert text.count(SEARCH_LOSS) == 1
+    assert logged(capsys)["dropped"] == [SEARCH_LOSS]
+    last = [json.loads(line[6:]) for line in text.split("\n") if SEARCH_LOSS in line]
+    assert last[0]["toolbridge"] == {"lost": [SEARCH_LOSS]}
+
+
+async def test_the_api_that_has_the_part_gets_it_and_loses_nothing(capsys):
+    async with between("openai_responses", SEARCHED) as (url, _):
+        headers, text = await ask(url, "openai_responses")
+    assert json.loads(text)["output"][0] == SEARCHED["output"][0]
+    assert HEADER not in headers
+    assert "dropped" not in logged(capsys)
