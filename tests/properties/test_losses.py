@@ -24,8 +24,10 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
     "anthropic/server-tool-use": beyond("anthropic", "server_tool_use", "web_search_tool_result"),
     "anthropic/unknown-block": beyond("anthropic", "hologram"),
     "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),
-    "gemini/picture-in-the-answer": {"anthropic": {"answer.image"}},
-    "openai_responses/picture-in-the-answer": {"anthropic": {"answer.image"}},
+    "gemini/picture-in-the-answer": beyond("gemini openai_chat openai_responses", "image"),
+    "openai_responses/picture-in-the-answer": beyond(
+        "gemini openai_chat openai_responses", "image"
+    ),
     "openai_responses/unknown-events-and-items": beyond("openai_responses", "brand_new_item"),
     "openai_responses/web-search-and-citation": beyond("openai_responses", "web_search_call"),
 }

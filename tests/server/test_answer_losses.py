@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from tests.peers import gateway, model_server, whole
+from tests.sdks import SDKS
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 
@@ -91,13 +92,7 @@ async def test_a_whole_answer_says_in_a_header_and_in_the_log_what_it_lost(capsy
 
 @pytest.mark.parametrize("api", ["anthropic", "openai_chat"])
 async def test_a_stream_says_in_its_last_event_and_in_the_log_what_it_lost(api, capsys):
-    stream = sse(
-        {"type": "response.created", "response": SEARCHED | {"status": "in_progress", "output": []}},
-        *({"type": "response.output_item.done", "output_index": n, "item": item}
-          for n, item in enumerate(SEARCHED["output"])),
-        {"type": "response.completed", "response": SEARCHED},
-    )  # fmt: skip
-    async with between("openai_responses", stream) as (url, _):
+    async with between("openai_responses", streamed(SEARCHED)) as (url, _):
         _, text = await ask(url, api, stream=True)
     assert text.count(SEARCH_LOSS) == 1
     assert logged(capsys)["dropped"] == [SEARCH_LOSS]
@@ -111,3 +106,33 @@ async def test_the_api_that_has_the_part_gets_it_and_loses_nothing(capsys):
     assert json.loads(text)["output"][0] == SEARCHED["output"][0]
     assert HEADER not in headers
     assert "dropped" not in logged(capsys)
+
+
+def streamed(reply: dict) -> bytes:
+    """A reply of the Responses API as its stream."""
+    return sse(
+        {"type": "response.created", "response": reply | {"status": "in_progress", "output": []}},
+        *({"type": "response.output_item.done", "output_index": n, "item": item}
+          for n, item in enumerate(reply["output"])),
+        {"type": "response.completed", "response": reply},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_every_official_sdk_reads_an_answer_that_lost_something(sdk, stream):
+    picture = {
+        "type": "image_generation_call",
+        "id": "ig_1",
+        "status": "completed",
+        "result": "AAAA",
+    }
+    movie = {"type": "hologram_call", "id": "h_1", "status": "completed"}
+    reply = SEARCHED | {"output": [movie, picture, *SEARCHED["output"]]}
+    async with (
+        between("openai_responses", streamed(reply) if stream else reply) as (url, _),
+        sdk(url) as talk,
+    ):
+        said = await talk.ask("x", stream=stream)
+    assert said.text.endswith("Found.")
+    assert said.stop == "end"

@@ -16,8 +16,8 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
-from toolbridge.core.json import Json, JsonObject, dump_bytes
-from toolbridge.core.messages import Call, Image, Message, Problem, StopReason
+from toolbridge.core.json import JsonObject, dump_bytes
+from toolbridge.core.messages import Call, Message, Problem, StopReason
 from toolbridge.core.usage import Usage
 
 T = TypeVar("T")
@@ -71,8 +71,6 @@ class StreamEncoder:
             case ev.CallEnd(index, call):
                 now = self._calls.write(index, call)
                 return self._call(now + self._calls.end(index))
-            case ev.PartAdded(_, Image(data=data)) if data:
-                return [self._line({"content": "", "images": [data]})]
             case ev.PartAdded():
                 instead = spelled(event, shapes.SHOWS)
                 return [said for one in instead if one is not event for said in self.feed(one)]
@@ -193,9 +191,6 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     body: JsonObject = {"content": message.text}
     if thinking := message.thinking:
         body["thinking"] = thinking
-    images: list[Json] = [p.data for p in message.content if isinstance(p, Image) and p.data]
-    if images:
-        body["images"] = images
     if calls := message.calls:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
     return envelope.wrap(body, envelope.end(message.stop or "end", message.usage))

@@ -9,7 +9,8 @@ from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 
-SHOWS = Shows("ollama", foreign=False, images=frozenset({"data"}))
+SHOWS = Shows("ollama", foreign=False)
+"""No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """What a `done_reason` means. Old servers give none, which is an end like any other."""
