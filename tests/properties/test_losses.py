@@ -21,6 +21,10 @@ def beyond(apis: str, *kinds: str) -> dict[str, set[str]]:
 
 
 SPECIAL: dict[str, dict[str, set[str]]] = {
+    "anthropic/code-execution": beyond(
+        "anthropic", "server_tool_use", "bash_code_execution_tool_result"
+    ),
+    "openai_responses/code-interpreter": beyond("openai_responses", "code_interpreter_call"),
     "anthropic/server-tool-use": beyond("anthropic", "server_tool_use", "web_search_tool_result"),
     "anthropic/unknown-block": beyond("anthropic", "hologram"),
     "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),

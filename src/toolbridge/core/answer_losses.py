@@ -35,7 +35,10 @@ class Shows(msgspec.Struct, frozen=True):
 
 def losses_of(message: Message, shows: Shows) -> tuple[Loss, ...]:
     """Return what an answer of this API leaves out of `message`, each kind once."""
-    found = {loss.what: loss for loss in _losses(message, shows)}
+    found: dict[str, Loss] = {}
+    for loss in _losses(message, shows):
+        if found.setdefault(loss.what, loss).minor:
+            found[loss.what] = loss  # one of a kind that matters is enough for a warning
     return tuple(found.values())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from toolbridge.codecs.anthropic.code_execution import show_code
 from toolbridge.codecs.anthropic.counts import Counts, read_counts
 from toolbridge.codecs.anthropic.shapes import (
     ERROR_KINDS,
@@ -305,9 +306,8 @@ class _Held:
     def whole(self, part: Foreign) -> Foreign:
         """Return `part` with the input that came in pieces after its start."""
         input = maybe_object("".join(self.pieces))
-        return (
-            part if input is None else Foreign(part.origin, part.kind, part.raw | {"input": input})
-        )
+        raw = part.raw if input is None else part.raw | {"input": input}
+        return Foreign(part.origin, part.kind, raw, show_code(raw))
 
 
 def _read_block(raw: JsonObject) -> Block:

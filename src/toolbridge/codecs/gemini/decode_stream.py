@@ -17,6 +17,7 @@ from toolbridge.codecs.gemini.shapes import FAILURES, FINISH_REASONS, ORIGIN, re
 from toolbridge.core.draft import FLOW, Draft
 from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
+from toolbridge.core.fences import fenced
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopReason
@@ -252,7 +253,17 @@ def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:
         return found
     kinds = (key for key, value in raw.items() if key not in shapes.MODIFIERS and value is not None)
     kind = next(kinds, "")
-    return Foreign(ORIGIN, kind, raw) if kind else None
+    return Foreign(ORIGIN, kind, raw, _code(raw.get(kind))) if kind else None
+
+
+def _code(part: Json) -> str:
+    """Return code that Gemini ran, or what it printed, as other APIs can show it."""
+    if not isinstance(part, dict):
+        return ""
+    code, output = part.get("code"), part.get("output")
+    if isinstance(code, str):
+        return fenced(code, str(part.get("language") or ""))
+    return fenced(output) if isinstance(output, str) else ""
 
 
 def _citations(candidate: shapes.Candidate) -> list[JsonObject]:

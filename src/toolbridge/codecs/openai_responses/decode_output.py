@@ -13,6 +13,7 @@ from toolbridge.codecs.openai_responses.marks import full_name, seal_item
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, Item
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
+from toolbridge.core.fences import fenced
 from toolbridge.core.json import JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.messages import Foreign, Image, Opaque
 
@@ -66,7 +67,9 @@ class Output:
 
     def finish(self, item: Item, raw: JsonObject, /) -> list[Event]:
         """End with what the last word on this item says."""
-        return self._draft.add(Foreign(ORIGIN, item.type, raw)) if raw else []
+        if not raw:
+            return []
+        return self._draft.add(Foreign(ORIGIN, item.type, raw, _show_code(raw)))
 
 
 def _fields(item: Item) -> JsonObject:
@@ -315,6 +318,16 @@ class BuiltinOutput(Output):
 def _text(part: JsonObject, channel: str) -> str:
     text = part.get(channel)
     return text if isinstance(text, str) else ""
+
+
+def _show_code(item: JsonObject) -> str:
+    """Return code that OpenAI ran and what it printed, as other APIs can show them."""
+    if item.get("type") != "code_interpreter_call":
+        return ""
+    given = item.get("outputs")
+    outputs = given if isinstance(given, list) else []
+    printed = (_text(output, "logs") for output in outputs if isinstance(output, dict))
+    return fenced(_text(item, "code"), "python") + "".join(map(fenced, printed))
 
 
 OUTPUTS: dict[str, type[Output]] = {
