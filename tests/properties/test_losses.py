@@ -1,6 +1,7 @@
 """What answers lose: nothing where they hold nothing special, and all of it where they do."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,24 @@ def beyond(apis: str, *kinds: str) -> dict[str, set[str]]:
     return {api: {f"answer.{kind}" for kind in kinds} for api in others}
 
 
+def both(*found: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {api: set().union(*(one.get(api, set()) for one in found)) for api in {*chain(*found)}}
+
+
+UNCITED = {"ollama": {"answer.citations"}}
+"""Only Ollama's text cites nothing."""
+
+
 SPECIAL: dict[str, dict[str, set[str]]] = {
     "anthropic/code-execution": beyond(
         "anthropic", "server_tool_use", "bash_code_execution_tool_result"
     ),
     "openai_responses/code-interpreter": beyond("openai_responses", "code_interpreter_call"),
-    "anthropic/server-tool-use": beyond("anthropic", "server_tool_use", "web_search_tool_result"),
+    "anthropic/server-tool-use": both(
+        beyond("anthropic", "server_tool_use", "web_search_tool_result"), UNCITED
+    ),
+    "gemini/search-sources": UNCITED,
+    "openai_chat/citations": UNCITED,
     "anthropic/unknown-block": beyond("anthropic", "hologram"),
     "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),
     "gemini/picture-in-the-answer": beyond("gemini openai_chat openai_responses", "image"),
@@ -33,7 +46,9 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
         "gemini openai_chat openai_responses", "image"
     ),
     "openai_responses/unknown-events-and-items": beyond("openai_responses", "brand_new_item"),
-    "openai_responses/web-search-and-citation": beyond("openai_responses", "web_search_call"),
+    "openai_responses/web-search-and-citation": both(
+        beyond("openai_responses", "web_search_call"), UNCITED
+    ),
 }
 """The transcripts that lose something, and what, by the API that writes them."""
 

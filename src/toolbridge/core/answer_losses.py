@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
+from toolbridge.core.citations import maybe_link
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign, Image, Loss, Message, Part, Text
 
@@ -31,6 +32,10 @@ class Shows(msgspec.Struct, frozen=True):
     """Whether it holds parts that only this API understands."""
     images: frozenset[str] = frozenset()
     """How it holds an image: by its `data`, by its `url`."""
+    links: bool = True
+    """Whether its text can cite web pages."""
+    citations: frozenset[str] = frozenset()
+    """The types of citation that are its own."""
 
 
 def losses_of(message: Message, shows: Shows) -> tuple[Loss, ...]:
@@ -60,7 +65,10 @@ def kind_name(kind: str) -> str:
 
 def _losses(message: Message, shows: Shows) -> Iterator[Loss]:
     for part in message.content:
-        if isinstance(part, Image) and not _holds_image(part, shows):
+        if isinstance(part, Text) and not all(_holds(one, shows) for one in part.citations):
+            held = "web pages only" if shows.links else "nothing"
+            yield Loss("answer.citations", f"the text of {shows.api} cites {held}")
+        elif isinstance(part, Image) and not _holds_image(part, shows):
             how = "written as a link" if part.url else "left out"
             why = f"{how}: an answer of {shows.api} holds no such image"
             yield Loss("answer.image", why, minor=bool(part.url))
@@ -73,6 +81,12 @@ def _foreign_loss(part: Foreign, shows: Shows) -> Loss:
     if part.text:
         return Loss(what, f"written as text: {shows.api} has no such part", minor=True)
     return Loss(what, f"only {part.origin} has such a part")
+
+
+def _holds(citation: JsonObject, shows: Shows) -> bool:
+    if str(citation.get("type")) in shows.citations:
+        return True
+    return shows.links and maybe_link(citation, "") is not None
 
 
 def _holds_image(image: Image, shows: Shows) -> bool:

@@ -108,9 +108,13 @@ class Draft:
         self._open[key].opaque.append(opaque)
         return said
 
-    def cite(self, citation: JsonObject, key: Hashable = FLOW) -> None:
-        if key in self._open:
-            self._open[key].citations.append(citation)
+    def cite(self, citation: JsonObject, key: Hashable = FLOW) -> list[ev.Event]:
+        """Give the text at `key` a citation. One that comes after its text has no place."""
+        block = self._open.get(key)
+        if block is None or block.kind != "text":
+            return self.lose("answer.citations", "they came without the text that they belong to")
+        block.citations.append(citation)
+        return []
 
     def call(self, key: Hashable, *, name: str, id: str = "") -> list[ev.Event]:
         """Open a call. An id that is missing or was used before is replaced."""

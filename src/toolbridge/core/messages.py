@@ -30,6 +30,7 @@ class Opaque(msgspec.Struct, frozen=True):
 class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
     text: str
     citations: tuple[JsonObject, ...] = ()
+    """What it rests on; `core.citations` says which of them every API understands."""
     cache: Cache = ""
     opaque: tuple[Opaque, ...] = ()
 

@@ -260,7 +260,7 @@ class _Answer:
         if held.input:
             said += self._draft.arguments(("call", index), dumps(held.input))
         for citation in held.citations:
-            self._draft.cite(citation, ("text", index))
+            said += self._draft.cite(citation, ("text", index))
         for kind in ("text", "thinking", "call"):
             said += self._draft.end((kind, index))
         return said

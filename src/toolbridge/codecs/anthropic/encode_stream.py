@@ -15,11 +15,13 @@ from toolbridge.codecs.anthropic.shapes import (
     REJECTION_TYPES,
     SHOWS,
     STOPS,
+    own_citation,
     own_signature,
     tokens,
 )
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
@@ -298,8 +300,14 @@ def _thoughts(thought: Thinking) -> list[JsonObject]:
 
 
 def _citations(part: Text) -> list[JsonObject]:
-    """Return the citations that have a type of Anthropic's: clients know no other."""
-    return [citation for citation in part.citations if str(citation.get("type")) in CITATIONS]
+    """Return the citations of Anthropic's own types, and links as one of those."""
+    found: list[JsonObject] = []
+    for citation in part.citations:
+        if str(citation.get("type")) in CITATIONS:
+            found.append(citation)
+        elif cited := maybe_link(citation, part.text):
+            found.append(own_citation(cited.url, cited.title))
+    return found
 
 
 def _input(call: Call) -> JsonObject:

@@ -15,8 +15,6 @@ ORIGIN = "anthropic"
 VERSION = "2023-06-01"
 """Version 2026-10-21 differs only in what it refuses; this one is served by every place."""
 
-SHOWS = Shows(ORIGIN)
-
 # ── requests ─────────────────────────────────────────────────────────────────
 
 
@@ -310,6 +308,8 @@ CITATIONS = frozenset(
     }
 )  # fmt: skip
 
+SHOWS = Shows(ORIGIN, citations=CITATIONS)
+
 # ── small readings that both directions share ────────────────────────────────
 
 
@@ -328,6 +328,22 @@ def write_cache(cache: Cache) -> JsonObject:
 
 
 _OWN = "tb1."
+
+
+def own_citation(url: str, title: str) -> JsonObject:
+    """Return a citation of a web page that no Claude found. AI SDKs demand the index."""
+    return {
+        "type": "web_search_result_location",
+        "url": url,
+        "title": title or None,
+        "encrypted_index": _OWN,
+        "cited_text": "",
+    }
+
+
+def is_own_citation(citation: JsonObject) -> bool:
+    """Whether a citation is one of ours: Anthropic did not make its index and would refuse it."""
+    return str(citation.get("encrypted_index") or "").startswith(_OWN)
 
 
 def own_signature(thinking: str) -> str:

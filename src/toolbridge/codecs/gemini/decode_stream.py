@@ -11,6 +11,7 @@ import msgspec
 
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.decode_rejection import decode_error
+from toolbridge.codecs.gemini.grounding import Sources
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
 from toolbridge.codecs.gemini.shapes import FAILURES, FINISH_REASONS, ORIGIN, read_signature
@@ -20,7 +21,7 @@ from toolbridge.core.events import Event
 from toolbridge.core.fences import fenced
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
-from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopReason
+from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopReason, Text
 from toolbridge.core.usage import Usage
 from toolbridge.wire.json_array import ArrayReader
 from toolbridge.wire.shapes import decode_frame
@@ -102,7 +103,7 @@ class _Answer:
         """Which kind of running text is open: `text`, `thinking` or none."""
         self._pieces: PartialArgs | None = None
         """The arguments of a call that is still being written."""
-        self._cited: set[str] = set()
+        self._sources = Sources()
 
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
@@ -111,7 +112,7 @@ class _Answer:
         if not self._claimed:
             return self._cut("the upstream stopped before its answer ended")
         if self._pieces is None:
-            return self._draft.finish(self._claimed)
+            return self._cite() + self._late_sources() + self._draft.finish(self._claimed)
         if self._claimed != "length":
             return self._cut("the upstream ended its answer before a call that it had begun")
         return self._end_pieces(cut=True) + self._draft.finish(self._claimed)
@@ -136,11 +137,12 @@ class _Answer:
 
     def _read_candidate(self, candidate: shapes.Candidate) -> list[Event]:
         said: list[Event] = []
+        # First, for a signature among the parts ends the text that the sources belong to.
+        if candidate.grounding_metadata is not None or candidate.citation_metadata is not None:
+            self._sources.read(candidate)
         parts = (candidate.content or {}).get("parts")
         for raw in parts if isinstance(parts, list) else ():
             said += self._read_part(raw)
-        for citation in _citations(candidate):
-            self._cite(citation)
         return said
 
     def _read_end(self, frame: shapes.Frame) -> list[Event]:
@@ -177,12 +179,14 @@ class _Answer:
         found = _whole_part(part, raw if isinstance(raw, dict) else {})
         if found is None:
             return self._read_text(part, "")
+        said = self._cite()
         self._flow = ""
-        return self._draft.add(found)
+        return said + self._draft.add(found)
 
     def _read_text(self, part: shapes.Part, text: str) -> list[Event]:
         kind = "thinking" if part.thought else "text"
-        said = self._draft.think(text) if part.thought else self._draft.text(text)
+        said = self._cite() if part.thought and text else []
+        said += self._draft.think(text) if part.thought else self._draft.text(text)
         self._flow = kind if text else self._flow
         for token in read_signature(part.thought_signature):
             said += self._sign(token, kind)
@@ -193,7 +197,7 @@ class _Answer:
 
         A signature without any text is a thought of which nothing else is shown.
         """
-        said: list[Event] = []
+        said = self._cite()
         if self._flow == kind:
             self._draft.tag_call(FLOW, token)
         else:
@@ -201,10 +205,22 @@ class _Answer:
         self._flow = ""
         return said + self._draft.end(FLOW)
 
-    def _cite(self, citation: JsonObject) -> None:
-        if self._flow == "text" and (key := dumps(citation)) not in self._cited:
-            self._cited.add(key)
-            self._draft.cite(citation)
+    def _cite(self) -> list[Event]:
+        """Give the text that ends now its sources."""
+        if self._flow != "text" or not self._sources:
+            return []
+        whole = self._draft.fold.message
+        text = next(part.text for part in reversed(whole.content) if isinstance(part, Text))
+        said = whole.text
+        cited = self._sources.take(len(said) - len(text), text, said)
+        return [event for citation in cited for event in self._draft.cite(citation)]
+
+    def _late_sources(self) -> list[Event]:
+        if not self._sources or not self._sources.left(self._draft.fold.message.text):
+            return []
+        return self._draft.lose(
+            "answer.citations", "they came without the text that they belong to"
+        )
 
     # ── calls ────────────────────────────────────────────────────────────────
 
@@ -222,11 +238,12 @@ class _Answer:
         return said if call.will_continue else said + self._end_pieces()
 
     def _start_call(self, part: shapes.Part, call: shapes.FunctionCall) -> list[Event]:
+        said = self._cite()
         self._flow = ""
         name = call.name or ""
         for prefix in _PREFIXES:
             name = name.removeprefix(prefix)
-        said = self._draft.call(_CALL, name=name, id=call.id or "")
+        said += self._draft.call(_CALL, name=name, id=call.id or "")
         for token in read_signature(part.thought_signature):
             self._draft.tag_call(_CALL, token)
         return said
@@ -264,21 +281,6 @@ def _code(part: Json) -> str:
     if isinstance(code, str):
         return fenced(code, str(part.get("language") or ""))
     return fenced(output) if isinstance(output, str) else ""
-
-
-def _citations(candidate: shapes.Candidate) -> list[JsonObject]:
-    """Return what an answer cites: the sources of its words, and the pages of a search."""
-    cited = (candidate.citation_metadata or {}).get("citations")
-    found = [source for source in _listed(cited) if isinstance(source, dict)]
-    for chunk in _listed((candidate.grounding_metadata or {}).get("groundingChunks")):
-        web = chunk.get("web") if isinstance(chunk, dict) else None
-        if isinstance(web, dict):
-            found.append(web)
-    return found
-
-
-def _listed(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
 
 
 def _usage(counts: shapes.Counts) -> Usage:

@@ -6,6 +6,7 @@ The encoder writes one block at a time, in the order in which they began, and ho
 
 from typing import TypeAlias
 
+from toolbridge.codecs.gemini.grounding import encode_sources
 from toolbridge.codecs.gemini.media import encode_media
 from toolbridge.codecs.gemini.shapes import (
     ALT,
@@ -174,15 +175,7 @@ def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Ask
         "finishReason": STOPS.get(reason, "STOP"),
         "index": 0,
     }
-    cited: list[Json] = [
-        citation
-        for part in message.content
-        if isinstance(part, Text)
-        for citation in part.citations
-        if "uri" in citation  # the citations of other APIs have other fields
-    ]
-    if cited:
-        candidate["citationMetadata"] = {"citations": cited}
+    candidate |= encode_sources(in_words(message.content, SHOWS))
     return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
 
 

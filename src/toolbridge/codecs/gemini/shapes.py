@@ -14,7 +14,9 @@ from toolbridge.core.messages import Effort, Opaque, StopReason
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
-SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}))
+CITATION = "citation_source"
+"""The type that we give to an entry of `citationMetadata`, which has none."""
+SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=frozenset({CITATION}))
 ALT = "alt"
 """The name, in `Request.extra`, of how a stream is framed: "json" for an array instead of SSE."""
 

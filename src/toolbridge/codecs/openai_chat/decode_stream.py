@@ -11,12 +11,13 @@ import msgspec
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.calls import Calls
 from toolbridge.codecs.openai_chat.decode_rejection import decode_error
+from toolbridge.core.citations import link
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json
-from toolbridge.core.messages import Image, Problem, StopReason
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import Frame, SseReader
 
@@ -173,8 +174,8 @@ class _Answer:
         if delta.refusal:
             self._refused = True
             said += self._text(delta.refusal)
-        for annotation in delta.annotations or ():
-            self._draft.cite(annotation)
+        if delta.annotations:
+            said += self._cite(delta.annotations)
         for image in delta.images or ():
             said += self._image(image)
         for call in delta.tool_calls or ():
@@ -185,6 +186,15 @@ class _Answer:
             function = delta.function_call
             said += self._calls.feed(shapes.ToolCall(index=_LEGACY, function=function))
         return said
+
+    def _cite(self, annotations: list[AnyObject]) -> list[Event]:
+        """Read citations; their spans count from the first character of the whole answer."""
+        message = self._draft.fold.message
+        texts = [part.text for part in message.content if isinstance(part, Text)]
+        before = sum(map(len, texts[:-1]))
+        size = len(texts[-1]) if texts else 0
+        found = (_read_annotation(annotation, before, size) for annotation in annotations)
+        return [event for citation in found for event in self._draft.cite(citation)]
 
     def _text(self, text: str) -> list[Event]:
         if not text:
@@ -231,6 +241,19 @@ class _Answer:
         media_type, data = shapes.split_data_url(url)
         image = Image(data=data, media_type=media_type, url="" if data else url)
         return self._calls.settle() + self._draft.add(image)
+
+
+def _read_annotation(annotation: AnyObject, before: int, size: int) -> JsonObject:
+    """Return a link in the form that all codecs understand; any other annotation as it is."""
+    inner = annotation.get("url_citation")
+    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
+        return annotation
+    start, end = inner.get("start_index"), inner.get("end_index")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return link(str(inner["url"]), inner.get("title"))
+    span = (start - before, end - before)
+    known = 0 <= span[0] < span[1] <= size
+    return link(str(inner["url"]), inner.get("title"), span if known else None)
 
 
 def _is_error(chunk: shapes.Chunk) -> bool:

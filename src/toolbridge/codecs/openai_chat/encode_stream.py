@@ -14,6 +14,7 @@ from toolbridge.codecs.openai_chat.encode_calls import call_writer, encode_calls
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -269,19 +270,20 @@ def _image(image: Image) -> JsonObject:
 
 
 def _annotations(text: Text, end: int) -> list[Json]:
-    """Return the citations of a text that ends at `end`; another API's, where it gives a link."""
+    """Return the citations of a text that ends at `end`: spans count from the first character."""
     found: list[Json] = []
+    before = end - len(text.text)
     for citation in text.citations:
-        if citation.get("type") == "url_citation":
+        if citation.get("type") in shapes.ANNOTATIONS:
             found.append(citation)
-        elif isinstance(citation.get("url"), str):
-            cited: JsonObject = {
-                "start_index": end - len(text.text),
-                "end_index": end,
-                "url": citation["url"],
-                "title": citation.get("title") or "",
+        elif cited := maybe_link(citation, text.text):
+            inner: JsonObject = {
+                "start_index": before + cited.start,
+                "end_index": before + cited.end,
+                "url": cited.url,
+                "title": cited.title,
             }
-            found.append({"type": "url_citation", "url_citation": cited})
+            found.append({"type": "url_citation", "url_citation": inner})
     return found
 
 

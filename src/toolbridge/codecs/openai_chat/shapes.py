@@ -13,7 +13,9 @@ from toolbridge.core.usage import Usage
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "openai_chat"
-SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}))
+ANNOTATIONS = frozenset({"file"})
+"""The types of annotation beside links: OpenRouter's, for a file that it has read."""
+SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS)
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"

@@ -122,7 +122,7 @@ class SpokenOutput(Output):
             if not self._draft.is_open(key):
                 continue
             for citation in self._citations.get(place, ()):
-                self._draft.cite(citation, key)
+                said += self._draft.cite(citation, key)
             for token in opaque:
                 said += self._draft.seal(token, key)
             opaque = ()  # the first text of a message speaks for it

@@ -23,6 +23,7 @@ from toolbridge.codecs.openai_responses.shapes import (
     ORIGIN,
     REASONS,
 )
+from toolbridge.core.citations import link, maybe_link
 from toolbridge.core.codec import Asked, Target
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
@@ -167,8 +168,15 @@ def text_part(part: Text) -> JsonObject:
 
 
 def citations(part: Text) -> list[JsonObject]:
-    """Return the citations that have a type of this API's: clients know no other."""
-    return [citation for citation in part.citations if citation.get("type") in ANNOTATIONS]
+    """Return the citations of this API's own types, and every link as one of those."""
+    found: list[JsonObject] = []
+    for citation in part.citations:
+        cited = maybe_link(citation, part.text)
+        if cited is not None:
+            found.append(link(cited.url, cited.title, (cited.start, cited.end)))
+        elif citation.get("type") in ANNOTATIONS:
+            found.append(citation)
+    return found
 
 
 def message_item(id: str, status: str, content: list[Json]) -> JsonObject:

@@ -10,7 +10,6 @@ from toolbridge.core.messages import Effort, StopReason
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "openai_responses"
-SHOWS = Shows(ORIGIN, images=frozenset({"data"}))
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"
@@ -322,6 +321,7 @@ AUDIO_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 ANNOTATIONS = frozenset({"url_citation", "file_citation", "container_file_citation", "file_path"})
+SHOWS = Shows(ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS)
 
 ERROR_KINDS = {
     "rate_limit_exceeded": "rate_limited",
