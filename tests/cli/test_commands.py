@@ -183,7 +183,7 @@ def test_translate_says_what_an_answer_lost(env):
     done = run(env, "translate", "--from", "gemini", "--to", "anthropic", given=given)
     assert done.returncode == 0
     lost = done.stderr.decode().splitlines()
-    assert "lost: answer.inlineData: only gemini has such a part" in lost
+    assert "lost: answer.video: only gemini has such a part" in lost
     assert any(line.startswith("lost: answer.executableCode: ") for line in lost)
     back = run(env, "translate", "--from", "gemini", "--to", "gemini", given=given)
     assert back.stderr == b""

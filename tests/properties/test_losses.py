@@ -40,6 +40,8 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
     "gemini/search-sources": UNCITED,
     "openai_chat/citations": UNCITED,
     "anthropic/unknown-block": beyond("anthropic", "hologram"),
+    "gemini/audio": beyond("gemini", "audio"),
+    "openai_chat/audio": beyond("openai_chat", "audio"),
     "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),
     "gemini/picture-in-the-answer": beyond("gemini openai_chat openai_responses", "image"),
     "openai_responses/picture-in-the-answer": beyond(

@@ -270,7 +270,12 @@ def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:
         return found
     kinds = (key for key, value in raw.items() if key not in shapes.MODIFIERS and value is not None)
     kind = next(kinds, "")
-    return Foreign(ORIGIN, kind, raw, _code(raw.get(kind))) if kind else None
+    if not kind:
+        return None
+    text = _code(raw.get(kind))
+    if part.inline_data is not None and part.inline_data.mime_type:
+        kind = part.inline_data.mime_type.partition("/")[0]  # audio, video, application
+    return Foreign(ORIGIN, kind, raw, text)
 
 
 def _code(part: Json) -> str:

@@ -81,7 +81,10 @@ class StreamDecoder:
             said += draft.text(message.content)
         for image in message.images or ():
             part = decode_media(image)
-            said += draft.add(part) if isinstance(part, Image) else []
+            if isinstance(part, Image):
+                said += draft.add(part)
+            else:
+                said += draft.lose("answer.images", "one of them is no image")
         for call in message.tool_calls or ():
             said += self._call(call)
         if chunk.prompt_eval_count is not None or chunk.eval_count is not None:

@@ -17,7 +17,7 @@ from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Image, Problem, StopReason, Text
+from toolbridge.core.messages import Foreign, Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import Frame, SseReader
 
@@ -29,6 +29,7 @@ _FIELDS = {
     "text": ("content", "refusal"),
     "thought": ("reasoning_content", "reasoning", "thinking", "reasoning_details"),
     "call": ("tool_calls", "function_call"),
+    "audio": ("audio",),
 }
 """Where a message holds each kind of block."""
 
@@ -82,6 +83,9 @@ class _Answer:
         """The reason that says that the answer is not whole."""
         self._stop_sequence = ""
         self._refused = False
+        self._audio: list[shapes.AudioPiece] = []
+        self._spoken = False
+        """Whether the text is the transcript of the audio."""
         self._told: set[str] = set()
         """The kinds of block that were told in pieces."""
 
@@ -127,7 +131,7 @@ class _Answer:
         if self._broken:
             text = f"the upstream ended its answer with {self._broken!r}"
             return self.fail(Problem(shapes.BROKEN_STOPS[self._broken], text))
-        said = self._calls.close()
+        said = self._calls.close() + self._speech()
         if self._refused and claimed == "end":
             claimed = "refusal"
         if self._stop_sequence and claimed == "end":
@@ -178,6 +182,8 @@ class _Answer:
             said += self._cite(delta.annotations)
         for image in delta.images or ():
             said += self._image(image)
+        if delta.audio is not None:
+            said += self._hear(delta.audio)
         for call in delta.tool_calls or ():
             self._told.add("call")
             said += self._calls.feed(call)
@@ -201,6 +207,27 @@ class _Answer:
             return []
         self._told.add("text")
         return self._calls.settle() + self._draft.text(text)
+
+    def _hear(self, piece: shapes.AudioPiece) -> list[Event]:
+        """Read a piece of speech: what is said in it is text, the sound itself waits for the end.
+
+        An answer that has both content and a transcript says the same thing twice.
+        """
+        self._told.add("audio")
+        self._audio.append(piece)
+        self._spoken = self._spoken or "text" not in self._told
+        return self._text(piece.transcript or "") if self._spoken else []
+
+    def _speech(self) -> list[Event]:
+        if not self._audio:
+            return []
+        raw: JsonObject = {
+            "id": next((piece.id for piece in self._audio if piece.id), ""),
+            "data": "".join(piece.data or "" for piece in self._audio),
+            "transcript": "".join(piece.transcript or "" for piece in self._audio),
+            "expires_at": next((p.expires_at for p in self._audio if p.expires_at), 0),
+        }
+        return self._draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
 
     def _say(self, content: str | list[AnyObject] | None) -> list[Event]:
         if not isinstance(content, list):

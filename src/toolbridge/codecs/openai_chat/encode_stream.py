@@ -19,6 +19,7 @@ from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
+    Foreign,
     Image,
     Message,
     Problem,
@@ -128,6 +129,8 @@ class StreamEncoder:
                 return {"reasoning_details": details} if details else {}
             case ev.PartAdded(_, Image() as image):
                 return {"images": [_image(image)]}
+            case ev.PartAdded(_, Foreign(shapes.ORIGIN, shapes.AUDIO, raw)):
+                return {"audio": raw}
             case ev.CallStart() | ev.CallDelta() | ev.CallEnd():
                 return self._writer.write(event)
             case _:
@@ -238,6 +241,12 @@ def _encode_content(message: Message, request: Request) -> JsonObject:
     for name, found in gathered.items():
         if found:
             body[name] = found
+    for part in message.content:
+        match part:
+            case Foreign(shapes.ORIGIN, shapes.AUDIO, raw):
+                body["audio"] = raw
+            case _:
+                pass
     return body | encode_calls(message, request)
 
 

@@ -16,6 +16,8 @@ ORIGIN = "openai_chat"
 ANNOTATIONS = frozenset({"file"})
 """The types of annotation beside links: OpenRouter's, for a file that it has read."""
 SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS)
+AUDIO = "audio"
+"""The kind of a part that holds speech; its transcript is a text of its own."""
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"
@@ -224,6 +226,15 @@ class Counts(msgspec.Struct):
     """DeepSeek's word for the cached ones."""
 
 
+class AudioPiece(msgspec.Struct, omit_defaults=True):
+    """Speech, whole or in pieces; the transcript is what is said in it."""
+
+    id: str | None = None
+    data: str | None = None
+    transcript: str | None = None
+    expires_at: Json = None
+
+
 class Delta(msgspec.Struct):
     """What a chunk adds, or the whole message of an answer that came at once."""
 
@@ -237,6 +248,7 @@ class Delta(msgspec.Struct):
     function_call: Function | None = None
     annotations: list[AnyObject] | None = None
     images: list[AnyObject] | None = None
+    audio: AudioPiece | None = None
 
 
 class AnswerChoice(msgspec.Struct):

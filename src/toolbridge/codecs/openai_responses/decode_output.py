@@ -11,6 +11,7 @@ from toolbridge.codecs.openai_responses.builtins import BY_CALL, read_known
 from toolbridge.codecs.openai_responses.decode_items import seal_thought
 from toolbridge.codecs.openai_responses.marks import full_name, seal_item
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, Item
+from toolbridge.core.answer_losses import kind_name
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
 from toolbridge.core.fences import fenced
@@ -76,6 +77,10 @@ def _fields(item: Item) -> JsonObject:
     return {"id": item.id, "phase": item.phase} if item.phase else {"id": item.id}
 
 
+_SPOKEN = frozenset({"output_text", "text", "refusal", None})
+"""The types of what a message says."""
+
+
 class SpokenOutput(Output):
     """A message: its parts are texts."""
 
@@ -107,7 +112,11 @@ class SpokenOutput(Output):
         said: list[Event] = []
         for place, part in enumerate(item.content or ()):
             channel = "refusal" if part.get("type") == "refusal" else "text"
-            said += self.fill(_text(part, channel), place, channel)
+            text = _text(part, channel) or _text(part, "transcript")
+            said += self.fill(text, place, channel)
+            if part.get("type") not in _SPOKEN:
+                kind = kind_name(str(part.get("type") or ""))
+                said += self._draft.lose(f"answer.{kind}", "events hold no such part of a message")
             cited = part.get("annotations")
             if isinstance(cited, list) and cited:
                 self._citations[place] = [one for one in cited if isinstance(one, dict)]
