@@ -39,6 +39,10 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
     ),
     "gemini/search-sources": UNCITED,
     "openai_chat/citations": UNCITED,
+    "anthropic/refusal-with-details": both(
+        beyond("anthropic ollama", "stop_details.category"), {"ollama": {"answer.stop_details"}}
+    ),
+    "gemini/blocked-prompt": beyond("gemini", "stop_details.category"),
     "anthropic/unknown-block": beyond("anthropic", "hologram"),
     "gemini/audio": beyond("gemini", "audio"),
     "openai_chat/audio": beyond("openai_chat", "audio"),

@@ -32,6 +32,8 @@ class Shows(msgspec.Struct, frozen=True):
     """Whether it holds parts that only this API understands."""
     images: frozenset[str] = frozenset()
     """How it holds an image: by its `data`, by its `url`."""
+    explanations: bool = True
+    """Whether it says why a provider refused."""
     links: bool = True
     """Whether its text can cite web pages."""
     citations: frozenset[str] = frozenset()
@@ -64,6 +66,12 @@ def kind_name(kind: str) -> str:
 
 
 def _losses(message: Message, shows: Shows) -> Iterator[Loss]:
+    details = message.stop_details
+    if details is not None and details.explanation and not shows.explanations:
+        yield Loss("answer.stop_details", f"{shows.api} does not say why an answer was refused")
+    elif details is not None and details.category and details.origin != shows.api:
+        why = f"{shows.api} has other categories than {details.category!r}"
+        yield Loss("answer.stop_details.category", why, minor=True)
     for part in message.content:
         if isinstance(part, Text) and not all(_holds(one, shows) for one in part.citations):
             held = "web pages only" if shows.links else "nothing"

@@ -18,6 +18,7 @@ from toolbridge.core.messages import (
     Loss,
     Opaque,
     Problem,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
@@ -176,7 +177,9 @@ class Draft:
         self._lost.add(what)
         return self.start() + self._say(ev.Lost(Loss(what, why, minor)))
 
-    def finish(self, claimed: StopReason, *, stop_sequence: str = "") -> list[ev.Event]:
+    def finish(
+        self, claimed: StopReason, *, stop_sequence: str = "", details: StopDetails | None = None
+    ) -> list[ev.Event]:
         """End well. The reason follows what was said, then what the upstream claims."""
         if self.ended:
             return []
@@ -186,7 +189,8 @@ class Draft:
             said += self.end(key)
         reason = derive_stop(claimed, calls=self._calls)
         stop_sequence = stop_sequence if reason == "stop_sequence" else ""
-        message = self._fold.finished(reason, stop_sequence=stop_sequence)
+        details = details if reason == "refusal" else None
+        message = self._fold.finished(reason, stop_sequence=stop_sequence, details=details)
         said += self._say(ev.Finished(reason, message))
         self.ended = True
         return said

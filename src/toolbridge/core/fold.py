@@ -13,6 +13,7 @@ from toolbridge.core.messages import (
     Message,
     Part,
     Problem,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
@@ -127,6 +128,7 @@ class Fold:
         stop: StopReason | None,
         *,
         stop_sequence: str = "",
+        details: StopDetails | None = None,
         problem: Problem | None = None,
     ) -> Message:
         """Return the message as it is now, with its end."""
@@ -138,6 +140,7 @@ class Fold:
             usage=self.usage,
             stop=stop,
             stop_sequence=stop_sequence,
+            stop_details=details,
             healed=tuple(self.healed),
             losses=tuple(self.losses),
             problem=problem,
@@ -153,7 +156,9 @@ class Fold:
             event.reason, calls=any(isinstance(b, Call) for b in self._blocks.values())
         )
         stop_sequence = old.stop_sequence if reason == "stop_sequence" else ""
-        return ev.Finished(reason, self.finished(reason, stop_sequence=stop_sequence))
+        details = old.stop_details if reason == "refusal" else None
+        message = self.finished(reason, stop_sequence=stop_sequence, details=details)
+        return ev.Finished(reason, message)
 
 
 def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:

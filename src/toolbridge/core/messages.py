@@ -265,6 +265,16 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     provider: str = ""
 
 
+class StopDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a provider says about a refusal, beside the words of the model."""
+
+    explanation: str = ""
+    category: str = ""
+    """Its kind, in the words of `origin`."""
+    origin: str = ""
+    raw: JsonObject = msgspec.field(default_factory=dict)
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer, whole or as far as it came."""
 
@@ -274,6 +284,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: Usage = Usage()
     stop: StopReason | None = None
     stop_sequence: str = ""
+    stop_details: StopDetails | None = None
     healed: tuple[HealingReport, ...] = ()
     losses: tuple[Loss, ...] = ()
     """What the provider sent and our events cannot hold."""

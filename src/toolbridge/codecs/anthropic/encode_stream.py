@@ -18,6 +18,7 @@ from toolbridge.codecs.anthropic.shapes import (
     own_citation,
     own_signature,
     tokens,
+    write_details,
 )
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
@@ -267,6 +268,7 @@ def _ending(reason: StopReason, message: Message) -> JsonObject:
     return {
         "stop_reason": STOPS.get(reason, "end_turn"),
         "stop_sequence": message.stop_sequence or None,
+        **write_details(message.stop_details),
     }
 
 

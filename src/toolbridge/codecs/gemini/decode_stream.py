@@ -14,14 +14,20 @@ from toolbridge.codecs.gemini.decode_rejection import decode_error
 from toolbridge.codecs.gemini.grounding import Sources
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
-from toolbridge.codecs.gemini.shapes import FAILURES, FINISH_REASONS, ORIGIN, read_signature
+from toolbridge.codecs.gemini.shapes import (
+    FAILURES,
+    FINISH_REASONS,
+    ORIGIN,
+    REFUSED,
+    read_signature,
+)
 from toolbridge.core.draft import FLOW, Draft
 from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.fences import fenced
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
-from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopReason, Text
+from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopDetails, StopReason, Text
 from toolbridge.core.usage import Usage
 from toolbridge.wire.json_array import ArrayReader
 from toolbridge.wire.shapes import decode_frame
@@ -99,6 +105,7 @@ class _Answer:
         self._draft = Draft(ids)
         self._counts = shapes.Counts()
         self._claimed: StopReason | None = None
+        self._details: StopDetails | None = None
         self._flow = ""
         """Which kind of running text is open: `text`, `thinking` or none."""
         self._pieces: PartialArgs | None = None
@@ -112,10 +119,13 @@ class _Answer:
         if not self._claimed:
             return self._cut("the upstream stopped before its answer ended")
         if self._pieces is None:
-            return self._cite() + self._late_sources() + self._draft.finish(self._claimed)
+            return self._cite() + self._late_sources() + self._finish(self._claimed)
         if self._claimed != "length":
             return self._cut("the upstream ended its answer before a call that it had begun")
-        return self._end_pieces(cut=True) + self._draft.finish(self._claimed)
+        return self._end_pieces(cut=True) + self._finish(self._claimed)
+
+    def _finish(self, claimed: StopReason) -> list[Event]:
+        return self._draft.finish(claimed, details=self._details)
 
     def _cut(self, text: str) -> list[Event]:
         return self._draft.fail(Truncated(text).problem)
@@ -128,6 +138,8 @@ class _Answer:
             said += self._draft.start(id=frame.response_id or "", model=frame.model_version or "")
         if frame.prompt_feedback and frame.prompt_feedback.block_reason:
             self._claimed = "refusal"
+            feedback = frame.prompt_feedback
+            self._details = _details(feedback.block_reason, feedback.block_reason_message)
         for candidate in frame.candidates or ():
             if not candidate.index:  # we ask for one answer; of several, the first is ours
                 said += self._read_candidate(candidate)
@@ -154,6 +166,7 @@ class _Answer:
                 text = candidate.finish_message or f"the model ended with {reason}"
                 return self._draft.fail(Problem(FAILURES[reason], text))
             self._claimed = FINISH_REASONS.get(reason, "end")
+            self._details = _details(reason, candidate.finish_message)
         return []
 
     def _count(self, counts: shapes.Counts) -> list[Event]:
@@ -286,6 +299,14 @@ def _code(part: Json) -> str:
     if isinstance(code, str):
         return fenced(code, str(part.get("language") or ""))
     return fenced(output) if isinstance(output, str) else ""
+
+
+def _details(reason: str | None, message: str | None) -> StopDetails | None:
+    """Return why an answer was refused; nothing where no more is known than that it was."""
+    category = "" if reason == REFUSED else reason or ""
+    if not category and not message:
+        return None
+    return StopDetails(message or "", category, ORIGIN)
 
 
 def _usage(counts: shapes.Counts) -> Usage:

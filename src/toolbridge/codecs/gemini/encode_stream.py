@@ -10,6 +10,7 @@ from toolbridge.codecs.gemini.grounding import encode_sources
 from toolbridge.codecs.gemini.media import encode_media
 from toolbridge.codecs.gemini.shapes import (
     ALT,
+    FINISH_REASONS,
     ORIGIN,
     SHOWS,
     STATUSES,
@@ -175,8 +176,19 @@ def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Ask
         "finishReason": STOPS.get(reason, "STOP"),
         "index": 0,
     }
+    candidate |= _why(message)
     candidate |= encode_sources(in_words(message.content, SHOWS))
     return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
+
+
+def _why(message: Message) -> JsonObject:
+    """Return the fields of a candidate that say why an answer was refused."""
+    details = message.stop_details
+    if details is None:
+        return {}
+    own = details.category if details.origin == ORIGIN else ""
+    fields: JsonObject = {"finishReason": own} if own in FINISH_REASONS else {}
+    return fields | ({"finishMessage": details.explanation} if details.explanation else {})
 
 
 def _counts(usage: Usage, estimate: int) -> JsonObject:

@@ -173,6 +173,7 @@ class Candidate(msgspec.Struct, rename="camel"):
 
 class PromptFeedback(msgspec.Struct, rename="camel"):
     block_reason: str | None = None
+    block_reason_message: str | None = None
 
 
 class Frame(msgspec.Struct, rename="camel"):
@@ -216,10 +217,13 @@ FAILURES = {
 }
 """Finish reasons of answers that nobody can use."""
 
+REFUSED = "SAFETY"
+"""The finish reason of a refusal of which no more is known."""
+
 STOPS: dict[StopReason, str] = {
     "length": "MAX_TOKENS",
     "context_overflow": "MAX_TOKENS",
-    "refusal": "SAFETY",
+    "refusal": REFUSED,
     "error": "OTHER",
     "aborted": "OTHER",
 }

@@ -9,7 +9,7 @@ from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 
-SHOWS = Shows("ollama", foreign=False, links=False)
+SHOWS = Shows("ollama", foreign=False, links=False, explanations=False)
 """No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}

@@ -86,7 +86,9 @@ class StreamEncoder:
     def _finish(self, reason: StopReason, message: Message) -> list[bytes]:
         self._ended = True
         lost = loss_field(message, shapes.SHOWS)
-        said = [self._chunk({}, finish_reason(reason, self._request), lost)]
+        why = _explanation(message)
+        said = [self._chunk({"refusal": why})] if why else []
+        said.append(self._chunk({}, finish_reason(reason, self._request), lost))
         if self._counts:
             counts = write_counts(message.usage, self._envelope.estimate)
             said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
@@ -228,7 +230,8 @@ def encode_message(message: Message, asked: Asked) -> bytes:
 
 
 def _encode_content(message: Message, request: Request) -> JsonObject:
-    body: JsonObject = {"role": "assistant", "content": message.text or None, "refusal": None}
+    body: JsonObject = {"role": "assistant", "content": message.text or None}
+    body["refusal"] = _explanation(message) or None
     if not message.calls:
         body["content"] = message.text
     if thinking := message.thinking:
@@ -263,6 +266,11 @@ def _all_annotations(message: Message) -> list[Json]:
             length += len(part.text)
             found += _annotations(part, length)
     return found
+
+
+def _explanation(message: Message) -> str:
+    """Return why a provider refused, which is told as if the model had said it."""
+    return message.stop_details.explanation if message.stop_details else ""
 
 
 # ── parts ────────────────────────────────────────────────────────────────────

@@ -13,8 +13,16 @@ from toolbridge.codecs.openai_responses.encode_blocks import (
     BlockWriter,
     Tape,
     open_block,
+    write_refusal,
 )
-from toolbridge.codecs.openai_responses.envelope import Envelope, Names, encode_parts, failure
+from toolbridge.codecs.openai_responses.envelope import (
+    Envelope,
+    Names,
+    encode_parts,
+    failure,
+    refusal_item,
+)
+from toolbridge.codecs.openai_responses.marks import own_id
 from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES, SHOWS
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
@@ -94,9 +102,16 @@ class StreamEncoder:
             # What is open stays open: a half call that was closed would be run.
             response = envelope.failed(event.problem, message.usage, self._tape.output)
         else:
+            said += self._refuse(message)
             response = envelope.ended(event.reason, message.usage, self._tape.output)
             response |= loss_field(message, SHOWS)
         return [*said, self._tape.frame(f"response.{response['status']}", {"response": response})]
+
+    def _refuse(self, message: Message) -> list[bytes]:
+        """Say why the provider refused, as an item of its own."""
+        if message.stop_details is None or not message.stop_details.explanation:
+            return []
+        return write_refusal(self._tape, message.stop_details)
 
     def _in_turn(self, event: BlockEvent) -> list[bytes]:
         """Write what belongs to the current block; hold what belongs to a later one."""
@@ -136,6 +151,8 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     envelope = Envelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
     output = encode_parts(in_words(message.content, SHOWS), Names(asked.request), stem)
+    if message.stop_details is not None and message.stop_details.explanation:
+        output.append(refusal_item(own_id("msg", stem, len(output)), message.stop_details))
     if message.problem is not None:
         return dump_bytes(envelope.failed(message.problem, message.usage, output))
     return dump_bytes(envelope.ended(message.stop or "end", message.usage, output))

@@ -33,6 +33,7 @@ from toolbridge.core.messages import (
     Part,
     Problem,
     Request,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
@@ -193,6 +194,12 @@ def spoken_item(id: str, part: Text) -> JsonObject:
     item = message_item(id, "completed", [text_part(part)])
     phase = item_fields(part.opaque).get("phase")
     return item if phase is None else item | {"phase": phase}
+
+
+def refusal_item(id: str, details: StopDetails) -> JsonObject:
+    """Return why a provider refused, as a message that the model did not write."""
+    part: JsonObject = {"type": "refusal", "refusal": details.explanation}
+    return message_item(id, "completed", [part])
 
 
 def thought_item(id: str, text: str, sealed: str | None) -> JsonObject:
