@@ -32,6 +32,7 @@ class Shows(msgspec.Struct, frozen=True):
     """Whether it holds parts that only this API understands."""
     images: frozenset[str] = frozenset()
     """How it holds an image: by its `data`, by its `url`."""
+    logprobs: bool = True
     explanations: bool = True
     """Whether it says why a provider refused."""
     links: bool = True
@@ -66,6 +67,8 @@ def kind_name(kind: str) -> str:
 
 
 def _losses(message: Message, shows: Shows) -> Iterator[Loss]:
+    if message.logprobs and not shows.logprobs:
+        yield Loss("answer.logprobs", f"{shows.api} does not report them")
     details = message.stop_details
     if details is not None and details.explanation and not shows.explanations:
         yield Loss("answer.stop_details", f"{shows.api} does not say why an answer was refused")

@@ -22,6 +22,7 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -169,6 +170,12 @@ class Draft:
         if self.ended or usage == self._fold.usage:
             return []
         return self.start() + self._say(ev.UsageReported(usage))
+
+    def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
+        """Report how likely tokens of the text were."""
+        if self.ended or not tokens:
+            return []
+        return self.start() + self._say(ev.LogprobsReported(tokens))
 
     def lose(self, what: str, why: str, *, minor: bool = False) -> list[ev.Event]:
         """Report something of the answer that events cannot hold, once for each `what`."""

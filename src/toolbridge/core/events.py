@@ -20,6 +20,7 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -86,6 +87,12 @@ class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
     usage: Usage
 
 
+class LogprobsReported(msgspec.Struct, frozen=True, tag="logprobs_reported"):
+    """How likely the next tokens of the text were."""
+
+    tokens: tuple[TokenLogprob, ...]
+
+
 class Healed(msgspec.Struct, frozen=True, tag="healed"):
     index: int
     report: HealingReport
@@ -120,6 +127,7 @@ Event: TypeAlias = (
     | CallEnd
     | PartAdded
     | UsageReported
+    | LogprobsReported
     | Healed
     | Lost
     | Finished

@@ -17,6 +17,7 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -60,6 +61,7 @@ class Fold:
         self.usage = Usage()
         self.healed: list[HealingReport] = []
         self.losses: list[Loss] = []
+        self.logprobs: list[TokenLogprob] = []
         self._blocks: dict[int, _Open | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
 
@@ -75,6 +77,8 @@ class Fold:
                 self.usage = usage
             case ev.Healed(_, report):
                 self.healed.append(report)
+            case ev.LogprobsReported(tokens):
+                self.logprobs += tokens
             case ev.Lost(loss):
                 self.losses.append(loss)
             case ev.Finished() | ev.Failed():
@@ -141,6 +145,7 @@ class Fold:
             stop=stop,
             stop_sequence=stop_sequence,
             stop_details=details,
+            logprobs=tuple(self.logprobs),
             healed=tuple(self.healed),
             losses=tuple(self.losses),
             problem=problem,

@@ -265,6 +265,16 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     provider: str = ""
 
 
+class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How likely a token was, and others in its place."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None = None
+    """Its bytes: a token may be a part of a character."""
+    top: "tuple[TokenLogprob, ...]" = ()
+
+
 class StopDetails(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a provider says about a refusal, beside the words of the model."""
 
@@ -285,6 +295,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     stop: StopReason | None = None
     stop_sequence: str = ""
     stop_details: StopDetails | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the tokens of its text, where they were asked for."""
     healed: tuple[HealingReport, ...] = ()
     losses: tuple[Loss, ...] = ()
     """What the provider sent and our events cannot hold."""

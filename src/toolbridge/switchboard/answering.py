@@ -28,7 +28,7 @@ from toolbridge.translate import AnswerStages, Plan, Wishes, answer_stages, plan
 __all__ = ["Answering", "Batch", "Tell", "quiet"]
 
 Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
-_PRELUDE = (ev.Started, ev.UsageReported, ev.Lost)
+_PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
 def quiet(_: tuple[Loss, ...]) -> None:

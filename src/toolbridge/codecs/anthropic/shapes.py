@@ -310,7 +310,7 @@ CITATIONS = frozenset(
     }
 )  # fmt: skip
 
-SHOWS = Shows(ORIGIN, citations=CITATIONS)
+SHOWS = Shows(ORIGIN, logprobs=False, citations=CITATIONS)
 
 # ── small readings that both directions share ────────────────────────────────
 

@@ -12,6 +12,7 @@ import msgspec
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.decode_rejection import decode_error
 from toolbridge.codecs.gemini.grounding import Sources
+from toolbridge.codecs.gemini.logprobs import decode_logprobs
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
 from toolbridge.codecs.gemini.shapes import (
@@ -155,6 +156,8 @@ class _Answer:
         parts = (candidate.content or {}).get("parts")
         for raw in parts if isinstance(parts, list) else ():
             said += self._read_part(raw)
+        if candidate.logprobs_result is not None:
+            said += self._draft.logprobs(decode_logprobs(candidate.logprobs_result))
         return said
 
     def _read_end(self, frame: shapes.Frame) -> list[Event]:

@@ -6,7 +6,10 @@ The encoder writes one block at a time, in the order in which they began, and ho
 
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from toolbridge.codecs.gemini.grounding import encode_sources
+from toolbridge.codecs.gemini.logprobs import encode_logprobs
 from toolbridge.codecs.gemini.media import encode_media
 from toolbridge.codecs.gemini.shapes import (
     ALT,
@@ -32,6 +35,7 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
@@ -83,6 +87,8 @@ class StreamEncoder:
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]
+            case ev.LogprobsReported(tokens):
+                return [self._likely(tokens)]
             case ev.UsageReported() | ev.Healed() | ev.Lost():
                 return []  # The last frame tells counts and losses; healing is no part of the API.
             case ev.PartAdded():
@@ -93,9 +99,15 @@ class StreamEncoder:
     def close(self) -> list[bytes]:
         return []
 
+    def _likely(self, tokens: tuple[TokenLogprob, ...]) -> bytes:
+        content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
+        candidate: JsonObject = {"content": content, "index": 0, **encode_logprobs(tokens)}
+        return self._frame(dump_bytes({"candidates": [candidate], **self._envelope}))
+
     def _last(self, reason: StopReason, message: Message) -> bytes:
         content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-        body = _whole(content, reason, message, self._asked) | self._envelope
+        told = replace(message, logprobs=())
+        body = _whole(content, reason, told, self._asked) | self._envelope
         return dump_bytes(body | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
@@ -176,7 +188,7 @@ def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Ask
         "finishReason": STOPS.get(reason, "STOP"),
         "index": 0,
     }
-    candidate |= _why(message)
+    candidate |= _why(message) | encode_logprobs(message.logprobs)
     candidate |= encode_sources(in_words(message.content, SHOWS))
     return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
 

@@ -169,6 +169,7 @@ class Candidate(msgspec.Struct, rename="camel"):
     finish_message: str | None = None
     citation_metadata: AnyObject | None = None
     grounding_metadata: AnyObject | None = None
+    logprobs_result: AnyObject | None = None
 
 
 class PromptFeedback(msgspec.Struct, rename="camel"):

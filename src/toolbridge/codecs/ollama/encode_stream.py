@@ -17,7 +17,8 @@ from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import JsonObject, dump_bytes
-from toolbridge.core.messages import Call, Message, Problem, StopReason
+from toolbridge.core.logprobs import write_logprobs
+from toolbridge.core.messages import Call, Message, Problem, StopReason, TokenLogprob
 from toolbridge.core.usage import Usage
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ class StreamEncoder:
             case ev.CallEnd(index, call):
                 now = self._calls.write(index, call)
                 return self._call(now + self._calls.end(index))
+            case ev.LogprobsReported(tokens):
+                return [self._line({"content": ""}, _likely(tokens) | {"done": False})]
             case ev.PartAdded():
                 instead = spelled(event, shapes.SHOWS)
                 return [said for one in instead if one is not event for said in self.feed(one)]
@@ -193,7 +196,12 @@ def encode_message(message: Message, asked: Asked) -> bytes:
         body["thinking"] = thinking
     if calls := message.calls:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
-    return envelope.wrap(body, envelope.end(message.stop or "end", message.usage))
+    end = envelope.end(message.stop or "end", message.usage)
+    return envelope.wrap(body, _likely(message.logprobs) | end)
+
+
+def _likely(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
+    return {"logprobs": write_logprobs(tokens)} if tokens else {}
 
 
 def encode_rejection(problem: Problem, request_id: str) -> Rejection:

@@ -79,6 +79,7 @@ class Chunk(msgspec.Struct):
     done_reason: str | None = None
     prompt_eval_count: float | None = None
     eval_count: float | None = None
+    logprobs: Json = None
     error: Json = None
     """Text; sometimes the text of another server's JSON, sometimes that JSON itself."""
 

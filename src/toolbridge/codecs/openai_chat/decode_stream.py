@@ -17,6 +17,7 @@ from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Foreign, Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import Frame, SseReader
@@ -158,6 +159,8 @@ class _Answer:
         said = self._delta(choice.delta) if choice.delta is not None else []
         if choice.message is not None:
             said += self._delta(self._untold(choice.message))
+        if choice.logprobs is not None:
+            said += self._logprobs(choice.logprobs)
         reason = choice.finish_reason
         if reason:
             self._claimed = shapes.STOPS.get(reason, "end")
@@ -165,6 +168,12 @@ class _Answer:
         if isinstance(choice.stop_reason, str):
             self._stop_sequence = choice.stop_reason
         return said
+
+    def _logprobs(self, given: Json) -> list[Event]:
+        if not isinstance(given, dict):
+            return []
+        tokens = read_logprobs(given.get("content")) + read_logprobs(given.get("refusal"))
+        return self._draft.logprobs(tokens)
 
     def _untold(self, message: shapes.Delta) -> shapes.Delta:
         """Return what a whole message says beyond the pieces: some servers end a stream with it."""

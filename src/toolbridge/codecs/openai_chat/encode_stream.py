@@ -18,6 +18,7 @@ from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import (
     Foreign,
     Image,
@@ -27,6 +28,7 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
@@ -59,8 +61,6 @@ class StreamEncoder:
                 return self._deltas(self._thoughts.feed(index, event))
             case ev.CallStart(index) | ev.CallDelta(index) | ev.CallEnd(index):
                 return self._deltas(self._calls.feed(index, event))
-            case ev.PartAdded():
-                return self._add(event)
             case ev.Started(id, model):
                 self._envelope.start(id, model)
                 return [self._chunk({"role": "assistant", "content": ""})]
@@ -68,8 +68,17 @@ class StreamEncoder:
                 return self._finish(reason, message)
             case ev.Failed(problem):
                 return self._fail(problem)
-            case ev.UsageReported() | ev.Healed() | ev.Lost():
-                return []
+            case _:
+                return self._feed_rest(event)
+
+    def _feed_rest(self, event: ev.Event) -> list[bytes]:
+        match event:
+            case ev.PartAdded():
+                return self._add(event)
+            case ev.LogprobsReported(tokens):
+                return [self._chunk({}, logprobs=_logprobs(tokens))]
+            case _:
+                return []  # The end tells the counts and losses; healing is no part of the API.
 
     def close(self) -> list[bytes]:
         return []
@@ -101,12 +110,16 @@ class StreamEncoder:
         return [*self._deltas(waiting), write_frame(encode_error(problem))]
 
     def _chunk(
-        self, delta: JsonObject, finish: str | None = None, beside: JsonObject | None = None
+        self,
+        delta: JsonObject,
+        finish: str | None = None,
+        beside: JsonObject | None = None,
+        logprobs: JsonObject | None = None,
     ) -> bytes:
         choice: JsonObject = {
             "index": 0,
             "delta": delta,
-            "logprobs": None,
+            "logprobs": logprobs,
             "finish_reason": finish,
         }
         rest: JsonObject = {"usage": None} if self._counts else {}
@@ -222,7 +235,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     choice: JsonObject = {
         "index": 0,
         "message": _encode_content(message, asked.request),
-        "logprobs": None,
+        "logprobs": _logprobs(message.logprobs) if message.logprobs else None,
         "finish_reason": finish_reason(message.stop or "end", asked.request),
     }
     body = envelope.head("chat.completion") | {"choices": [choice]}
@@ -266,6 +279,10 @@ def _all_annotations(message: Message) -> list[Json]:
             length += len(part.text)
             found += _annotations(part, length)
     return found
+
+
+def _logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
+    return {"content": write_logprobs(tokens), "refusal": None}
 
 
 def _explanation(message: Message) -> str:

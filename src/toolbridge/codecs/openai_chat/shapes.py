@@ -258,6 +258,7 @@ class AnswerChoice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: Json = None
     """At vLLM, the stop sequence that was met."""
+    logprobs: Json = None
     usage: Counts | None = None
     """Where Moonshot counts."""
     error: Json = None

@@ -15,7 +15,8 @@ from toolbridge.core.answer_losses import kind_name
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
 from toolbridge.core.fences import fenced
-from toolbridge.core.json import JsonObject, dumps, replace_lone_surrogates
+from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
+from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Foreign, Image, Opaque
 
 
@@ -91,6 +92,8 @@ class SpokenOutput(Output):
         self._texts: dict[int, Written] = {}
         self._citations: dict[int, list[JsonObject]] = {}
         self.refused = False
+        self._measured = False
+        """Whether deltas came with the log probabilities of their tokens."""
 
     @override
     def write(self, piece: str, place: int, channel: str, /) -> list[Event]:
@@ -103,6 +106,10 @@ class SpokenOutput(Output):
         rest = self._texts.setdefault(place, Written()).add_rest(whole)
         self.refused = self.refused or channel == "refusal"
         return self._draft.text(rest, (self, place))
+
+    def measure(self, logprobs: Json) -> list[Event]:
+        self._measured = True
+        return self._draft.logprobs(read_logprobs(logprobs))
 
     def cite(self, annotation: JsonObject, place: int) -> None:
         self._citations.setdefault(place, []).append(annotation)
@@ -117,6 +124,8 @@ class SpokenOutput(Output):
             if part.get("type") not in _SPOKEN:
                 kind = kind_name(str(part.get("type") or ""))
                 said += self._draft.lose(f"answer.{kind}", "events hold no such part of a message")
+            if not self._measured and part.get("logprobs"):
+                said += self._draft.logprobs(read_logprobs(part["logprobs"]))
             cited = part.get("annotations")
             if isinstance(cited, list) and cited:
                 self._citations[place] = [one for one in cited if isinstance(one, dict)]

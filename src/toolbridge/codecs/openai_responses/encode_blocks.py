@@ -63,6 +63,8 @@ class Tape:
     def __init__(self) -> None:
         self.stem = ""
         self.output: list[Json] = []
+        self.logprobs: list[Json] = []
+        """Of the tokens of the text that is open."""
         self._sequence = 0
 
     def frame(self, type: str, fields: JsonObject) -> bytes:
@@ -165,11 +167,12 @@ class _Speech:
                     )
                     for i, one in enumerate(citations(part))
                 ]
+                likely, self._tape.logprobs = self._tape.logprobs, []
                 return [
                     *cited,
-                    self._inside("output_text.done", {"text": part.text, "logprobs": []}),
-                    self._inside("content_part.done", {"part": text_part(part)}),
-                    self._tape.finish(spoken_item(self._id, part)),
+                    self._inside("output_text.done", {"text": part.text, "logprobs": likely}),
+                    self._inside("content_part.done", {"part": text_part(part, likely)}),
+                    self._tape.finish(spoken_item(self._id, part, likely)),
                 ]
             case _:
                 return []

@@ -18,6 +18,7 @@ from toolbridge.codecs.openai_responses.encode_blocks import (
 from toolbridge.codecs.openai_responses.envelope import (
     Envelope,
     Names,
+    add_logprobs,
     encode_parts,
     failure,
     refusal_item,
@@ -29,6 +30,7 @@ from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import JsonObject, dump_bytes
+from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Message, Problem
 
 _WAIT = 5.0
@@ -72,6 +74,9 @@ class StreamEncoder:
                 return self._start(id, model)
             case ev.Finished() | ev.Failed():
                 return self._end(event)
+            case ev.LogprobsReported(tokens):
+                self._tape.logprobs += write_logprobs(tokens)  # told at the end of the text
+                return []
             case ev.UsageReported() | ev.Healed() | ev.Lost():
                 return []  # The end tells the counts and losses; healing is no part of the API.
             case ev.PartAdded():
@@ -150,7 +155,10 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     envelope = Envelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
-    output = encode_parts(in_words(message.content, SHOWS), Names(asked.request), stem)
+    content = in_words(message.content, SHOWS)
+    output = encode_parts(content, Names(asked.request), stem)
+    if message.logprobs:
+        add_logprobs(output, message.logprobs)
     if message.stop_details is not None and message.stop_details.explanation:
         output.append(refusal_item(own_id("msg", stem, len(output)), message.stop_details))
     if message.problem is not None:

@@ -26,6 +26,7 @@ from toolbridge.codecs.openai_responses.shapes import (
 from toolbridge.core.citations import link, maybe_link
 from toolbridge.core.codec import Asked, Target
 from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.logprobs import split_logprobs, write_logprobs
 from toolbridge.core.messages import (
     Call,
     Foreign,
@@ -37,6 +38,7 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -163,9 +165,20 @@ class Names:
         return name_fields(name, self._namespaces.get(name, ""))
 
 
-def text_part(part: Text) -> JsonObject:
+def text_part(part: Text, logprobs: list[Json] | None = None) -> JsonObject:
     cited: list[Json] = [*citations(part)]
-    return {"type": "output_text", "text": part.text, "annotations": cited, "logprobs": []}
+    likely: list[Json] = logprobs or []
+    return {"type": "output_text", "text": part.text, "annotations": cited, "logprobs": likely}
+
+
+def add_logprobs(output: list[Json], tokens: tuple[TokenLogprob, ...]) -> None:
+    """Give the texts of a whole answer the log probabilities of their tokens."""
+    items = [item for item in output if isinstance(item, dict) and item.get("type") == "message"]
+    contents = [item["content"] for item in items]
+    parts = [p for c in contents if isinstance(c, list) for p in c if isinstance(p, dict)]
+    texts = [str(part.get("text") or "") for part in parts]
+    for part, own in zip(parts, split_logprobs(tokens, texts), strict=False):
+        part["logprobs"] = write_logprobs(own)
 
 
 def citations(part: Text) -> list[JsonObject]:
@@ -190,8 +203,8 @@ def message_item(id: str, status: str, content: list[Json]) -> JsonObject:
     }
 
 
-def spoken_item(id: str, part: Text) -> JsonObject:
-    item = message_item(id, "completed", [text_part(part)])
+def spoken_item(id: str, part: Text, logprobs: list[Json] | None = None) -> JsonObject:
+    item = message_item(id, "completed", [text_part(part, logprobs)])
     phase = item_fields(part.opaque).get("phase")
     return item if phase is None else item | {"phase": phase}
 

@@ -286,6 +286,7 @@ class Frame(msgspec.Struct):
     item: AnyObject | None = None
     part: AnyObject | None = None
     annotation: AnyObject | None = None
+    logprobs: Json = None
     response: Reply | None = None
     error: Error | None = None
     code: Json = None
