@@ -15,6 +15,7 @@ from toolbridge.core.errors import (
     UpstreamError,
 )
 from toolbridge.core.events import (
+    Alternative,
     CallDelta,
     CallEnd,
     CallStart,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Alternative",
     "AsyncClient",
     "AsyncRun",
     "AsyncStream",

@@ -1,6 +1,6 @@
 """Puts stages together: what one API says, as another says it, requests and answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -181,16 +181,59 @@ def answer_stages(
     broken arguments are mended by the schemas that the client sent. What is left of the text is
     searched for the stop sequences that the target did not take.
     """
-    stages: Stage[ev.Event, ev.Event] = Passage()
-    if dialect != "off" and not ready.tools:
-        stages = ThoughtGate(Ids(seed + b"text"))
-    elif dialect != "off":
-        stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=Ids(seed + b"text"))
-    if ready.names:
-        stages = Pipe(stages, Renamer(ready.names))
-    if request.tools:
-        stages = Pipe(stages, Healer(request.tools, level=heal))
-    return AnswerStages(stages, ready.stops)
+
+    def stages_of(choice: int) -> Stage[ev.Event, ev.Event]:
+        ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
+        stages: Stage[ev.Event, ev.Event] = Passage()
+        if dialect != "off" and not ready.tools:
+            stages = ThoughtGate(ids)
+        elif dialect != "off":
+            stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=ids)
+        if ready.names:
+            stages = Pipe(stages, Renamer(ready.names))
+        if request.tools:
+            stages = Pipe(stages, Healer(request.tools, level=heal))
+        return stages
+
+    if request.sampling.n is None:
+        return AnswerStages(stages_of(0), ready.stops)
+    return AnswerStages(EveryChoice(stages_of), ready.stops)
+
+
+class EveryChoice:
+    """Runs each of several answers to one request through stages of its own."""
+
+    def __init__(self, stages_of: Callable[[int], Stage[ev.Event, ev.Event]]) -> None:
+        self._stages_of = stages_of
+        self._main = stages_of(0)
+        self._others: dict[int, Stage[ev.Event, ev.Event]] = {}
+        self._fold = Fold()
+        """The other answers as they go out."""
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if isinstance(event, ev.Alternative):
+            return self._feed_other(event)
+        said = self._main.feed(event)
+        return [self._whole(one) for one in said]
+
+    def close(self) -> list[ev.Event]:
+        return self._main.close()
+
+    def _feed_other(self, event: ev.Alternative) -> list[ev.Event]:
+        choice = event.choice
+        if choice not in self._others:
+            self._others[choice] = self._stages_of(choice)
+        said = [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
+        for one in said:
+            self._fold.feed(one)
+        return [*said]
+
+    def _whole(self, event: ev.Event) -> ev.Event:
+        if not isinstance(event, ev.Finished | ev.Failed):
+            return event
+        others = self._fold.finished(None).alternatives
+        message = msgspec.structs.replace(event.message, alternatives=others)
+        return msgspec.structs.replace(event, message=message)
 
 
 class Renamer:

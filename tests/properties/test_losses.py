@@ -46,6 +46,8 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
     "anthropic/unknown-block": beyond("anthropic", "hologram"),
     "gemini/audio": beyond("gemini", "audio"),
     "openai_chat/audio": beyond("openai_chat", "audio"),
+    "gemini/second-candidate": beyond("gemini openai_chat", "choices"),
+    "openai_chat/second-choice": beyond("gemini openai_chat", "choices"),
     "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),
     "gemini/picture-in-the-answer": beyond("gemini openai_chat openai_responses", "image"),
     "openai_responses/picture-in-the-answer": beyond(

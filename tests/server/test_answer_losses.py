@@ -4,7 +4,10 @@ import json
 from contextlib import asynccontextmanager
 
 import aiohttp
+import openai
 import pytest
+from google import genai
+from google.genai import types
 from tests.peers import gateway, model_server, whole
 from tests.sdks import SDKS
 
@@ -136,3 +139,98 @@ async def test_every_official_sdk_reads_an_answer_that_lost_something(sdk, strea
         said = await talk.ask("x", stream=stream)
     assert said.text.endswith("Found.")
     assert said.stop == "end"
+
+
+# ── several answers to one request ───────────────────────────────────────────
+
+CALL = {"name": "f", "args": {"a": "1"}}
+TWO_CANDIDATES = {
+    "candidates": [
+        {"content": {"role": "model", "parts": [{"text": "One"}]}, "index": 0, "finishReason": "STOP"},
+        {"content": {"role": "model", "parts": [{"text": "Two"}, {"functionCall": CALL}]}, "index": 1,
+         "finishReason": "STOP"},
+    ],
+    "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4, "totalTokenCount": 7},
+}  # fmt: skip
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {"a": {"type": "integer"}}}}}  # fmt: skip
+
+
+def two_frames() -> bytes:
+    """The two candidates, mixed."""
+    one, two = TWO_CANDIDATES["candidates"]
+    begun = {"content": {"role": "model", "parts": [{"text": "T"}]}, "index": 1}
+    rest = two | {"content": {"role": "model", "parts": [{"text": "wo"}, {"functionCall": CALL}]}}
+    usage = {"usageMetadata": TWO_CANDIDATES["usageMetadata"]}
+    return sse({"candidates": [begun]}, {"candidates": [one]}, {"candidates": [rest], **usage})
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_a_chat_client_gets_both_answers_of_gemini(stream, capsys):
+    async with between("gemini", two_frames() if stream else TWO_CANDIDATES) as (url, _):
+        sdk = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+        asked = {
+            "model": "m",
+            "n": 2,
+            "messages": [{"role": "user", "content": "x"}],
+            "tools": [TOOL],
+        }
+        if stream:
+            async with sdk.chat.completions.stream(**asked) as events:
+                async for _ in events:
+                    pass
+                reply = await events.get_final_completion()
+        else:
+            reply = await sdk.chat.completions.create(**asked)
+        await sdk.close()
+    assert [choice.message.content for choice in reply.choices] == ["One", "Two"]
+    assert [choice.finish_reason for choice in reply.choices] == ["stop", "tool_calls"]
+    [call] = reply.choices[1].message.tool_calls
+    assert json.loads(call.function.arguments) == {"a": 1}, "each answer is healed"
+    assert "dropped" not in logged(capsys)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_a_gemini_client_gets_both_answers_of_a_chat_server(stream):
+    def choice(number, text, kind):
+        return {
+            "index": number,
+            kind: {"role": "assistant", "content": text},
+            "finish_reason": "stop",
+        }
+
+    head = {"id": "c", "model": "m"}
+    body = {**head, "choices": [choice(0, "One", "message"), choice(1, "Two", "message")]}
+    frames = [
+        {**head, "choices": [choice(n, text, "delta")]} for n, text in ((1, "Two"), (0, "One"))
+    ]
+    async with between("openai_chat", sse(*frames, b"[DONE]") if stream else body) as (url, _):
+        options = types.HttpOptions(base_url=url)
+        client = genai.Client(api_key="x", http_options=options).aio
+        asked = {"model": "m", "contents": "x", "config": {"candidate_count": 2}}
+        if stream:
+            parts = [part async for part in await client.models.generate_content_stream(**asked)]
+        else:
+            parts = [await client.models.generate_content(**asked)]
+    said: dict[int, str] = {}
+    for one in (candidate for part in parts for candidate in part.candidates or ()):
+        for piece in one.content.parts or ():
+            said[one.index or 0] = said.get(one.index or 0, "") + (piece.text or "")
+    assert said == {0: "One", 1: "Two"}
+
+
+async def test_a_client_without_several_answers_gets_the_first_and_is_told(capsys):
+    async with between("gemini", TWO_CANDIDATES) as (url, _):
+        headers, text = await ask(url, "anthropic")
+    assert json.loads(text)["content"] == [{"type": "text", "text": "One"}]
+    assert headers[HEADER] == "answer.choices: anthropic gives one answer to a request"
+
+
+async def test_a_server_without_several_answers_is_asked_for_one_and_that_is_said():
+    reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+             "content": [{"type": "text", "text": "One"}], "stop_reason": "end_turn",
+             "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+    async with between("anthropic", reply) as (url, _):
+        headers, text = await ask(url, "openai_chat", n=2)
+    assert len(json.loads(text)["choices"]) == 1
+    assert headers[HEADER].startswith("sampling.n: ")

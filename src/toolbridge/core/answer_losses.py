@@ -32,6 +32,8 @@ class Shows(msgspec.Struct, frozen=True):
     """Whether it holds parts that only this API understands."""
     images: frozenset[str] = frozenset()
     """How it holds an image: by its `data`, by its `url`."""
+    alternatives: bool = False
+    """Whether it gives several answers to one request."""
     logprobs: bool = True
     explanations: bool = True
     """Whether it says why a provider refused."""
@@ -67,6 +69,8 @@ def kind_name(kind: str) -> str:
 
 
 def _losses(message: Message, shows: Shows) -> Iterator[Loss]:
+    if message.alternatives and not shows.alternatives:
+        yield Loss("answer.choices", f"{shows.api} gives one answer to a request")
     if message.logprobs and not shows.logprobs:
         yield Loss("answer.logprobs", f"{shows.api} does not report them")
     details = message.stop_details

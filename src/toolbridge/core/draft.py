@@ -177,6 +177,15 @@ class Draft:
             return []
         return self.start() + self._say(ev.LogprobsReported(tokens))
 
+    def alternative(self, choice: int, events: list[ev.Event]) -> list[ev.Event]:
+        """Report what another answer to the same request does; its own draft wrote `events`."""
+        if self.ended:
+            return []
+        said = self.start()
+        for event in events:
+            said += self._say(ev.Alternative(choice, event))
+        return said
+
     def lose(self, what: str, why: str, *, minor: bool = False) -> list[ev.Event]:
         """Report something of the answer that events cannot hold, once for each `what`."""
         if self.ended or what in self._lost:

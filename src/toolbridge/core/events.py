@@ -104,6 +104,14 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     loss: Loss
 
 
+class Alternative(msgspec.Struct, frozen=True, tag="alternative"):
+    """What another answer to the same request does: a row of events of its own, inside this one."""
+
+    choice: int
+    """Its number, from 1; the answer around it is 0."""
+    event: "Event"
+
+
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
     reason: StopReason
     message: Message
@@ -130,6 +138,7 @@ Event: TypeAlias = (
     | LogprobsReported
     | Healed
     | Lost
+    | Alternative
     | Finished
     | Failed
 )

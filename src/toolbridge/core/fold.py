@@ -62,6 +62,7 @@ class Fold:
         self.healed: list[HealingReport] = []
         self.losses: list[Loss] = []
         self.logprobs: list[TokenLogprob] = []
+        self.alternatives: dict[int, Fold] = {}
         self._blocks: dict[int, _Open | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
 
@@ -79,6 +80,8 @@ class Fold:
                 self.healed.append(report)
             case ev.LogprobsReported(tokens):
                 self.logprobs += tokens
+            case ev.Alternative(choice, inner):
+                self.alternatives.setdefault(choice, Fold()).feed(inner)
             case ev.Lost(loss):
                 self.losses.append(loss)
             case ev.Finished() | ev.Failed():
@@ -148,6 +151,7 @@ class Fold:
             logprobs=tuple(self.logprobs),
             healed=tuple(self.healed),
             losses=tuple(self.losses),
+            alternatives=tuple(other.message for _, other in sorted(self.alternatives.items())),
             problem=problem,
         )
 

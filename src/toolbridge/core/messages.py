@@ -300,6 +300,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     healed: tuple[HealingReport, ...] = ()
     losses: tuple[Loss, ...] = ()
     """What the provider sent and our events cannot hold."""
+    alternatives: "tuple[Message, ...]" = ()
+    """The other answers to the same request, where more than one was asked for."""
     problem: Problem | None = None
 
     @property

@@ -39,6 +39,7 @@ class ThoughtGate:
                 | ev.UsageReported()
                 | ev.LogprobsReported()
                 | ev.Lost()
+                | ev.Alternative()
             ):
                 return []
             case _:

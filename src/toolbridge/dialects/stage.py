@@ -24,7 +24,8 @@ _Numbered: TypeAlias = (
     | ev.CallStart | ev.CallDelta | ev.CallEnd | ev.PartAdded | ev.Healed
 )  # fmt: skip
 _OUTER = (
-    ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Finished, ev.Failed,
+    ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Alternative,
+    ev.Finished, ev.Failed,
 )  # fmt: skip
 """What a reader says of an answer, and not of a block: here the answer is another's."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)

@@ -202,7 +202,9 @@ class Teller:
             case ev.PartAdded(index):
                 self._place(index)
                 return []
-            case ev.UsageReported() | ev.LogprobsReported() | ev.Healed() | ev.Lost():
+            case ev.UsageReported() | ev.LogprobsReported() | ev.Healed():
+                return []
+            case ev.Lost() | ev.Alternative():
                 return []
             case _:
                 return [self._block(now, event)]

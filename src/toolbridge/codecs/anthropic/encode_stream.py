@@ -106,8 +106,10 @@ class StreamEncoder:
             case ev.Failed(problem):
                 # What is open stays open: a half call that was closed would be run.
                 return [_frame("error", {"error": _encode_problem(problem)})]
-            case ev.UsageReported() | ev.LogprobsReported() | ev.Healed() | ev.Lost():
-                return []  # The end tells the counts and losses; healing is no part of the API.
+            case ev.UsageReported() | ev.LogprobsReported() | ev.Alternative():
+                return []  # The end tells the counts, and that other answers were lost.
+            case ev.Healed() | ev.Lost():
+                return []  # The end tells the losses; healing is no part of the API.
             case ev.PartAdded():
                 return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:

@@ -28,7 +28,16 @@ from toolbridge.core.events import Event
 from toolbridge.core.fences import fenced
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
-from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopDetails, StopReason, Text
+from toolbridge.core.messages import (
+    MAX_ANSWERS,
+    Foreign,
+    Image,
+    Opaque,
+    Problem,
+    StopDetails,
+    StopReason,
+    Text,
+)
 from toolbridge.core.usage import Usage
 from toolbridge.wire.json_array import ArrayReader
 from toolbridge.wire.shapes import decode_frame
@@ -103,7 +112,10 @@ class _Answer:
     """Frames into events."""
 
     def __init__(self, ids: Ids) -> None:
+        self._ids = ids
         self._draft = Draft(ids)
+        self._others: dict[int, _Answer] = {}
+        """The other answers to the same request, by their numbers."""
         self._counts = shapes.Counts()
         self._claimed: StopReason | None = None
         self._details: StopDetails | None = None
@@ -117,6 +129,12 @@ class _Answer:
         return self._draft.fail(problem)
 
     def close(self) -> list[Event]:
+        said: list[Event] = []
+        for number, other in sorted(self._others.items()):
+            said += self._draft.alternative(number, other.close())
+        return said + self._close()
+
+    def _close(self) -> list[Event]:
         if not self._claimed:
             return self._cut("the upstream stopped before its answer ended")
         if self._pieces is None:
@@ -142,11 +160,28 @@ class _Answer:
             feedback = frame.prompt_feedback
             self._details = _details(feedback.block_reason, feedback.block_reason_message)
         for candidate in frame.candidates or ():
-            if not candidate.index:  # we ask for one answer; of several, the first is ours
+            if not candidate.index:
                 said += self._read_candidate(candidate)
+            else:
+                said += self._read_other(candidate.index, candidate, frame)
         if frame.usage_metadata is not None:
             said += self._count(frame.usage_metadata)
-        return said + self._read_end(frame)
+        for candidate in frame.candidates or ():
+            said += [] if candidate.index else self._read_end(candidate)
+        return said
+
+    def _read_other(
+        self, number: int, candidate: shapes.Candidate, frame: shapes.Frame
+    ) -> list[Event]:
+        """Read a piece of another answer, which has a draft of its own."""
+        if not 0 < number < MAX_ANSWERS:
+            return self._draft.lose("answer.choices", "one of them has no number that may be")
+        other = self._others.setdefault(number, _Answer(self._ids))
+        alone = msgspec.structs.replace(candidate, index=0)
+        told = shapes.Frame(
+            [alone], response_id=frame.response_id, model_version=frame.model_version
+        )
+        return self._draft.alternative(number, other.read(told))
 
     def _read_candidate(self, candidate: shapes.Candidate) -> list[Event]:
         said: list[Event] = []
@@ -160,16 +195,15 @@ class _Answer:
             said += self._draft.logprobs(decode_logprobs(candidate.logprobs_result))
         return said
 
-    def _read_end(self, frame: shapes.Frame) -> list[Event]:
-        for candidate in frame.candidates or ():
-            reason = candidate.finish_reason
-            if candidate.index or not reason or reason == "FINISH_REASON_UNSPECIFIED":
-                continue
-            if reason in FAILURES:
-                text = candidate.finish_message or f"the model ended with {reason}"
-                return self._draft.fail(Problem(FAILURES[reason], text))
-            self._claimed = FINISH_REASONS.get(reason, "end")
-            self._details = _details(reason, candidate.finish_message)
+    def _read_end(self, candidate: shapes.Candidate) -> list[Event]:
+        reason = candidate.finish_reason
+        if not reason or reason == "FINISH_REASON_UNSPECIFIED":
+            return []
+        if reason in FAILURES:
+            text = candidate.finish_message or f"the model ended with {reason}"
+            return self._draft.fail(Problem(FAILURES[reason], text))
+        self._claimed = FINISH_REASONS.get(reason, "end")
+        self._details = _details(reason, candidate.finish_message)
         return []
 
     def _count(self, counts: shapes.Counts) -> list[Event]:

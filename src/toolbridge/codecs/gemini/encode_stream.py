@@ -7,6 +7,7 @@ The encoder writes one block at a time, in the order in which they began, and ho
 from typing import TypeAlias
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from toolbridge.codecs.gemini.grounding import encode_sources
 from toolbridge.codecs.gemini.logprobs import encode_logprobs
@@ -40,6 +41,8 @@ from toolbridge.core.messages import (
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
+_NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
+"""The content of a frame that adds none."""
 _NONE = -1
 """The current block, where none is open."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
@@ -64,8 +67,12 @@ BlockEvent: TypeAlias = (
 class StreamEncoder:
     """Events into a stream: SSE, or one JSON array where the request asks for that."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, *, choice: int = 0) -> None:
         self._asked = asked
+        self._choice = choice
+        self._others: dict[int, StreamEncoder] = {}
+        """The encoders of the other answers to the same request."""
+        self._foot = b'},"index":%d}],' % choice
         self._array = asked.request.extra.get(ALT) == "json"
         self._begun = False
         self._envelope: JsonObject = _envelope("", "", asked)
@@ -80,7 +87,7 @@ class StreamEncoder:
         match event:
             case ev.Started(id, model):
                 self._envelope = _envelope(id, model, self._asked)
-                self._tail = b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+                self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
             case ev.Finished(reason, message):
                 return [self._frame(self._last(reason, message)), *self._end()]
@@ -89,6 +96,8 @@ class StreamEncoder:
                 return [*self._flush(), self._frame(error), *self._end()]
             case ev.LogprobsReported(tokens):
                 return [self._likely(tokens)]
+            case ev.Alternative(choice, inner):
+                return [*map(self._frame, self._alternative(choice, inner))]
             case ev.UsageReported() | ev.Healed() | ev.Lost():
                 return []  # The last frame tells counts and losses; healing is no part of the API.
             case ev.PartAdded():
@@ -99,16 +108,27 @@ class StreamEncoder:
     def close(self) -> list[bytes]:
         return []
 
+    def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
+        """Return the data of the frames that say what another answer does."""
+        if choice not in self._others:
+            self._others[choice] = _Alternative(self._asked, choice=choice)
+        # One that was cut off has no finish reason: an error would end all of them.
+        return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
+
     def _likely(self, tokens: tuple[TokenLogprob, ...]) -> bytes:
         content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-        candidate: JsonObject = {"content": content, "index": 0, **encode_logprobs(tokens)}
+        candidate: JsonObject = {
+            "content": content,
+            "index": self._choice,
+            **encode_logprobs(tokens),
+        }
         return self._frame(dump_bytes({"candidates": [candidate], **self._envelope}))
 
     def _last(self, reason: StopReason, message: Message) -> bytes:
-        content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-        told = replace(message, logprobs=())
-        body = _whole(content, reason, told, self._asked) | self._envelope
-        return dump_bytes(body | loss_field(message, SHOWS))
+        candidate = _candidate(_NOTHING, reason, replace(message, logprobs=()), 0)
+        counts = _counts(message.usage, self._asked.estimate)
+        body: JsonObject = {"candidates": [candidate], "usageMetadata": counts}
+        return dump_bytes(body | self._envelope | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
         return [b"]"] if self._array else []
@@ -155,7 +175,7 @@ class StreamEncoder:
     def _parts(self, parts: list[Json]) -> list[bytes]:
         if not parts:
             return []
-        tail = self._tail or b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+        tail = self._tail or self._foot + dump_bytes(self._envelope)[1:]
         return [self._frame(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
 
     def _frame(self, data: bytes) -> bytes:
@@ -166,15 +186,42 @@ class StreamEncoder:
         return opening + data
 
 
+class _Alternative(StreamEncoder):
+    """Writes another answer to the same request; its frames are those of the answer around it."""
+
+    @override
+    def _frame(self, data: bytes) -> bytes:
+        return data
+
+    @override
+    def _last(self, reason: StopReason, message: Message) -> bytes:
+        told = replace(message, logprobs=())
+        candidate = _candidate(_NOTHING, reason, told, self._choice)
+        return dump_bytes({"candidates": [candidate], **self._envelope})
+
+    @override
+    def _end(self) -> list[bytes]:
+        return []
+
+
 def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     if message.problem is not None:
         return dump_bytes({"error": _encode_problem(message.problem)})
+    whole = (other for other in message.alternatives if other.problem is None)
+    candidates: list[Json] = [
+        _candidate(_content(one), one.stop or "end", one, number)
+        for number, one in enumerate((message, *whole))
+    ]
+    counts = _counts(message.usage, asked.estimate)
+    body: JsonObject = {"candidates": candidates, "usageMetadata": counts}
+    return dump_bytes(body | _envelope(message.id, message.model, asked))
+
+
+def _content(message: Message) -> JsonObject:
     shown = in_words(message.content, SHOWS)
     parts: list[Json] = [found for part in shown for found in _encode_part(part)]
-    content: JsonObject = {"role": "model", "parts": parts or [{"text": ""}]}
-    body = _whole(content, message.stop or "end", message, asked)
-    return dump_bytes(body | _envelope(message.id, message.model, asked))
+    return {"role": "model", "parts": parts or [{"text": ""}]}
 
 
 def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
@@ -182,15 +229,16 @@ def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
     return envelope | {"responseId": id} if id else envelope
 
 
-def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Asked) -> JsonObject:
+def _candidate(
+    content: JsonObject, reason: StopReason, message: Message, number: int
+) -> JsonObject:
     candidate: JsonObject = {
         "content": content,
         "finishReason": STOPS.get(reason, "STOP"),
-        "index": 0,
+        "index": number,
     }
     candidate |= _why(message) | encode_logprobs(message.logprobs)
-    candidate |= encode_sources(in_words(message.content, SHOWS))
-    return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
+    return candidate | encode_sources(in_words(message.content, SHOWS))
 
 
 def _why(message: Message) -> JsonObject:

@@ -16,7 +16,12 @@ from toolbridge.wire.shapes import AnyObject
 ORIGIN = "gemini"
 CITATION = "citation_source"
 """The type that we give to an entry of `citationMetadata`, which has none."""
-SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=frozenset({CITATION}))
+SHOWS = Shows(
+    ORIGIN,
+    images=frozenset({"data", "url"}),
+    citations=frozenset({CITATION}),
+    alternatives=True,
+)
 ALT = "alt"
 """The name, in `Request.extra`, of how a stream is framed: "json" for an array instead of SSE."""
 

@@ -18,7 +18,7 @@ from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.logprobs import read_logprobs
-from toolbridge.core.messages import Foreign, Image, Problem, StopReason, Text
+from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import Frame, SseReader
 
@@ -39,7 +39,7 @@ class StreamDecoder:
     """A stream, or a whole body, into events."""
 
     def __init__(self, ids: Ids) -> None:
-        self._answer = _Answer(Draft(ids))
+        self._answer = _Answer(ids)
         self._sse = SseReader()
         self._whole: list[bytes] | None = None
         """The pieces of a body that turned out to be JSON."""
@@ -76,9 +76,12 @@ class StreamDecoder:
 
 
 class _Answer:
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._calls = Calls(draft)
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._draft = Draft(ids)
+        self._calls = Calls(self._draft)
+        self._others: dict[int, _Answer] = {}
+        """The other answers to the same request, by their numbers."""
         self._claimed: StopReason | None = None
         self._broken = ""
         """The reason that says that the answer is not whole."""
@@ -109,7 +112,7 @@ class _Answer:
             return self.fail(error.problem) if frame.whole else []
         if frame.event == "error" or _is_error(chunk):
             return self.fail(decode_error(0, frame.data))
-        return self._read(chunk)
+        return self.read(chunk)
 
     def read_whole(self, body: bytes) -> list[Event]:
         try:
@@ -118,7 +121,7 @@ class _Answer:
             return self.fail(error.problem)
         if _is_error(chunk) or not chunk.choices:
             return self.fail(decode_error(0, body))
-        said = self._read(chunk)
+        said = self.read(chunk)
         return said + self._finish(self._claimed or "end")
 
     def close(self) -> list[Event]:
@@ -133,6 +136,8 @@ class _Answer:
             text = f"the upstream ended its answer with {self._broken!r}"
             return self.fail(Problem(shapes.BROKEN_STOPS[self._broken], text))
         said = self._calls.close() + self._speech()
+        for number, other in sorted(self._others.items()):
+            said += self._draft.alternative(number, other.close())
         if self._refused and claimed == "end":
             claimed = "refusal"
         if self._stop_sequence and claimed == "end":
@@ -141,19 +146,31 @@ class _Answer:
 
     # ── chunks ──
 
-    def _read(self, chunk: shapes.Chunk) -> list[Event]:
+    def read(self, chunk: shapes.Chunk) -> list[Event]:
         choices = chunk.choices or ()
         counts = [chunk.usage, chunk.x_groq and chunk.x_groq.usage]
         said: list[Event] = []
         if choices or any(counts):
             said += self._draft.start(id=chunk.id or "", model=chunk.model or "")
         for choice in choices:
-            if choice.index in {None, 0}:  # of several answers, the first is the one
+            if choice.index in {None, 0}:
                 said += self._choice(choice)
                 counts.append(choice.usage)
+            else:
+                said += self._other(choice.index or 0, choice, chunk)
         for count in counts:
             said += self._draft.usage(shapes.read_counts(count)) if count else []
         return said
+
+    def _other(self, number: int, choice: shapes.AnswerChoice, chunk: shapes.Chunk) -> list[Event]:
+        """Read a piece of another answer, which has a draft of its own."""
+        if not 0 < number < MAX_ANSWERS:
+            return self._draft.lose("answer.choices", "one of them has no number that may be")
+        other = self._others.setdefault(number, _Answer(self._ids))
+        alone = msgspec.structs.replace(choice, index=0)
+        return self._draft.alternative(
+            number, other.read(shapes.Chunk(chunk.id, chunk.model, [alone]))
+        )
 
     def _choice(self, choice: shapes.AnswerChoice) -> list[Event]:
         said = self._delta(choice.delta) if choice.delta is not None else []

@@ -39,8 +39,14 @@ _DONE = write_frame(b"[DONE]")
 class StreamEncoder:
     """Events in, server-sent events out."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._envelope = _Envelope(asked)
+    def __init__(
+        self, asked: Asked, *, choice: int = 0, envelope: "_Envelope | None" = None
+    ) -> None:
+        self._asked = asked
+        self._choice = choice
+        self._others: dict[int, StreamEncoder] = {}
+        """The encoders of the other answers to the same request."""
+        self._envelope = envelope or _Envelope(asked)
         self._counts = _wants_counts(asked.request)
         self._texts = _Lane()
         self._thoughts = _Lane()
@@ -75,6 +81,8 @@ class StreamEncoder:
         match event:
             case ev.PartAdded():
                 return self._add(event)
+            case ev.Alternative(choice, inner):
+                return self._alternative(choice, inner)
             case ev.LogprobsReported(tokens):
                 return [self._chunk({}, logprobs=_logprobs(tokens))]
             case _:
@@ -85,6 +93,14 @@ class StreamEncoder:
 
     def keep_alive(self) -> bytes:
         return self._chunk({})
+
+    def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
+        """Write what another answer does, under its number and in the same envelope."""
+        if choice not in self._others:
+            other = StreamEncoder(self._asked, choice=choice, envelope=self._envelope)
+            self._others[choice] = other
+        # One that was cut off has no finish reason: an error would end all of them.
+        return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
 
     def _add(self, event: ev.PartAdded) -> list[bytes]:
         said: list[bytes] = []
@@ -98,6 +114,8 @@ class StreamEncoder:
         why = _explanation(message)
         said = [self._chunk({"refusal": why})] if why else []
         said.append(self._chunk({}, finish_reason(reason, self._request), lost))
+        if self._choice:
+            return said
         if self._counts:
             counts = write_counts(message.usage, self._envelope.estimate)
             said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
@@ -117,7 +135,7 @@ class StreamEncoder:
         logprobs: JsonObject | None = None,
     ) -> bytes:
         choice: JsonObject = {
-            "index": 0,
+            "index": self._choice,
             "delta": delta,
             "logprobs": logprobs,
             "finish_reason": finish,
@@ -229,17 +247,24 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the answer as one body: what its stream says, said at once."""
     if message.problem is not None:
         return encode_error(message.problem)
-    message = msgspec.structs.replace(message, content=in_words(message.content, shapes.SHOWS))
     envelope = _Envelope(asked)
     envelope.start(message.id, message.model)
-    choice: JsonObject = {
-        "index": 0,
-        "message": _encode_content(message, asked.request),
-        "logprobs": _logprobs(message.logprobs) if message.logprobs else None,
-        "finish_reason": finish_reason(message.stop or "end", asked.request),
-    }
-    body = envelope.head("chat.completion") | {"choices": [choice]}
+    whole = (other for other in message.alternatives if other.problem is None)
+    choices: list[Json] = [
+        _encode_choice(number, one, asked.request) for number, one in enumerate((message, *whole))
+    ]
+    body = envelope.head("chat.completion") | {"choices": choices}
     return dump_bytes(body | {"usage": write_counts(message.usage, asked.estimate)})
+
+
+def _encode_choice(number: int, message: Message, request: Request) -> JsonObject:
+    shown = msgspec.structs.replace(message, content=in_words(message.content, shapes.SHOWS))
+    return {
+        "index": number,
+        "message": _encode_content(shown, request),
+        "logprobs": _logprobs(message.logprobs) if message.logprobs else None,
+        "finish_reason": finish_reason(message.stop or "end", request),
+    }
 
 
 def _encode_content(message: Message, request: Request) -> JsonObject:

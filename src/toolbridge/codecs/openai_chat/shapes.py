@@ -15,7 +15,7 @@ from toolbridge.wire.shapes import AnyObject
 ORIGIN = "openai_chat"
 ANNOTATIONS = frozenset({"file"})
 """The types of annotation beside links: OpenRouter's, for a file that it has read."""
-SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS)
+SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS, alternatives=True)
 AUDIO = "audio"
 """The kind of a part that holds speech; its transcript is a text of its own."""
 ERROR_MARK = "Error: "

@@ -77,7 +77,7 @@ class StreamEncoder:
             case ev.LogprobsReported(tokens):
                 self._tape.logprobs += write_logprobs(tokens)  # told at the end of the text
                 return []
-            case ev.UsageReported() | ev.Healed() | ev.Lost():
+            case ev.UsageReported() | ev.Healed() | ev.Lost() | ev.Alternative():
                 return []  # The end tells the counts and losses; healing is no part of the API.
             case ev.PartAdded():
                 return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
