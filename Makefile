@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check test-real test-typescript demo build test-browser requirements conformance dialects bench bless lock clean help
+.PHONY: setup run test check test-real test-typescript demo build test-browser requirements conformance dialects soak bench bless lock clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,6 +65,9 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies
 conformance: setup ## score this toolbridge with the cases of conformance/: APIs and structured streams
 	@$(BIN)/toolbridge conform --self
 	@$(BIN)/toolbridge conform --self --stream --save docs
+
+soak: setup ## 10,000 mixed requests with random faults and departures, at most five minutes
+	@$(BIN)/python -m tests.soak
 
 bench: setup ## speed and memory, as ratios in one run
 	@$(BIN)/python bench/run.py

@@ -19,6 +19,8 @@ def _words(event: ev.Event) -> list[str]:
             return [id, model]
         case ev.TextEnd(index, part):
             return [str(index), *map(dumps, part.citations), *map(_token, part.opaque)]
+        case ev.ThinkingStart(index, field):
+            return [str(index), field]
         case ev.ThinkingEnd(index, thought):
             return [str(index), *map(_token, thought.opaque)]
         case ev.CallStart(index, id, name):

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import uvicorn
 
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.server.app import App
+from toolbridge.server.serving import settings
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -177,17 +179,22 @@ def recorded(name: str) -> Answer:
 
 
 @asynccontextmanager
-async def gateway(config: Config | None = None, env: dict[str, str] | None = None):
-    """Serve a gateway on a free port; yield its URL and its application."""
-    app = App(config or Config(log="off"), {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
-    settings = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", access_log=False, ws="websockets-sansio",
-        timeout_graceful_shutdown=1,
-    )  # fmt: skip
+async def gateway(
+    config: Config | None = None, env: dict[str, str] | None = None, *, demo: bool = True
+):
+    """Serve a gateway on a free port; yield its URL and its application.
+
+    With `demo`, a configuration that names no model lets the demo model answer to every name.
+    """
+    config = config or Config(log="off")
+    if demo and not config.map and not config.providers:
+        config = msgspec.structs.replace(config, map={"default": "demo"})
+    app = App(config, {"OLLAMA_HOST": "127.0.0.1:1", **(env or {})})
     # Without uvicorn's main loop and shutdown, which both sleep for tenths of a second.
-    server = uvicorn.Server(settings)
-    settings.load()
-    server.lifespan = settings.lifespan_class(settings)
+    served = settings(app)
+    server = uvicorn.Server(served)
+    served.load()
+    server.lifespan = served.lifespan_class(served)
     await server.startup()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:

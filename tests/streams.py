@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 from tests.peers import Heard, Line, gateway, model_server
 
-from toolbridge.config import Config, ProviderConfig, StreamConfig
+from toolbridge.config import Config, HttpConfig, ProviderConfig, StreamConfig
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ async def streaming(answer, env: dict[str, str] | None = None, key: str = "", **
             key=key,
             map={"default": "there/m"},
             providers={"there": ProviderConfig(api="openai_chat", url=server.url, retries=0)},
+            http=stream.pop("http", HttpConfig()),
             stream=StreamConfig(**stream),
         )
         async with gateway(config, env) as (url, app):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbridge import config
+from toolbridge import config, trust
 from toolbridge.core.errors import ConfigError
 
 
@@ -100,11 +100,12 @@ def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkey
     here.mkdir()
     (home / "toolbridge").mkdir(parents=True)
     monkeypatch.chdir(here)
-    env = {"XDG_CONFIG_HOME": str(home)}
+    env = {"XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
     assert config.find(env) is None
     (home / "toolbridge" / "toolbridge.toml").write_text("port = 1")
     assert config.load(env=env).port == 1
     (here / "toolbridge.toml").write_text("port = 2")
+    trust.allow(here / "toolbridge.toml", env)
     assert config.load(env=env).port == 2
     (tmp_path / "named.toml").write_text("port = 3")
     assert config.load(env=env | {"TOOLBRIDGE_CONFIG": str(tmp_path / "named.toml")}).port == 3

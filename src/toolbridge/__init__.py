@@ -7,6 +7,7 @@ when it is first named: the rest is pure, and quick to import.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from toolbridge.core.embeddings import Embeddings
 from toolbridge.core.errors import (
     ClientError,
     ConfigError,
@@ -94,6 +95,7 @@ __all__ = [
     "ClientError",
     "ConfigError",
     "Cost",
+    "Embeddings",
     "Event",
     "Failed",
     "Finished",

@@ -5,17 +5,20 @@ it does know: a setting that is silently ignored costs an afternoon.
 """
 
 import difflib
+import logging
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from toolbridge import trust
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
+from toolbridge.core.secret_patterns import is_secret_name
 
 FILE_NAME = "toolbridge.toml"
 T = TypeVar("T")
@@ -49,8 +52,11 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of context for models of which nothing better is known."""
     window_cap: Size = 0
     """The most context to ask for where the model would take more (Ollama's memory is finite)."""
-    passthrough: bool = True
-    """Whether a client of the same API gets this place's bytes untouched."""
+    passthrough: bool | None = None
+    """Whether a client of the same API gets this provider's own bytes, watched but not translated.
+
+    Unset means no, except where a shipped provider says yes and its URL was not changed.
+    """
     midstream_failure: Literal["event", "abort"] = "event"
     retries: Size | None = None
     """How often to ask again while the client has heard nothing; unset for what suits the API."""
@@ -102,6 +108,32 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     artifacts: bool = True
     keep_runs: Size = 200
     """Artifacts of how many runs are kept."""
+    keep_bytes: Size = 512 * 1024 * 1024
+    """Bytes of the artifacts of all runs."""
+    run_bytes: Size = 32 * 1024 * 1024
+    """Bytes of the artifacts of one run, and of its events in the store."""
+
+
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of the HTTP server; most apply before a caller has shown a key."""
+
+    max_head: Annotated[int, msgspec.Meta(ge=1024)] = 32 * 1024
+    """Bytes of request line and header fields."""
+    max_headers: Annotated[int, msgspec.Meta(ge=1)] = 100
+    head_timeout: Seconds = 30.0
+    """Seconds from the first byte of a head to its last."""
+    body_timeout: Seconds = 30.0
+    """Seconds without a byte of a body."""
+    idle_timeout: Seconds = 75.0
+    """Seconds that a connection may wait for its next request.
+
+    Longer than clients keep idle connections themselves (5 to 60 s), so that none is closed while
+    a client sends on it.
+    """
+    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 4096
+    """Four times `max_requests`: clients keep idle connections in pools."""
+    max_requests: Annotated[int, msgspec.Meta(ge=1)] = 1024
+    """Requests under way at the same time; health and metrics are answered beyond it."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +150,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop_grace: Grace = 5.0
     """How long a stop waits for answers that are under way."""
     log: Literal["json", "pretty", "auto", "off"] = "auto"
+    store_bytes: Size = 256 * 1024 * 1024
+    """Bytes of events, stored responses and results of tools in the database."""
     cors: tuple[str, ...] = ()
     """Origins beyond loopback that may call from a browser; `*` for any."""
     map: dict[str, str] = {}
@@ -125,6 +159,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderConfig] = {}
     models: dict[str, ModelConfig] = {}
     stream: StreamConfig = StreamConfig()
+    http: HttpConfig = HttpConfig()
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The file that is in force."""
+
+    path: Path | None = None
+    content: bytes = b""
+    refused: str = ""
+    """Why the working directory's own file is not used, and what to do; empty if it is."""
 
 
 def load(
@@ -134,30 +178,54 @@ def load(
     flags: Mapping[str, object] | None = None,
 ) -> Config:
     """Return the configuration in force; raise `ConfigError` that names file, place and way out."""
-    found = path or find(env)
-    values: dict[str, object] = {}
-    if found is not None:
-        values = _read(found)
+    source = choose(path, env)
+    if source.refused:
+        logging.getLogger("toolbridge").warning("toolbridge: %s", source.refused)
+    return read(source, env=env, flags=flags)
+
+
+def read(
+    source: Source,
+    *,
+    env: Mapping[str, str] = os.environ,
+    flags: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the configuration that a file, the environment and flags amount to."""
+    values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
     values |= _from_env(env) | given
-    source = str(found or "the environment or the command line")
-    _check_tables(values, source)
+    shown = str(source.path or "the environment or the command line")
+    _check_tables(values, shown)
     named = _map_from_env(env) | ({} if model is None else {"default": model})
     values["map"] = _table(values.get("map")) | named
-    loaded = _convert(values, Config, source)
-    return msgspec.structs.replace(loaded, map=_followed(loaded.map, source))
+    loaded = _convert(values, Config, shown)
+    return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
+
+
+def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Source:
+    """Return the file that applies: named, here if allowed, or in the configuration directory.
+
+    To name a file is consent; one that merely lies in the working directory needs to be allowed.
+    """
+    if named := path or env.get("TOOLBRIDGE_CONFIG"):
+        return Source(Path(named), _read(Path(named)))
+    own = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    own = own / "toolbridge" / FILE_NAME
+    here, refused = Path(FILE_NAME), ""
+    if here.is_file() and not (own.is_file() and here.samefile(own)):
+        try:
+            return Source(here.resolve(), trust.read_allowed(here, env))
+        except trust.Refused as error:
+            refused = str(error)
+    if own.is_file():
+        return Source(own, _read(own), refused)
+    return Source(refused=refused)
 
 
 def find(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file that applies: named, here, or in the user's configuration directory."""
-    if named := env.get("TOOLBRIDGE_CONFIG"):
-        return Path(named)
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
-    for place in (Path(FILE_NAME), home / "toolbridge" / FILE_NAME):
-        if place.is_file():
-            return place
-    return None
+    """Return the path of the file that applies."""
+    return choose(None, env).path
 
 
 def parse_provider(text: str, source: str) -> ProviderConfig:
@@ -167,20 +235,46 @@ def parse_provider(text: str, source: str) -> ProviderConfig:
 
 def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
     """Return a key that was given as itself or by reference; an unset reference is no key."""
+    variable = key_variable(value)
+    return env.get(variable, "") if variable else value
+
+
+def key_variable(value: str) -> str:
+    """Return the variable that a key refers to; nothing for a key that was given as itself."""
     reference = re.fullmatch(
         r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
     )
-    if reference is None:
-        return value
-    return env.get(next(name for name in reference.groups() if name), "")
+    return "" if reference is None else next(name for name in reference.groups() if name)
 
 
-def _read(path: Path) -> dict[str, object]:
+def secrets_of(
+    config: Config, providers: Iterable[ProviderConfig], env: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Return every configured secret: what must never be written down."""
+    found = [secret(config.key, env)]
+    for provider in providers:
+        found.append(secret(provider.key, env))
+        found += [
+            secret(value, env).removeprefix("Bearer ").removeprefix("Basic ")
+            for name, value in provider.headers.items()
+            if is_secret_name(name) or name.lower().endswith(("auth", "key"))
+        ]
+    return [value for value in found if value]
+
+
+def _read(path: Path) -> bytes:
     try:
-        return dict(tomllib.loads(path.read_text("utf-8-sig")))
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}; `toolbridge init` writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _parse(path: Path, content: bytes) -> dict[str, object]:
+    try:
+        return dict(tomllib.loads(content.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
@@ -264,6 +358,7 @@ _PLACES: dict[type[msgspec.Struct], str] = {
     ModelConfig: "a [models.…] table",
     RatesConfig: "a `rates` table",
     StreamConfig: "the [stream] table",
+    HttpConfig: "the [http] table",
 }
 
 
@@ -274,7 +369,7 @@ def _explain(text: str, where: str, shape: type) -> str:
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
     if unknown is None:
         return f"{place}: {text[:1].lower()}{text[1:]}"
-    holder = {"rates": RatesConfig, "stream": StreamConfig}.get(inner) or shape
+    holder = {"rates": RatesConfig, "stream": StreamConfig, "http": HttpConfig}.get(inner) or shape
     return f"{place}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
 
 

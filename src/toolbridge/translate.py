@@ -20,6 +20,7 @@ from toolbridge.healing import Healer, past_call
 from toolbridge.history import prepare
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.history.references import available_tools
+from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
 from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide
@@ -110,9 +111,12 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
         setting=wishes.thinking,
         attaches=wishes.attaches,
     )
-    wanted = verdict.request
+    wanted, decided = verdict.request, verdict.losses
+    if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
+        wanted, unfilled = completion_as_chat(wanted)
+        decided = (*decided, *unfilled)
     if codec is None:
-        return Plan(Outgoing("", {}), wanted, verdict.losses, {})
+        return Plan(Outgoing("", {}), wanted, decided, {})
     if codec.name != wanted.origin:
         wanted = msgspec.structs.replace(wanted, system=strip_volatile(wanted.system))
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
@@ -127,7 +131,7 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     )
     limited = msgspec.structs.replace(ready, max_tokens=limit)
     outgoing = codec.encode_request(limited, target)
-    losses = (*verdict.losses, *prepared.losses, *told, *outgoing.losses)
+    losses = (*decided, *prepared.losses, *told, *outgoing.losses)
     tools = prepared.request.tools
     return Plan(outgoing, limited, losses, prepared.names, tools, outgoing.stops)
 

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from toolbridge import trust
+
 
 @pytest.fixture
 def env(tmp_path):
@@ -14,3 +16,16 @@ def env(tmp_path):
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "OLLAMA_HOST": "127.0.0.1:1",
     }
+
+
+@pytest.fixture
+def configure(env, tmp_path):
+    """Return a function that writes the working directory's configuration, and allows it."""
+
+    def write(text: str, folder=tmp_path):
+        file = folder / "toolbridge.toml"
+        file.write_text(text)
+        file.chmod(0o644)
+        return trust.allow(file, env)
+
+    return write

@@ -1,5 +1,7 @@
 """Claude Code, started by toolbridge: its arguments, its signals, its gateway."""
 
+import asyncio
+import json
 import os
 import re
 import signal
@@ -7,10 +9,14 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
+from tests.peers import model_server, ollama, replay
 
 from toolbridge.cli.claude import split
+from toolbridge.cli.claude_prices import installed_version, price_arguments, rates_for, rates_of
+from toolbridge.config import Config, ModelConfig, RatesConfig
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge", "claude"]
 
@@ -124,3 +130,80 @@ def test_the_gateway_of_a_session_is_nobody_elses(claude, env, tmp_path):
     status = [sys.executable, "-m", "toolbridge", "status"]
     found = subprocess.run(status, env=env, cwd=tmp_path, capture_output=True, check=False)
     assert found.returncode == 3
+
+
+# ── what Claude Code is told of the model ──
+
+SHOWN = 'echo "$ANTHROPIC_MODEL $CLAUDE_CODE_MAX_CONTEXT_TOKENS $ANTHROPIC_DEFAULT_OPUS_MODEL $@"'
+
+
+async def test_the_real_model_and_its_window_are_set(claude, env):
+    models = ollama(replay(), models=("qwen3:8b",))
+    async with model_server(models) as server:
+        env["OLLAMA_HOST"] = server.url
+        process = claude(SHOWN, "--model", "claude-sonnet-4-5", "-p", "hi")
+        out, error = await asyncio.to_thread(process.communicate, timeout=30)
+    assert out == "ollama/qwen3:8b 65536 ollama/qwen3:8b -p hi\n", error
+
+
+def test_a_model_that_is_unknown_is_said_before_claude_code_starts(claude):
+    process = claude("echo started", "--model", "antropic/claude-opus-5", "-p", "hi")
+    out, error = process.communicate(timeout=20)
+    assert (process.returncode, out) == (1, "")
+    assert "Did you mean anthropic/claude-opus-5?" in error
+
+
+def installed(folder, version="2.1.325"):
+    """Return a command that is laid out as npm lays out Claude Code."""
+    package = folder / "node_modules" / "@anthropic-ai" / "claude-code"
+    (package / "bin").mkdir(parents=True)
+    (package / "package.json").write_text(
+        json.dumps({"name": "@anthropic-ai/claude-code", "version": version})
+    )
+    (package / "bin" / "claude.exe").write_text("")
+    link = folder / "claude-link"
+    link.symlink_to(package / "bin" / "claude.exe")
+    return str(link)
+
+
+def test_a_free_model_is_shown_as_free(tmp_path, monkeypatch):
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    rates = rates_for(Config(), {"demo/m": "demo/m"})
+    arguments, env = price_arguments(installed(tmp_path), ["-p"], rates)
+    rows = json.loads(arguments[1])["modelPricing"]["overrides"]
+    assert arguments[0] == "--managed-settings"
+    assert rows == {"demo/m": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}}
+    assert env == {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"}
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "address"),
+    [
+        ("2.1.0", [], "demo/m"),
+        ("2.1.325", ["--managed-settings", "{}"], "demo/m"),
+        ("2.1.325", ["--managed-settings={}"], "demo/m"),
+        ("2.1.325", [], "anthropic/claude-opus-5"),
+        ("2.1.325", [], "nowhere/m"),
+        ("2.1.325", [], "groq/a-model-that-nobody-prices"),
+    ],
+)
+def test_prices_are_left_alone_where_they_cannot_be_given(tmp_path, version, given, address):
+    command = installed(tmp_path, version)
+    assert price_arguments(command, given, rates_for(Config(), {"m": address})) == ([], {})
+
+
+def test_prices_come_from_the_configuration_then_from_the_list():
+    config = Config(models={"groq/m": ModelConfig(rates=RatesConfig(1.0, 2.0))})
+    assert rates_of(config, "groq/m") == RatesConfig(1.0, 2.0)
+    listed = rates_of(Config(), "openai/gpt-4o-mini")
+    assert listed is not None
+    assert listed.output > listed.input > 0
+
+
+def test_the_version_is_read_without_running_anything(tmp_path):
+    assert installed_version(Path(installed(tmp_path))) == (2, 1, 325)
+    native = tmp_path / "versions" / "2.1.330"
+    native.parent.mkdir()
+    native.write_text("")
+    assert installed_version(native) == (2, 1, 330)
+    assert installed_version(tmp_path / "claude") == (0,)

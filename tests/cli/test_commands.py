@@ -15,8 +15,8 @@ import pytest
 from tests.peers import model_server, ollama, whole
 
 from toolbridge.cli import COMMANDS, main
-from toolbridge.cli.claude import environment
-from toolbridge.cli.serve import banner
+from toolbridge.cli.claude import Served, environment
+from toolbridge.cli.serve import Start, banner
 from toolbridge.config import Config
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
@@ -54,12 +54,23 @@ def test_every_command_has_help(name, capsys):
     [("reject", "rejected (400)"), ("drop", "answered without it"), ("auto", "rejected (400)")],
 )
 def test_the_banner_says_how_to_use_it_and_what_thinks(mode, words):
-    shown = banner(Config(thinking=mode), "http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
+    start = Start("http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
+    shown = banner(Config(thinking=mode), start)
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:3456" in shown
     assert "Thinking-capable models: qwen3, deepseek-r1, magistral, nemotron, glm4, qwq" in shown
     line = next(line for line in shown.split("\n") if "Thinking requests" in line)
     assert words in line
     assert "ollama pull" in shown
+    assert "ANTHROPIC_MODEL" not in shown  # an Ollama may still take the demo model's place
+
+
+def test_the_banners_recipe_names_the_real_model_and_its_window(tmp_path):
+    start = Start("http://127.0.0.1:1", "ollama/qwen3:8b", "found", 40960, tmp_path / "a.toml")
+    shown = banner(Config(), start)
+    assert "export ANTHROPIC_MODEL=ollama/qwen3:8b\n" in shown
+    assert "export CLAUDE_CODE_MAX_CONTEXT_TOKENS=40960\n" in shown
+    assert "export CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1\n" in shown
+    assert f"Configuration:  {tmp_path / 'a.toml'}\n" in shown
 
 
 @pytest.mark.req("CB-28")
@@ -89,7 +100,9 @@ def test_a_port_that_is_taken_is_said_when_it_was_asked_for(env, tmp_path):
         port = taken.getsockname()[1]
         done = run(env, "serve", "--port", str(port), cwd=tmp_path)
     assert done.returncode == 1
+    assert len(done.stderr.decode().splitlines()) == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr.decode()
+    assert "--port" in done.stderr.decode()
 
 
 @pytest.mark.req("PX-X7")
@@ -266,7 +279,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
     assert run(env, "init", "--force", cwd=tmp_path).returncode == 0
     done = run(env, "doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
-    assert b"toolbridge.toml" in done.stdout
+    assert f"configuration: {tmp_path / 'toolbridge.toml'}" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -288,32 +301,54 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "no model is the default"),
     ],
 )  # fmt: skip
-def test_doctor_finds_what_is_wrong(env, tmp_path, text, words):
-    (tmp_path / "toolbridge.toml").write_text(text)
+def test_doctor_finds_what_is_wrong(env, tmp_path, configure, text, words):
+    configure(text)
     done = run(env, "doctor", cwd=tmp_path)
     assert done.returncode == 1
     assert words in done.stdout.decode()
 
 
+@pytest.mark.parametrize(
+    ("home", "words"),
+    [
+        ("/dev/null", "note  /dev/null/toolbridge/toolbridge.sqlite cannot be used"),
+        ("", "ok    store: "),
+    ],
+)
+def test_doctor_says_where_values_are_kept(env, tmp_path, home, words):
+    done = run(env | ({"XDG_STATE_HOME": home} if home else {}), "doctor", cwd=tmp_path)
+    assert words in done.stdout.decode()
+
+
 def test_claude_code_gets_the_address_the_window_and_no_other_key():
     users = {"ANTHROPIC_API_KEY": "sk-real", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "5", "X": "y"}
-    found = environment(users, "http://127.0.0.1:1", "k", "m", 65536)
+    served = Served("ollama/qwen3:8b", 65536)
+    found = environment(users, "http://127.0.0.1:1", "k", served, {"opus": "groq/m"})
     assert found["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert found["ANTHROPIC_AUTH_TOKEN"] == "k"
     assert found["ANTHROPIC_API_KEY"] == ""
+    assert found["ANTHROPIC_MODEL"] == "ollama/qwen3:8b"
+    assert found["ANTHROPIC_DEFAULT_OPUS_MODEL"] == "groq/m"
+    assert found["CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY"] == "1"
+    assert found["CLAUDE_CODE_DISABLE_1M_CONTEXT"] == "1"
     assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "5"
     assert found["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
     assert found["X"] == "y"
 
 
-async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path):
+def test_anthropics_own_models_keep_their_names():
+    assert Served("anthropic/claude-opus-5").name == "claude-opus-5"
+    assert Served("openrouter/anthropic/claude-opus-5").name == "openrouter/anthropic/claude-opus-5"
+
+
+async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, configure):
     refusing = partial(whole, body={"error": "no"}, status=401)
 
     async def other(_, line):
         await refusing(line)
 
     async with model_server(ollama(other)) as good, model_server(other) as strict:
-        (tmp_path / "toolbridge.toml").write_text(
+        configure(
             f'[map]\ndefault = "ollama/tiny"\nopus = "x/m"\n'
             f'[providers.ollama]\nurl = "{good.url}"\n'
             f'[providers.x]\napi = "openai_chat"\nurl = "{strict.url}"\nkey = "k"\n'
@@ -330,13 +365,15 @@ async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path):
 def test_claude_starts_a_gateway_runs_the_client_and_stops_it(env, tmp_path):
     client = tmp_path / "claude"
     client.write_text(
-        '#!/bin/sh\necho "$ANTHROPIC_BASE_URL $CLAUDE_CODE_MAX_CONTEXT_TOKENS $1 $2"\nexit 7\n'
+        "#!/bin/sh\n"
+        'echo "$ANTHROPIC_BASE_URL $ANTHROPIC_MODEL $CLAUDE_CODE_MAX_CONTEXT_TOKENS $1 $2"\n'
+        "exit 7\n"
     )
     client.chmod(0o755)
     done = run(env, "claude", "--claude", str(client), "--", "-p", "hi", cwd=tmp_path)
     assert done.returncode == 7
-    url, window, *args = done.stdout.decode().split()
-    assert (window, args) == ("200000", ["-p", "hi"])
+    url, model, window, *args = done.stdout.decode().split()
+    assert (model, window, args) == ("demo/toolbridge-demo", "200000", ["-p", "hi"])
     time.sleep(0.1)
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url + "/health", timeout=1)

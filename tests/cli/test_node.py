@@ -264,6 +264,7 @@ deposit = "0.0007"
 
 def test_the_file_goes_before_defaults_and_behind_the_environment(clean, tmp_path):
     (tmp_path / "toolbridge.toml").write_text(FILE)
+    clean.setenv("TOOLBRIDGE_CONFIG", "toolbridge.toml")
     clean.setenv("MY_KEY", KEY)
     chosen = flags.choose(parsed())
     assert chosen.provider == "mine"
@@ -276,6 +277,7 @@ def test_the_file_goes_before_defaults_and_behind_the_environment(clean, tmp_pat
 
 def test_a_provider_that_is_no_node_is_not_taken_for_one(clean, tmp_path):
     (tmp_path / "toolbridge.toml").write_text(FILE)
+    clean.setenv("TOOLBRIDGE_CONFIG", "toolbridge.toml")
     with pytest.raises(ConfigError, match=r'providers.other: .*api = "node"'):
         flags.choose(parsed("--provider", "other"))
 

@@ -71,10 +71,10 @@ def test_a_client_api_gets_only_the_cases_that_it_can_see():
     assert all(not case.clients or "ollama" in case.clients for case in chosen)
 
 
-def test_a_relay_is_held_to_less():
+def test_passthrough_is_held_to_less():
     every = BOOK.select(api="anthropic", client="anthropic")
-    relayed = BOOK.select(api="anthropic", client="anthropic", relay=True)
-    assert 0 < len(relayed) < len(every)
+    passed = BOOK.select(api="anthropic", client="anthropic", passthrough=True)
+    assert 0 < len(passed) < len(every)
 
 
 @pytest.mark.parametrize("only", ["plain-text", "ollama/plain-text", "text", "slow"])

@@ -230,12 +230,12 @@ async def own(upstream):
         yield url
 
 
-async def score(front, back, *, relay=False):
+async def score(front, back, *, passthrough=False):
     """Return what fails between two APIs, among the cases that take no time."""
-    chosen = BOOK.select(api=back, client=front, relay=relay)
+    chosen = BOOK.select(api=back, client=front, passthrough=passthrough)
     chosen = [c for c in chosen if not {"slow", "big", "retries"} & {*c.tags} and not c.abort]
     assert chosen
-    outcomes = await play(own, *chosen, api=front, model=house.model(back, relay=relay))
+    outcomes = await play(own, *chosen, api=front, model=house.model(back, passthrough=passthrough))
     return failures(outcomes)
 
 
@@ -250,8 +250,8 @@ async def test_toolbridge_passes_for_every_other_client(front):
 
 
 @pytest.mark.parametrize("api", [api for api in house.served() if api in house.spoken()])
-async def test_toolbridge_passes_as_a_relay(api):
-    assert await score(api, api, relay=True) == ""
+async def test_toolbridge_passes_where_it_passes_bytes_through(api):
+    assert await score(api, api, passthrough=True) == ""
 
 
 async def test_toolbridge_lets_go_and_tries_again():
@@ -277,9 +277,9 @@ def test_one_pair_is_told_downwards():
 
 
 def test_many_pairs_are_told_across():
-    relayed = msgspec.structs.replace(OUTCOMES[0], relay=True)
-    rows = [row.split("  ")[0] for row in table([*OUTCOMES, relayed]).split("\n")]
-    assert rows[1:] == ["anthropic → ollama", "anthropic → ollama (relay)"]
+    passed = msgspec.structs.replace(OUTCOMES[0], passthrough=True)
+    rows = [row.split("  ")[0] for row in table([*OUTCOMES, passed]).split("\n")]
+    assert rows[1:] == ["anthropic → ollama", "anthropic → ollama (passthrough)"]
 
 
 def test_failures_are_told_with_their_faults():

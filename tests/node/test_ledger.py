@@ -205,6 +205,9 @@ def test_only_the_owner_can_read_the_ledger(tmp_path):
         (f"{os.getppid()}:HERE:x:1", True), ("4194999:HERE:x:1", False), ("1:HERE:x:1", True),
         ("4194999:elsewhere:x:1", True), ("what", True),
     ],
+    # Process numbers differ between the workers of one run, and names must not.
+    ids=["nobody", "this process", "this number before", "the parent", "a number nobody has",
+         "the first process", "elsewhere", "not an owner"],
 )  # fmt: skip
 def test_a_line_is_left_alone_while_somebody_looks_after_it(owner, alive):
     assert is_alive(owner.replace("HERE", platform.node()), time.time()) is alive

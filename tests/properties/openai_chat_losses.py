@@ -37,6 +37,7 @@ def message(found: Message) -> Message:
     return replace(
         found,
         id="",
+        envelope=None,
         content=(
             *([Thinking(text, seals)] if text or seals else []),
             *([Text(found.text)] if found.text else []),

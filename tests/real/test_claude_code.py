@@ -1,22 +1,52 @@
 """The real Claude Code creates a file through its own tool."""
 
 import json
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from tests.real.clients import CLAUDE_CODE, WANT, run
+from tests.real.clients import CLAUDE_CODE, WANT, clean_environment, install, run
+from tests.real.conftest import COMMAND
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
 @pytest.mark.req("CB-37", "CL-01", "CL-02")
-@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-5-5", "qwen3"])
-def test_claude_code_creates_a_file_with_the_demo_model(serve, tmp_path, model):
-    done = run(CLAUDE_CODE, serve(), tmp_path / "work", model=model)
+@pytest.mark.parametrize(
+    ("model", "config"),
+    [("claude-sonnet-4-5", ""), ("claude-opus-5-5", ""), ("qwen3", '[map]\ndefault = "demo"')],
+)
+def test_claude_code_creates_a_file_with_the_demo_model(serve, tmp_path, model, config):
+    done = run(CLAUDE_CODE, serve(config), tmp_path / "work", model=model)
     assert done.file is not None, done.output
     assert done.file.strip() == WANT
     assert done.status == 0, done.output
+
+
+def started(tmp_path, *args: str) -> dict:
+    """Return what Claude Code reports of a turn that `toolbridge claude` started."""
+    ours = {k: v for k, v in CLAUDE_CODE.env.items() if not k.startswith("ANTHROPIC_")}
+    env = clean_environment(str(tmp_path)) | ours | {"OLLAMA_HOST": "127.0.0.1:1"}
+    command = [str(COMMAND), "claude", "--claude", str(install(CLAUDE_CODE)), *args]
+    done = subprocess.run(
+        [*command, "-p", "what is 5 + 5", "--output-format", "json"], cwd=tmp_path, env=env,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("args", [(), ("--model", "claude-opus-5-5")])
+def test_claude_code_shows_the_real_model_its_window_and_its_price(tmp_path, args):
+    told = started(tmp_path, *args)
+    (used,) = told["modelUsage"].items()
+    assert used[0] == "demo/toolbridge-demo"
+    assert used[1]["contextWindow"] == 200_000
+    assert told["total_cost_usd"] == 0
+    assert told["result"] == "5 + 5 = 10"
+    found = list(tmp_path.rglob("gateway-models.json"))
+    assert "claude-toolbridge-demo" in found[0].read_text()
 
 
 class ScriptedOllama(BaseHTTPRequestHandler):

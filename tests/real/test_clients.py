@@ -6,13 +6,14 @@ from tests.real.clients import CLIENTS, WANT, run
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 # Claude Code has more of its own in test_claude_code.py.
+DEMO = '[map]\ndefault = "demo"\n'
 OTHERS = [name for name in CLIENTS if name != "claude"]
 
 
 @pytest.mark.req("CL-01", "CL-02")
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_client_creates_a_file_with_the_demo_model(serve, tmp_path, name):
-    done = run(CLIENTS[name], serve(), tmp_path / "work")
+    done = run(CLIENTS[name], serve(DEMO), tmp_path / "work")
     assert done.file is not None, done.output
     assert done.file.strip() == WANT
     assert done.status == 0, done.output
@@ -24,8 +25,8 @@ PROVIDERS = {
         'quirks = { tool_choice_named = false, thinking_format = "llamacpp",'
         ' thinking_field = "reasoning_content", system_in_place = false }'
     ),
-    "anthropic": 'api = "anthropic"\nurl = "{url}"\npassthrough = false',
-    "openai_responses": 'api = "openai_responses"\nurl = "{url}/v1"\npassthrough = false',
+    "anthropic": 'api = "anthropic"\nurl = "{url}"',
+    "openai_responses": 'api = "openai_responses"\nurl = "{url}/v1"',
 }
 
 

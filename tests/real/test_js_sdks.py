@@ -59,7 +59,9 @@ def test_each_writes_a_file_with_the_demo_model(serve, tmp_path):
     }
     tool = {"name": "write_file", "schema": schema}
     prompt = "Create the file /tmp/notes.txt with exactly this content: hello"
-    for sdk, seen in run_all(serve(), tmp_path / "home", prompt, tool).items():
+    for sdk, seen in run_all(
+        serve('[map]\ndefault = "demo"'), tmp_path / "home", prompt, tool
+    ).items():
         assert seen["error"] is None, seen
         assert [call["name"] for call in seen["calls"]] == ["write_file"], sdk
         assert seen["calls"][0]["args"] == {"file_path": "/tmp/notes.txt", "content": "hello"}, sdk
@@ -70,7 +72,7 @@ def test_each_writes_a_file_with_the_demo_model(serve, tmp_path):
 def test_each_calls_twice_at_once_with_llamacpp_behind(serve, tiny, tmp_path):
     url = serve(
         '[map]\ndefault = "llamacpp/tiny"\n'
-        f'[providers.llamacpp]\napi = "openai_chat"\nurl = "{tiny.url}/v1"\npassthrough = false\n'
+        f'[providers.llamacpp]\napi = "openai_chat"\nurl = "{tiny.url}/v1"\n'
     )
     tool = {"name": "get_weather", "schema": WEATHER}
     for sdk, seen in run_all(url, tmp_path / "home", "[[tool2]] go", tool).items():

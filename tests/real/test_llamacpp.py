@@ -42,7 +42,7 @@ async def bridged(server, behind: str = "openai_chat", **place):
     known = providers.load("llamacpp")
     quirks = known.quirks if behind == "openai_chat" else {}
     url = server.url if behind == "anthropic" else f"{server.url}/v1"
-    there = ProviderConfig(api=behind, url=url, quirks=quirks, passthrough=False, **place)
+    there = ProviderConfig(api=behind, url=url, quirks=quirks, **place)
     config = Config(log="off", map={"default": "there/tiny"}, providers={"there": there})
     async with gateway(config) as (found, _):
         yield found

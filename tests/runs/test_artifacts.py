@@ -14,6 +14,7 @@ import time
 import pytest
 
 from toolbridge.core.json import dump_bytes, loads
+from toolbridge.core.redaction import Redactor
 from toolbridge.runs import artifacts as module
 from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.shelf import Retention, list_runs, load_run, prune, run_folder, runs_root
@@ -99,7 +100,7 @@ async def test_metrics_tell_times_mends_and_tools(tmp_path):
 
 @pytest.mark.req("TF-50")
 async def test_no_file_holds_a_secret(tmp_path):
-    artifacts = Artifacts(tmp_path, secrets=["configured-key"])
+    artifacts = Artifacts(tmp_path, redactor=Redactor(["configured-key"]))
     events = [
         ("text.delta", {"text": "key sk_li"}),
         ("text.delta", {"text": "ve_12345 and configured-"}),
@@ -237,10 +238,15 @@ async def test_nobody_waits_longer_than_they_want(tmp_path):
     await artifacts.close()
 
 
+class Odd:
+    def __str__(self):
+        raise RuntimeError("an object that cannot be shown")
+
+
 async def test_one_run_s_trouble_does_not_stop_the_others(tmp_path, capsys):
     artifacts = Artifacts(tmp_path)
     files = artifacts.open(RUN, {})
-    files.write("prompt", {"odd": object()})
+    files.write("prompt", {"odd": Odd()})
     await record(artifacts)
     await artifacts.close()
     assert "object" in capsys.readouterr().err
@@ -393,3 +399,44 @@ async def test_a_file_is_never_seen_half_written(tmp_path):
         await asyncio.sleep(0)
     await artifacts.close()
     assert len(seen) >= 1
+
+
+@pytest.mark.req("TF-48")
+async def test_one_run_is_bounded_and_says_what_is_missing(tmp_path):
+    artifacts = Artifacts(tmp_path, retention=Retention(run_bytes=20_000))
+    events = [("json.begin", {"id": "O1", "schema": "x" * 100})] * 1000 + [("done", {})]
+    await record(artifacts, events=events)
+    await artifacts.close()
+    size = sum(path.stat().st_size for path in (tmp_path / RUN).iterdir())
+    assert size < 24_000
+    run = load_run(tmp_path, RUN)
+    assert run.prompt["prompt"] == "Find pizza"
+    assert run.metrics["left_out_bytes"] > 50_000
+    assert [frame["n"] for frame in run.frames] == list(range(1, len(run.frames) + 1))
+
+
+async def test_a_prompt_that_is_too_large_leaves_room_for_the_rest(tmp_path):
+    artifacts = Artifacts(tmp_path, retention=Retention(run_bytes=20_000))
+    files = artifacts.open(RUN, {"prompt": "x" * 30_000})
+    files.frame(1, "done", {})
+    files.finish({"answer": "1"})
+    await artifacts.close()
+    run = load_run(tmp_path, RUN)
+    assert run.prompt == {"left_out_bytes": 30_013}
+    assert (run.result, len(run.frames)) == ({"answer": "1"}, 1)
+    assert run.metrics["left_out_bytes"] == 30_013
+
+
+async def test_a_system_without_threads_left_keeps_nothing_and_goes_on(
+    tmp_path, monkeypatch, capsys
+):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    artifacts = Artifacts(tmp_path)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    files = artifacts.open(RUN, {})
+    files.frame(1, "done", {})
+    files.finish({})
+    await artifacts.close()
+    assert "can't start new thread" in capsys.readouterr().err

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.json import loads
-from toolbridge.runs.frames import HELD, Frame, FrameLines
-from toolbridge.runs.redaction import Redactor, redact_text
+from toolbridge.core.redaction import Redactor, redact_text
+from toolbridge.runs.frames import Frame, FrameLines
+from toolbridge.runs.redact_events import HELD
 
 
 def lines_of(events):

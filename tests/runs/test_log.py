@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from toolbridge.core.errors import Truncated
+from toolbridge.core.json import loads
+from toolbridge.core.redaction import MASK, Redactor
 from toolbridge.framed.events import Done, TextDelta
 from toolbridge.runs.log import AHEAD, CHUNK, EventLog, Record, stored_after
 from toolbridge.store.sqlite import SqliteStore
@@ -118,3 +120,62 @@ async def test_a_log_counts_who_follows(store):
     with log.follow(), log.follow():
         assert log.readers == 2
     assert log.readers == 0
+
+
+async def told(log_scope, store, after=0):
+    return [r async for batch in stored_after(store, log_scope, after) for r in batch]
+
+
+@pytest.mark.req("TF-50")
+@pytest.mark.parametrize("size", [1, 3, 7, 50])
+async def test_a_secret_that_was_cut_is_exact_in_memory_and_masked_in_the_file(tmp_path, size):
+    path = tmp_path / "x.sqlite"
+    store = SqliteStore(path, redactor=Redactor(["open-sesame"]))
+    log = EventLog("s", store)
+    text = "first\n" * 20 + "the key sk_live_1234567890 opens open-sesame\nand more"
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    exact = []
+    with log.follow() as reader:
+        for piece in pieces:
+            log.advance(log.last)
+            exact.append(await log.put(TextDelta(piece)))
+            if len(exact) % 10 == 0:
+                await log.flush()  # as before each tool
+        log.advance(log.last)
+        exact.append(await log.put(Done()))
+        assert reader.cursor == 0
+    assert await told("s", store) == exact
+    await store.close()
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"1234567890" not in written
+    again = SqliteStore(path)
+    masked = await told("s", again)
+    await again.close()
+    assert [(record.n, record.name) for record in masked] == [(r.n, r.name) for r in exact]
+    joined = "".join(loads(record.data)["text"] for record in masked[:-1])
+    assert joined == text.replace("sk_live_1234567890", MASK).replace("open-sesame", MASK)
+
+
+async def test_the_events_of_one_run_are_bounded_and_a_replay_says_so(tmp_path):
+    path = tmp_path / "x.sqlite"
+    store = SqliteStore(path)
+    log = EventLog("s", store, most=10_000)
+    _, live = await asyncio.gather(write_wide(log), read(log))
+    assert [record.n for record in live] == list(range(1, 301))
+    for kept in (store, again := SqliteStore(path)):
+        replay = await told("s", kept)
+        assert [record.n for record in replay] == list(range(1, len(replay) + 1))
+        assert 80 < len(replay) < 110
+        assert [record.name for record in replay[-2:]] == ["error", "done"]
+        assert loads(replay[-2].data)["code"] == "replay_truncated"
+    with pytest.raises(Truncated):
+        await read(log, after=len(replay))
+    await store.close()
+    await again.close()
+    assert path.stat().st_size < 200_000
+
+
+async def write_wide(log: EventLog) -> None:
+    for _ in range(299):
+        await log.put(TextDelta("x" * 90 + "\n"))
+    await log.put(Done())

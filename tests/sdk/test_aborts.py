@@ -99,7 +99,7 @@ async def test_a_signal_that_was_given_before_aborts_at_once():
     signal = Signal()
     signal.abort()
     async with AsyncClient(Config(), env=QUIET) as client:
-        message = await client.complete("x", "hi", signal=signal)
+        message = await client.complete("demo", "hi", signal=signal)
     assert message.stop == "aborted"
 
 
@@ -128,7 +128,7 @@ async def test_one_who_is_cancelled_is_cancelled_even_if_the_answer_is_aborted_t
 
 async def test_what_was_not_handed_out_before_an_abort_is_not_part_of_it():
     async with AsyncClient(Config(), env=QUIET) as client:
-        stream = client.stream("x", "[[long]]")
+        stream = client.stream("demo", "[[long]]")
         events = []
         async for event in stream:
             events.append(event)

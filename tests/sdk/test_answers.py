@@ -1,11 +1,13 @@
 """Who is asked, what is learned, and what it costs."""
 
+import asyncio
 import json
 
 import pytest
 from tests.peers import model_server, ollama, recorded, replay
-from tests.sdk.places import QUIET, RATES, config_for
+from tests.sdk.places import ANTHROPIC, CHAT, QUIET, RATES, config_for, place, script
 
+import toolbridge
 from toolbridge import AsyncClient
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core import events as ev
@@ -85,3 +87,54 @@ async def test_what_a_model_refuses_is_left_out_and_said():
         message = await stream.result()
     assert [part.text for part in message.content] == ["fine"]
     assert any("no tools of its own" in str(loss) for loss in stream.losses)
+
+
+@pytest.mark.parametrize("blocks", [True, False], ids=["blocking", "awaiting"])
+async def test_a_picture_that_a_tool_returns_reaches_the_model_as_a_picture(blocks):
+    picture = toolbridge.Image(data="iVBORw0KGgo=", media_type="image/png")
+
+    def look(city: str):
+        """Look at a city."""
+        return ["a view of", picture, {"city": city}]
+
+    bodies = []
+
+    async def answer(heard, line):
+        bodies.append(heard.json)
+        await script("anthropic", None if len(bodies) == 1 else END)(heard, line)
+
+    async with place("anthropic", answer) as (_, config):
+        if blocks:
+            await asyncio.to_thread(run_blocking, config, look)
+        else:
+            async with toolbridge.AsyncClient(config, env=QUIET) as client:
+                await client.run("m", "look", tools=[look]).result()
+    result = bodies[1]["messages"][-1]["content"][0]
+    kinds = [(part["type"], part.get("text")) for part in result["content"]]
+    assert kinds == [("text", "a view of"), ("image", None), ("text", '{"city":"Paris"}')]
+    assert result["content"][1]["source"]["data"] == "iVBORw0KGgo="
+
+
+def run_blocking(config, look):
+    with toolbridge.Client(config, env=QUIET) as client:
+        client.run("m", "look", tools=[look]).result()
+
+
+END = [
+    piece.replace('"tool_use"', '"end_turn"')
+    for piece in ANTHROPIC
+    if "content_block" not in piece or '"index": 0' in piece
+]
+
+
+async def test_a_failure_in_mid_stream_names_its_provider():
+    async with (
+        place("openai_chat", script("openai_chat", CHAT[:2])) as (_, config),
+        toolbridge.AsyncClient(config, env=QUIET) as client,
+    ):
+        message = await client.complete("m", "hi")
+    provider = next(iter(config.providers))
+    assert message.problem.kind == "truncated"
+    assert message.problem.provider == provider
+    assert provider in message.problem.text
+    assert message.text == "Looking."

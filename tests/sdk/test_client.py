@@ -15,24 +15,24 @@ from toolbridge.config import Config
 
 async def test_a_blocking_client_works_inside_a_running_loop():
     with Client(Config(), env=QUIET) as client:
-        assert client.complete("x", "5 + 5").text == "5 + 5 = 10"
+        assert client.complete("demo", "5 + 5").text == "5 + 5 = 10"
 
 
 def test_a_temporary_client_lives_as_long_as_its_answer():
-    stream = Client(Config(), env=QUIET).stream("x", "hi")
+    stream = Client(Config(), env=QUIET).stream("demo", "hi")
     gc.collect()
     assert stream.result().stop == "end"
 
 
 def test_a_closed_client_takes_no_more():
     client = Client(Config(), env=QUIET)
-    stream = client.stream("x", "hi")
+    stream = client.stream("demo", "hi")
     next(stream)
     client.close()
     client.close()
     assert stream.result().problem.text == "the client was closed"
     with pytest.raises(RuntimeError, match="closed"):
-        client.stream("x", "hi")
+        client.stream("demo", "hi")
 
 
 def test_a_client_that_was_never_used_has_no_thread():
@@ -46,7 +46,7 @@ def test_many_threads_may_share_a_client():
     answers: list[str] = []
     with Client(Config(), env=QUIET) as client:
         workers = [
-            threading.Thread(target=lambda n=n: answers.append(client.ask("x", f"{n} + 1")))
+            threading.Thread(target=lambda n=n: answers.append(client.ask("demo", f"{n} + 1")))
             for n in range(8)
         ]
         for worker in workers:
@@ -57,17 +57,17 @@ def test_many_threads_may_share_a_client():
 
 
 def test_a_stream_is_a_context():
-    with Client(Config(), env=QUIET) as client, client.stream("x", "[[long]]") as stream:
+    with Client(Config(), env=QUIET) as client, client.stream("demo", "[[long]]") as stream:
         next(stream)
     assert stream.result().stop == "aborted"
 
 
 def test_a_conversation_goes_on_from_its_turns():
     with Client(Config(), env=QUIET) as client:
-        first = client.stream("x", "hello")
+        first = client.stream("demo", "hello")
         first.result()
         again = [*first.turns, toolbridge.Turn("user", (toolbridge.Text("5 + 5"),))]
-        assert client.ask("x", again) == "5 + 5 = 10"
+        assert client.ask("demo", again) == "5 + 5 = 10"
         assert [turn.role for turn in first.turns] == ["user", "assistant"]
         assert first.losses == ()
 
@@ -77,7 +77,7 @@ def test_a_configuration_may_be_a_path(tmp_path):
     path.write_text('[map]\ndefault = "demo/toolbridge-demo"\n')
     for given in (path, str(path)):
         with Client(given, env=QUIET) as client:
-            assert client.stream("x", "hi").result().stop == "end"
+            assert client.stream("demo", "hi").result().stop == "end"
 
 
 def test_a_faulty_configuration_raises_at_once(tmp_path):

@@ -124,7 +124,7 @@ def test_a_blocking_run_awaits_coroutines():
         return {"city": city}
 
     with Client(Config(), env=QUIET) as client:
-        run = client.run("x", "What is the weather in Paris?", tools=[get_weather])
+        run = client.run("demo", "What is the weather in Paris?", tools=[get_weather])
         assert run.result().stop == "end"
     assert results_of(run)[0].content[0].text == '{"city":"Paris"}'
 
@@ -243,7 +243,7 @@ async def test_a_signal_ends_a_run():
     signal = toolbridge.Signal()
     signal.abort()
     async with AsyncClient(Config(), env=QUIET) as client:
-        run = client.run("x", "hi", signal=signal)
+        run = client.run("demo", "hi", signal=signal)
         assert (await run.result()).stop == "aborted"
 
 
@@ -253,7 +253,7 @@ def test_what_a_function_raises_is_what_the_model_reads_when_blocking_too():
         raise KeyError(city)
 
     with Client(Config(), env=QUIET) as client:
-        run = client.run("x", "What is the weather in Paris?", tools=[get_weather])
+        run = client.run("demo", "What is the weather in Paris?", tools=[get_weather])
         run.result()
     (result,) = results_of(run)
     assert (result.content[0].text, result.is_error) == ("KeyError: 'Paris'", True)
@@ -268,7 +268,7 @@ def test_an_abort_ends_a_blocking_run():
         return city
 
     with Client(Config(), env=QUIET) as client:
-        run = client.run("x", "The weather in Paris?", tools=[get_weather], signal=signal)
+        run = client.run("demo", "The weather in Paris?", tools=[get_weather], signal=signal)
         assert run.result().stop == "aborted"
 
 
@@ -286,7 +286,7 @@ async def test_a_run_that_is_cancelled_is_cancelled():
 
 def test_a_run_begins_with_nothing():
     with Client(Config(), env=QUIET) as client:
-        run = client.run("x", "hi")
+        run = client.run("demo", "hi")
         assert run.message == Message()
         assert run.usage.cost is None
         assert run.turns == Request("", (Turn("user", (Text("hi"),)),)).turns

@@ -76,7 +76,7 @@ async def test_nothing_stays_behind_while_the_client_is_open(how, answer):
 @pytest.mark.req("ZG-34")
 async def test_a_client_that_nobody_closes_closes_itself():
     async with nothing_left():
-        message = Client(Config(), env=QUIET).complete("x", "hi")
+        message = Client(Config(), env=QUIET).complete("demo", "hi")
         assert message.stop == "end"
         gc.collect()
 

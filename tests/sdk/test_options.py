@@ -50,8 +50,8 @@ def look(city: str) -> str:
         ({"stop": "ab"}, "stop", ("ab",)),
         ({"session_id": "s"}, "session", "s"),
         ({"user": "u"}, "user", "u"),
-        ({"tool_choice": "required"}, "tool_choice", ToolChoice("required")),
-        ({"tool_choice": "look"}, "tool_choice", ToolChoice("named", ("look",))),
+        ({"tool_choice": "required", "tools": [look]}, "tool_choice", ToolChoice("required")),
+        ({"tool_choice": "look", "tools": [look]}, "tool_choice", ToolChoice("named", ("look",))),
         ({"tool_choice": ToolChoice("none")}, "tool_choice", ToolChoice("none")),
         ({"output": OutputFormat()}, "output", OutputFormat()),
         ({"think": True}, "think", Think(mode="on")),
@@ -101,3 +101,22 @@ def test_what_nobody_can_mean_is_refused(prompt, options, error):
 def test_a_wrong_option_is_named_beside_the_right_ones():
     with pytest.raises(TypeError, match=r"no option 'warmth'; there are system, .*temperature"):
         order_of("m", "hi", {"warmth": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "words"),
+    [
+        ({"max_tokens": -5}, "max_tokens", "at least 1"),
+        ({"max_tokens": 0}, "max_tokens", "at least 1"),
+        ({"max_tokens": 1.5}, "max_tokens", "whole number"),
+        ({"max_tokens": True}, "max_tokens", "whole number"),
+        ({"tool_choice": "requird", "tools": [look]}, "tool_choice", "did you mean 'required'"),
+        ({"tool_choice": "lok", "tools": [look]}, "tool_choice", "did you mean 'look'"),
+        ({"tool_choice": "look"}, "tool_choice", "there is none"),
+        ({"tool_choice": "required"}, "tool_choice", "none is offered"),
+    ],
+)
+def test_a_wrong_option_is_an_error_that_names_it(options, where, words):
+    with pytest.raises(MalformedRequest, match=words) as caught:
+        order_of("m", "hi", options)
+    assert caught.value.problem.where == where

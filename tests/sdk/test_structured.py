@@ -11,7 +11,7 @@ from tests.sdk.places import CHAT, QUIET, _chat, place, script, sse
 import toolbridge
 from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
-from toolbridge.core.errors import Overloaded, SchemaMismatch
+from toolbridge.core.errors import Incomplete, Overloaded, Refused, SchemaMismatch
 from toolbridge.core.messages import Message, OutputFormat, Problem, Text
 from toolbridge.sdk.structured import Shape
 
@@ -91,7 +91,7 @@ def test_a_long_text_is_shown_in_part():
 
 def test_an_answer_that_was_cut_says_so():
     message = Message(content=(Text('{"name": "Ro'),), stop="length")
-    with pytest.raises(SchemaMismatch, match="cut at max_tokens"):
+    with pytest.raises(Incomplete, match="max_tokens"):
         Shape(City).read(message)
 
 
@@ -102,17 +102,17 @@ def test_a_problem_is_raised_as_it_is():
 
 def test_the_demo_model_answers_in_shape():
     with Client(Config(), env=QUIET) as client:
-        cities = client.ask("x", "Two cities, as JSON.", into=list[City])
+        cities = client.ask("demo", "Two cities, as JSON.", into=list[City])
         assert isinstance(cities[0], City)
-        assert client.ask("x", "5 + 5") == "5 + 5 = 10"
+        assert client.ask("demo", "5 + 5") == "5 + 5 = 10"
         with pytest.raises(toolbridge.UpstreamError, match="asked to fail"):
-            client.ask("x", "[[error]]")
+            client.ask("demo", "[[error]]")
 
 
 async def test_those_who_await_ask_as_well():
     async with AsyncClient(Config(), env=QUIET) as client:
-        assert isinstance(await client.ask("x", "a city", into=City), City)
-        assert await client.ask("x", "5 + 5") == "5 + 5 = 10"
+        assert isinstance(await client.ask("demo", "a city", into=City), City)
+        assert await client.ask("demo", "5 + 5") == "5 + 5 = 10"
 
 
 JSON = sse(_chat({"content": '{"name":"Rome","people":3}'}), _chat({}, "stop"), CHAT[-2], "[DONE]")
@@ -155,3 +155,39 @@ async def test_a_failure_is_raised_because_there_is_no_value():
     async with place("openai_chat", never, retries=0) as (_, config), AsyncClient(config) as client:
         with pytest.raises(toolbridge.UpstreamError):
             await client.ask("there/m", "Rome?", into=City)
+
+
+def chat(text: str, finish: str) -> list[str]:
+    return sse(_chat({"role": "assistant", "content": text}), _chat({}, finish), "[DONE]")
+
+
+@pytest.mark.parametrize(
+    ("finish", "error", "words"),
+    [
+        ("length", Incomplete, "max_tokens"),
+        ("content_filter", Refused, "declined"),
+    ],
+)
+@pytest.mark.parametrize("into", [None, str])
+async def test_ask_never_returns_a_refusal_or_the_beginning_of_an_answer(
+    finish, error, words, into
+):
+    pieces = chat("I would rather", finish)
+    async with (
+        place("openai_chat", script("openai_chat", pieces)) as (_, config),
+        AsyncClient(config, env=QUIET) as client,
+    ):
+        with pytest.raises(error, match=words) as caught:
+            await client.ask("m", "hi", **({} if into is None else {"into": into}))
+        # The words of it are in the message for whoever wants them.
+        assert (await client.complete("m", "hi")).text == "I would rather"
+    assert "I would rather" in str(caught.value)
+
+
+async def test_ask_with_a_call_instead_of_an_answer_raises():
+    async with (
+        place("openai_chat", script("openai_chat", CHAT)) as (_, config),
+        AsyncClient(config, env=QUIET) as client,
+    ):
+        with pytest.raises(Incomplete, match="run"):
+            await client.ask("m", "hi", tools=[toolbridge.Tool("look")])

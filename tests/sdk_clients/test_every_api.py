@@ -31,8 +31,7 @@ async def bridged(behind: str, answer, **place):
             await whole(line, {"error": "there is nothing here"}, 404)
 
     async with model_server(serve) as server:
-        settings = {"passthrough": False, "retries": 0, **place}
-        there = ProviderConfig(api=behind, url=server.url, **settings)
+        there = ProviderConfig(api=behind, url=server.url, **{"retries": 0, **place})
         config = Config(
             log="off",
             map={"default": "there/m"},

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 
 import aiohttp
@@ -9,8 +10,13 @@ import pytest
 from tests.peers import gateway
 
 from toolbridge.config import Config
-from toolbridge.core.errors import MalformedRequest, TooLarge, Unsupported
+from toolbridge.core.errors import MalformedRequest, TooLarge, UnknownEncoding
 from toolbridge.server.encodings import unpacked
+
+
+def gzipped(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)  # the names of tests hold it, and must not hold the time
+
 
 BODY = json.dumps(
     {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
@@ -27,12 +33,12 @@ def bare(data: bytes) -> bytes:
     [
         ("", BODY),
         ("identity", BODY),
-        ("gzip", gzip.compress(BODY)),
-        ("GZIP", gzip.compress(BODY)),
-        ("x-gzip", gzip.compress(BODY)),
+        ("gzip", gzipped(BODY)),
+        ("GZIP", gzipped(BODY)),
+        ("x-gzip", gzipped(BODY)),
         ("deflate", zlib.compress(BODY)),
         ("deflate", bare(BODY)),
-        ("deflate, gzip", gzip.compress(zlib.compress(BODY))),
+        ("identity, gzip, ", gzipped(BODY)),
     ],
 )
 def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
@@ -42,10 +48,16 @@ def test_a_body_is_read_as_it_was_before_it_was_packed(encoding, packed):
 @pytest.mark.parametrize(
     ("encoding", "packed", "error"),
     [
-        ("br", BODY, Unsupported),
+        ("br", BODY, UnknownEncoding),
+        ("zstd", BODY, UnknownEncoding),
+        ("gzip, gzip", gzipped(gzipped(BODY)), UnknownEncoding),
+        ("deflate, gzip", gzipped(zlib.compress(BODY)), UnknownEncoding),
+        ("gzip" + ", gzip" * 5000, BODY, UnknownEncoding),
+        ("gzip", gzipped(BODY) + b"more", MalformedRequest),
+        ("gzip", gzipped(BODY) * 2, MalformedRequest),
         ("gzip", BODY, MalformedRequest),
-        ("gzip", gzip.compress(BODY)[:-12], MalformedRequest),
-        ("gzip", gzip.compress(b" " * 10_000_000), TooLarge),
+        ("gzip", gzipped(BODY)[:-12], MalformedRequest),
+        ("gzip", gzipped(b" " * 10_000_000), TooLarge),
     ],
 )
 def test_a_body_that_cannot_be_unpacked_is_the_senders_fault(encoding, packed, error):
@@ -55,7 +67,7 @@ def test_a_body_that_cannot_be_unpacked_is_the_senders_fault(encoding, packed, e
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(gzip.compress(BODY), 200), (BODY, 400), (gzip.compress(b" " * 5_000_000), 413)],
+    [(gzipped(BODY), 200), (BODY, 400), (gzipped(b" " * 5_000_000), 413)],
 )
 async def test_a_client_may_compress_its_request(body, status):
     headers = {"content-encoding": "gzip"}
@@ -66,3 +78,33 @@ async def test_a_client_may_compress_its_request(body, status):
     ):
         assert answer.status == status
         assert answer.content_type == "application/json"
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip, identity, deflate"])
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1/chat/completions", "/api/chat", "/v1/stream"]
+)
+async def test_an_encoding_that_is_not_read_is_415_and_says_which_are(path, encoding):
+    headers = {"content-encoding": encoding}
+    async with (
+        gateway() as (url, _),
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}{path}", data=gzipped(BODY), headers=headers) as answer,
+    ):
+        assert answer.status == 415
+        assert answer.headers["accept-encoding"] == "gzip, deflate"
+        assert "gzip" in json.dumps(await answer.json())
+
+
+async def test_a_bomb_is_not_unpacked():
+    """A gigabyte of zeros in a megabyte: the limit holds while unpacking, not after it."""
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join([packer.compress(bytes(1 << 20)) for _ in range(1024)] + [packer.flush()])
+    assert len(bomb) < 1_100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge):
+            unpacked(bomb, "gzip", 4_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

@@ -70,7 +70,7 @@ async def test_thoughts_that_anthropic_does_not_accept_are_left_out_once():
         {"role": "user", "content": "c"},
     ]
     async with model_server(answer) as server:
-        place = ProviderConfig(api="anthropic", url=server.url, passthrough=False)
+        place = ProviderConfig(api="anthropic", url=server.url)
         config = Config(log="off", map={"default": "there/c"}, providers={"there": place})
         async with gateway(config) as (url, _):
             reply, found = await post(url, body(messages=messages, stream=False))

@@ -2,10 +2,10 @@
 
 import openai
 import pytest
-from tests.peers import bridged, gateway, replay
+from tests.peers import bridged, gateway, model_server, ollama, replay
 from tests.server.test_messages import line
 
-from toolbridge.config import Config
+from toolbridge.config import Config, ProviderConfig
 
 
 def client(url: str, key: str = "x") -> openai.AsyncOpenAI:
@@ -56,6 +56,37 @@ async def test_answers_survive_a_restart(tmp_path):
         assert (await sdk.responses.retrieve(first.id)).id == first.id
 
 
+@pytest.mark.req("TF-50")
+async def test_secrets_of_a_conversation_are_exact_until_a_restart_and_masked_after(tmp_path):
+    chat = replay(line("password: hunter2secret", done=True))
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    async with model_server(ollama(chat)) as server:
+        config = Config(
+            log="off",
+            map={"default": "ollama/tiny"},
+            providers={"ollama": ProviderConfig(api="ollama", url=server.url)},
+        )
+        async with gateway(config, env) as (url, _), client(url) as sdk:
+            first = await sdk.responses.create(model="m", input="my key is sk_live_123456")
+            more = {"model": "m", "input": "and?", "previous_response_id": first.id}
+            await sdk.responses.create(**more)
+        async with gateway(config, env) as (url, _), client(url) as sdk:
+            await sdk.responses.create(**more)
+            assert (await sdk.responses.retrieve(first.id)).output_text == "password: [redacted]"
+    _, same, restarted = [heard.json["messages"] for heard in server.chats()]
+    assert [m["content"] for m in same[:2]] == [
+        "my key is sk_live_123456",
+        "password: hunter2secret",
+    ]
+    assert [m["content"] for m in restarted[:2]] == [
+        "my key is [redacted]",
+        "password: [redacted]",
+    ]
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sk_live" not in written
+    assert b"hunter2" not in written
+
+
 async def test_nobody_goes_on_from_the_answer_of_another_caller():
     # One server has one key; a change of key is a change of owner.
     from toolbridge.core.messages import Message, Request, Text
@@ -74,3 +105,55 @@ async def test_background_is_refused_with_its_place():
     async with gateway(Config(log="off")) as (url, _), client(url) as sdk:
         with pytest.raises(openai.BadRequestError, match="background"):
             await sdk.responses.create(model="m", input="x", background=True)
+
+
+async def test_the_input_of_a_stored_response_is_listed():
+    said = [{"role": "user", "content": text} for text in ("one", "two", "three")]
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="claude-x", input=said)
+        newest = [item async for item in sdk.responses.input_items.list(first.id)]
+        oldest = await sdk.responses.input_items.list(first.id, order="asc", limit=2)
+        rest = await sdk.responses.input_items.list(first.id, order="asc", after=oldest.data[-1].id)
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.input_items.list("resp_none")
+        with pytest.raises(openai.BadRequestError, match="limit"):
+            await sdk.responses.input_items.list(first.id, limit=1000)
+    texts = [item.content[0].text for item in newest]
+    assert texts == ["three", "two", "one"]
+    assert [item.content[0].text for item in oldest.data] == ["one", "two"]
+    assert oldest.has_more
+    assert [item.content[0].text for item in rest.data] == ["three"]
+    assert len({item.id for item in newest}) == 3
+
+
+async def test_only_background_responses_can_be_cancelled():
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="claude-x", input="hello")
+        with pytest.raises(openai.BadRequestError, match="background"):
+            await sdk.responses.cancel(first.id)
+        with pytest.raises(openai.NotFoundError):
+            await sdk.responses.cancel("resp_none")
+
+
+async def test_a_conversation_is_compacted_and_goes_on():
+    chat = replay(line("The user likes blue.", done=True))
+    async with bridged(chat, first_byte=5) as (url, server, _), client(url) as sdk:
+        said = [
+            {"role": "user", "content": "I like blue"},
+            {"role": "assistant", "content": "Noted, at great length."},
+        ]
+        small = await sdk.responses.compact(model="m", input=said)
+        assert small.object == "response.compaction"
+        assert [item.type for item in small.output] == ["message", "compaction"]
+        await sdk.responses.create(
+            model="m", input=[item.model_dump(warnings=False, exclude_none=True) for item in small.output] + [
+                {"role": "user", "content": "Which colour?"}
+            ],
+        )  # fmt: skip
+    asked, after = (heard.json["messages"] for heard in server.chats())
+    assert "summary" in asked[-1]["content"]
+    assert asked[0]["content"] == "I like blue"
+    read = "\n".join(message["content"] for message in after)
+    assert "The user likes blue." in read
+    assert "at great length" not in read
+    assert read.endswith("Which colour?")

@@ -298,3 +298,53 @@ async def test_a_stream_for_a_client_that_hangs_up_does_not_claim_to_stay():
         )
     assert answer.headers.getall("connection") == ["keep-alive"]
     assert closing.headers.getall("connection") == ["close"]
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [("/chat/completions", "POST"), ("/models", "GET"), ("/embeddings", "POST"), ("/messages", "POST")],
+)  # fmt: skip
+async def test_paths_work_without_v1(path, method):
+    bodies = {"/embeddings": {"model": "claude-x", "input": "x"}, "/models": None}
+    body = bodies.get(path, GOOD | {"model": "claude-x"})
+    async with gateway() as (url, _):
+        answer, _ = await call(url, path, method, body)
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "key", "offer"),
+    [
+        ("/v1/images/generations", {}, "param", "/v1/chat/completions"),
+        ("/v1/nothing", {"authorization": "Bearer x"}, "param", "/v1/chat/completions"),
+        ("/v1/nothing", {"anthropic-version": "2023-06-01"}, "type", "/v1/messages"),
+        ("/v1/responses/a/b", {}, "param", "/v1/responses"),
+        ("/v1beta/nothing", {}, "status", "generateContent"),
+        ("/api/push", {}, None, "/api/chat"),
+    ],
+)
+async def test_an_unknown_path_is_answered_in_the_callers_api(path, headers, key, offer):
+    async with gateway() as (url, _):
+        answer, told = await call(url, path, "POST", {}, **headers)
+    assert answer.status == 404
+    error = told["error"]
+    assert offer in (error if key is None else error["message"])
+    assert key is None or key in error
+
+
+async def test_a_model_on_offer_is_already_pulled():
+    async with bridged(replay()) as (url, *_):
+        whole, told = await call(
+            url, "/api/pull", "POST", {"model": "tiny:latest", "stream": False}
+        )
+        missing, error = await call(url, "/api/pull", "POST", {"model": "ollama/none:7b"})
+        bad, _ = await call(url, "/api/pull", "POST", {})
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url + "/api/pull", json={"name": "tiny"}) as answer,
+        ):
+            lines = [json.loads(line) for line in (await answer.read()).split(b"\n") if line]
+    assert (whole.status, told) == (200, {"status": "success"})
+    assert [line["status"] for line in lines] == ["pulling manifest", "success"]
+    assert (missing.status, bad.status) == (404, 400)
+    assert "none:7b" in error["error"]

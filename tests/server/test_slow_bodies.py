@@ -5,9 +5,7 @@ import json
 
 import pytest
 from tests.peers import gateway
-
-from toolbridge.config import Config
-from toolbridge.server.app import App
+from tests.raw_http import connect, only, read_all
 
 BODY = json.dumps(
     {"model": "demo", "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]}
@@ -46,24 +44,14 @@ async def test_a_client_that_leaves_before_its_body_came_is_let_go():
 
 
 async def test_who_watches_for_a_departure_takes_no_piece_of_the_body():
-    app = App(Config(log="off"), {"OLLAMA_HOST": "127.0.0.1:1"})
-    arrived: asyncio.Queue = asyncio.Queue()
-    sent: list[dict] = []
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": "/v1/messages", "query_string": b"",
-             "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1)}  # fmt: skip
-    await app.start()
-    try:
-        serving = asyncio.create_task(app(scope, arrived.get, send))
-        for start in range(0, len(BODY), 10):
+    chunks = [BODY[start : start + 10] for start in range(0, len(BODY), 10)]
+    async with gateway() as (url, _):
+        reader, writer = await connect(url)
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n"
+        writer.write(head + b"transfer-encoding: chunked\r\n\r\n")
+        for chunk in [*chunks, b""]:
             await asyncio.sleep(0.002)
-            piece = BODY[start : start + 10]
-            more = start + 10 < len(BODY)
-            arrived.put_nowait({"type": "http.request", "body": piece, "more_body": more})
-        await asyncio.wait_for(serving, 5)
-    finally:
-        await app.stop()
-    assert sent[0]["status"] == 200, sent
+            writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        reply = only(await read_all(reader))
+        writer.close()
+    assert (reply.status, reply.whole) == (200, True)

@@ -118,6 +118,7 @@ SERVER = """
     import uvicorn
     from toolbridge.config import Config, ProviderConfig, StreamConfig
     from toolbridge.server.app import App
+    from toolbridge.server.serving import settings
     from toolbridge.tools import bookings
     from toolbridge.tools.registry import Tool
     import dataclasses, os, signal
@@ -142,7 +143,7 @@ SERVER = """
             await super().startup(sockets)
             print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
-    Server(uvicorn.Config(App(config), port=0, log_level="critical", lifespan="on")).run()
+    Server(settings(App(config))).run()
 """
 
 

@@ -5,8 +5,11 @@ import json
 
 import pytest
 import websockets
+from tests.raw_http import exchange, only
 from tests.server.test_stream import LAMP, PIZZA, SEARCH, codes, names, number, one, silent
 from tests.streams import Said, ask, call, chunk, reply, scripted, streaming, thing
+
+from toolbridge.config import HttpConfig
 
 
 def at(url: str, query: str = "") -> str:
@@ -132,9 +135,11 @@ async def test_a_later_message_that_is_not_understood_is_answered_and_the_stream
 
 async def test_a_line_needs_the_key_where_one_is_set():
     async with streaming(scripted(reply()), key="secret") as (url, _, _):
-        for query in ("", "?key=wrong"):
-            with pytest.raises(websockets.InvalidStatus):
+        for query, status in (("", 401), ("?key=wrong", 403)):
+            with pytest.raises(websockets.InvalidStatus) as caught:
                 await websockets.connect(at(url, query))
+            assert caught.value.response.status_code == status
+            assert "key" in json.loads(caught.value.response.body)["error"]["message"]
         async with websockets.connect(at(url, "?key=secret")) as line:
             await line.send('{"type": "start", "prompt": "x"}')
             assert (await listen(line))[-1].name == "done"
@@ -142,5 +147,53 @@ async def test_a_line_needs_the_key_where_one_is_set():
 
 async def test_another_path_is_refused():
     async with streaming(scripted()) as (url, _, _):
-        with pytest.raises(websockets.InvalidStatus):
+        with pytest.raises(websockets.InvalidStatus) as caught:
             await websockets.connect(f"{at(url)}/more")
+    assert caught.value.response.status_code == 404
+    assert "error" in json.loads(caught.value.response.body)
+
+
+async def test_a_line_on_which_nothing_is_asked_is_closed():
+    http = HttpConfig(body_timeout=0.2)
+    async with (
+        streaming(scripted(), http=http) as (url, _, app),
+        websockets.connect(at(url)) as line,
+    ):
+        await asyncio.wait_for(line.wait_closed(), 5)
+        assert line.close_code == 4408
+        assert not app.in_flight
+
+
+async def test_a_line_is_a_request_under_way():
+    http = HttpConfig(max_requests=1)
+    async with streaming(silent, http=http) as (url, _, _), websockets.connect(at(url)) as line:
+        await line.send('{"type": "start", "prompt": "x"}')
+        await line.recv()
+        with pytest.raises(websockets.InvalidStatus) as caught:
+            await websockets.connect(at(url))
+        assert caught.value.response.status_code == 429
+        assert caught.value.response.headers["retry-after"] == "1"
+        await line.send('{"type": "abort"}')
+        assert (await listen(line))[-1].name == "done"
+
+
+UPGRADE = (
+    b"GET /v1/stream/ws HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        UPGRADE.replace(b"GET", b"POST"),
+        UPGRADE.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        UPGRADE.replace(b"host:", b"content-length: 2\r\nhost:") + b"{}",
+        UPGRADE + b"\x81\x85abcdxyzzy",
+        UPGRADE.replace(b"host:", b"x: %b\r\nhost:" % (b"y" * 8100)),
+    ],
+)
+async def test_what_cannot_open_a_line_is_an_error_in_json(data):
+    async with streaming(scripted()) as (url, _, _):
+        answer = only(await exchange(url, data))
+    assert (answer.status, answer.json["error"]["code"]) == (400, "bad_http")

@@ -1,10 +1,16 @@
 """Values that outlive a request, for a while and not without bound."""
 
+import asyncio
 import sqlite3
+import subprocess
+import sys
+import textwrap
 from contextlib import closing
 
 import pytest
 
+from toolbridge.core.redaction import Redactor
+from toolbridge.store import file as file_module
 from toolbridge.store.sqlite import SqliteStore
 
 
@@ -117,42 +123,226 @@ async def test_what_a_maker_writes_and_what_is_kept_are_one(tmp_path):
         assert connection.execute("select count(*) from t").fetchone() == (1,)
 
 
-async def test_what_cannot_be_kept_is_not_made(tmp_path):
+async def test_a_value_is_made_once_also_while_the_file_is_locked(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(file_module, "_PAUSE", 0.2)
     path = tmp_path / "x.sqlite"
     store = SqliteStore(path, wait=0.05)
     await store.put("a", "k", b"1", seconds=60)
     made = []
+
+    def make(_):
+        made.append(1)
+        return b"2"
+
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("begin exclusive")
-        with pytest.raises(sqlite3.Error):
-            await store.once("a", "l", lambda _: made.append(1) or b"", seconds=60)
+        assert await store.once("a", "l", make, seconds=60) == (b"2", True)
+        assert await store.once("a", "l", make, seconds=60) == (b"2", False)
+        assert "locked" in store.trouble
         other.execute("rollback")
-    assert made == []
-    assert (await store.once("a", "l", lambda _: b"2", seconds=60)) == (b"2", True)
+    await asyncio.sleep(0.3)
+    assert await store.once("a", "l", make, seconds=60) == (b"2", False)
+    assert (made, store.trouble) == ([1], "")
     await store.close()
+    again = SqliteStore(path)
+    assert await again.get("a", "l") == b"2"
+    await again.close()
+    said = capsys.readouterr().err
+    assert said.count("database is locked") == 1
+    assert "is in use again" in said
 
 
-@pytest.mark.parametrize("place", ["/proc/none/x.sqlite", "/dev/null/x.sqlite", "rubbish"])
-async def test_a_file_that_cannot_be_used_is_said_and_memory_serves(tmp_path, capsys, place):
-    (tmp_path / "rubbish").write_bytes(b"this is no database" * 100)
+@pytest.mark.parametrize("place", ["/proc/none/x.sqlite", "/dev/null/x.sqlite"])
+async def test_a_file_that_cannot_be_used_is_said_once_and_memory_serves(tmp_path, capsys, place):
     store = SqliteStore(tmp_path / place)
     await store.put("a", "k", b"1", seconds=60)
     assert await store.get("a", "k") == b"1"
+    assert await store.once("a", "l", lambda _: b"2", seconds=60) == (b"2", True)
+    assert await store.once("a", "l", lambda _: b"3", seconds=60) == (b"2", False)
+    assert await store.drop("a", "l")
+    assert store.trouble
+    assert await store.check() == store.trouble
     await store.close()
-    assert "nothing is kept beyond this run" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("nothing outlives this process") == 1
 
 
-async def test_a_value_that_cannot_be_written_is_let_go(tmp_path, capsys):
+def garbage(path):
+    path.write_bytes(b"this is no database" * 100)
+
+
+def bad_pages(path):
+    """Overwrite all pages but the first, as a failing disk does."""
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xa5" * (len(data) - 4096)
+    path.write_bytes(data)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize("spoil", [garbage, bad_pages, cut])
+async def test_a_corrupt_file_is_set_aside(tmp_path, capsys, spoil):
     path = tmp_path / "x.sqlite"
-    store = SqliteStore(path, wait=0.05)
-    await store.put("a", "k", b"1", seconds=60)
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("begin exclusive")
-        await store.put("a", "k", b"2", seconds=60)
-        other.execute("rollback")
-    assert await store.get("a", "k") == b"1"
+    store = SqliteStore(path)
+    for n in range(200):
+        await store.put("a", str(n), b'"%b"' % (b"x" * 200), seconds=60)
     await store.close()
-    assert "an answer was not kept" in capsys.readouterr().err
+    spoil(path)
+    again = SqliteStore(path)
+    for n in range(200):
+        assert await again.get("a", str(n)) in {None, b'"%b"' % (b"x" * 200)}
+    assert await again.once("b", "k", lambda _: b"1", seconds=60) == (b"1", True)
+    assert again.trouble == ""
+    await again.close()
+    third = SqliteStore(path)
+    assert await third.get("b", "k") == b"1"
+    await third.close()
+    [aside] = [
+        p
+        for p in tmp_path.iterdir()
+        if ".corrupt-" in p.name and not p.name.endswith(("-wal", "-shm"))
+    ]
+    said = capsys.readouterr().err
+    assert said.count("is corrupt") == 1
+    assert aside.name in said
+
+
+async def test_pages_that_go_bad_under_a_running_store_change_no_answer(tmp_path, capsys):
+    path = tmp_path / "x.sqlite"
+    store = SqliteStore(path)
+    for n in range(500):
+        await store.put("a", str(n), b'"%b"' % (b"x" * 2000), seconds=60)
+    bad_pages(path)
+    for n in range(500):
+        assert await store.get("a", str(n)) == b'"%b"' % (b"x" * 2000)
+        await store.put("b", str(n), b'"%b"' % (b"x" * 2000), seconds=60)
+        assert await store.once("c", str(n), lambda _: b"1", seconds=60) == (b"1", True)
+    await store.close()
+
+
+async def test_only_a_few_corrupt_files_are_kept(tmp_path, monkeypatch):
+    path = tmp_path / "x.sqlite"
+    for n in range(6):
+        monkeypatch.setattr("time.strftime", lambda _, n=n: f"2026010{n}")
+        garbage(path)
+        store = SqliteStore(path)
+        await store.put("a", "k", b"1", seconds=60)
+        await store.close()
+    asides = sorted(p.name for p in tmp_path.iterdir() if ".corrupt-" in p.name)
+    assert asides == [f"x.sqlite.corrupt-2026010{n}" for n in (3, 4, 5)]
+
+
+async def test_a_full_disk_changes_no_answer(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "x.sqlite"
+    first = SqliteStore(path)
+    await first.put("a", "old", b"1", seconds=60)
+    await first.close()
+    real = file_module._connect
+
+    def small(path, wait):
+        connection = real(path, wait)
+        connection.execute("pragma max_page_count = 20")
+        return connection
+
+    monkeypatch.setattr(file_module, "_connect", small)
+    store = SqliteStore(path)
+    for n in range(50):
+        await store.put("a", str(n), b'"%b"' % (b"x" * 4000), seconds=60)
+        assert await store.once("b", str(n), lambda _, n=n: b"%d" % n, seconds=60) == (
+            b"%d" % n,
+            True,
+        )
+    for n in range(50):
+        assert await store.get("a", str(n)) == b'"%b"' % (b"x" * 4000)
+        assert await store.once("b", str(n), lambda _: b"", seconds=60) == (b"%d" % n, False)
+    assert await store.get("a", "old") == b"1"
+    assert "full" in store.trouble
+    await store.close()
+    assert capsys.readouterr().err.count("is full") == 1
+
+
+async def test_a_value_on_the_disk_has_no_secrets_and_one_in_memory_is_exact(tmp_path):
+    path = tmp_path / "x.sqlite"
+    store = SqliteStore(path, redactor=Redactor(["open-sesame"]))
+    value = b'{"said": "open-sesame", "token": ["sk_live_123456"]}'
+    await store.put("a", "sk_live_for_a_key", value, seconds=60)
+    assert await store.get("a", "sk_live_for_a_key") == value
+    assert await store.once("b", "k", lambda _: value, seconds=60) == (value, True)
+    assert await store.once("b", "k", lambda _: b"", seconds=60) == (value, False)
+    await store.close()
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"sesame" not in written
+    assert b"sk_live" not in written
+    again = SqliteStore(path)
+    masked = b'{"said":"[redacted]","token":["[redacted]"]}'
+    assert await again.get("a", "sk_live_for_a_key") == masked
+    assert await again.once("b", "k", lambda _: b"", seconds=60) == (masked, False)
+    await again.close()
+
+
+async def test_a_kind_is_bounded_in_bytes_in_memory_and_on_the_disk(tmp_path):
+    path = tmp_path / "x.sqlite"
+    store = SqliteStore(path, size=400_000)
+    await store.put("claim", "k", b"1", seconds=30)
+    for n in range(1000):
+        await store.put("stream/x", str(n), b'"%b"' % (b"x" * 1000), seconds=60 + n)
+    await store.put("stream/x", "large", b"x" * 60_000, seconds=60)
+    assert await store.get("stream/x", "large") is None
+    assert await store.get("stream/x", "0") is None
+    assert await store.get("stream/x", "999") is not None
+    assert await store.get("claim", "k") == b"1"
+    await store.close()
+    assert path.stat().st_size < 600_000
+
+
+async def test_a_file_of_an_older_version_gives_up_its_raw_values(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("pragma journal_mode = wal")
+        old.execute("create table kept (scope, key, value, ends)")
+        old.execute("insert into kept values ('a', 'k', 'sk_live_123456', 1e12)")
+        store = SqliteStore(path)
+        await store.put("a", "k", b"1", seconds=60)
+        await store.close()
+    assert b"sk_live" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+STARTING = """
+    import asyncio, sys
+    from pathlib import Path
+    from toolbridge.store.sqlite import SqliteStore
+
+    async def main():
+        print("ready", flush=True)
+        sys.stdin.readline()
+        store = SqliteStore(Path(sys.argv[1]))
+        _, new = await store.once("idempotency", "k", lambda _: b"1", seconds=60)
+        print(new, store.trouble, flush=True)
+        await store.close()
+
+    asyncio.run(main())
+"""
+
+
+def test_processes_that_start_at_once_share_one_file(tmp_path):
+    """The switch to WAL is refused while another process opens the file, without waiting."""
+    command = [sys.executable, "-c", textwrap.dedent(STARTING)]
+    for trial in range(5):
+        path = tmp_path / f"{trial}.sqlite"
+        starting = [
+            subprocess.Popen(
+                [*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(4)
+        ]
+        for process in starting:
+            assert process.stdout.readline() == "ready\n"
+        for process in starting:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        said = sorted(process.communicate(timeout=30)[0].strip() for process in starting)
+        assert said == ["False", "False", "False", "True"]
 
 
 async def test_nobody_else_can_read_the_file(tmp_path):
@@ -162,3 +352,12 @@ async def test_nobody_else_can_read_the_file(tmp_path):
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     await store.close()
     assert set(modes.values()) == {0o600}, modes
+
+
+async def test_a_value_that_is_too_large_is_said(capsys):
+    store = SqliteStore(size=8000)
+    await store.put("responses/x", "k", b"x" * 5000, seconds=60)
+    await store.put("responses/x", "l", b"x" * 5000, seconds=60)
+    assert await store.get("responses/x", "k") is None
+    await store.close()
+    assert capsys.readouterr().err.count("too large") == 1

@@ -110,7 +110,7 @@ async def test_without_a_store_nothing_is_booked():
     assert outcome.result["error"]["reason"] == "no_store"
 
 
-async def test_a_store_that_cannot_write_books_nothing(tmp_path):
+async def test_a_file_that_cannot_be_written_changes_no_booking(tmp_path, capsys):
     path = tmp_path / "x.sqlite"
     store = SqliteStore(path, wait=0.05)
     await store.put("a", "k", b"1", seconds=60)
@@ -118,16 +118,24 @@ async def test_a_store_that_cannot_write_books_nothing(tmp_path):
         other.execute("begin exclusive")
         outcome = await book(store, "k1")
         other.execute("rollback")
-    assert outcome.code == "tool_failed"
-    assert len(outcome.tries) == 2
-    assert (await book(store, "k1")).code == ""
+    assert (outcome.code, outcome.cached) == ("", False)
+    assert "database is locked" in capsys.readouterr().err
+    again = await book(store, "k1")
+    assert (again.result, again.cached) == (outcome.result, True)
     await store.close()
+
+
+@pytest.mark.req("TF-50")
+async def test_a_secret_for_a_name_is_booked_and_not_written_down(store, tmp_path):
+    assert (await book(store, name="sk_live_123456")).result["name"] == "sk_live_123456"
+    assert bookings(tmp_path / "x.sqlite") == [("pl_001", "19:00", 2, "[redacted]")]
+    assert b"sk_live" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
 PROCESS = """
     import asyncio, os, signal, sys
     from pathlib import Path
-    from toolbridge.store import sqlite
+    from toolbridge.store import database, sqlite
     from toolbridge.tools import bookings
     from toolbridge.tools.context import Context
     from toolbridge.tools.registry import Registry
@@ -138,10 +146,10 @@ PROCESS = """
         os.kill(os.getpid(), signal.SIGKILL)
 
     if when == "before":     # the booking is written, its result is not kept yet
-        sqlite.SqliteStore._write = die
+        database.Database.put = die
     if when == "uncommitted":  # both are written, nothing is committed
-        real = sqlite.SqliteStore._write
-        sqlite.SqliteStore._write = lambda *a: (real(*a), die())
+        real = database.Database.put
+        database.Database.put = lambda *a: (real(*a), die())
     if when == "after":      # both are committed, nobody was told
         real_once = sqlite.SqliteStore._once
         sqlite.SqliteStore._once = lambda *a: (real_once(*a), die())

@@ -1,8 +1,11 @@
 """Questions to a database, read-only and bounded."""
 
+import asyncio
 import sqlite3
+import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.tools.context import Context
 from toolbridge.tools.registry import Registry
 from toolbridge.tools.sqlite import MOST, sqlite_query
+from toolbridge.tools.sqlite_process import SqlProcess
 
 pytestmark = pytest.mark.req("TF-40")
 
@@ -150,3 +154,62 @@ async def test_a_database_that_somebody_writes_can_be_read(file):
         writer.execute("delete from city")
         assert (await ask(file, "select count(*) from city")).result["rows"] == [[2]]
         writer.execute("rollback")
+
+
+ONE_FUNCTION = [
+    "select instr(hex(zeroblob(450000)), hex(zeroblob(225000)) || '1')",
+    "select replace(hex(zeroblob(450000)), hex(zeroblob(225000)) || '1', 'x')",
+    "select name from city where instr(hex(zeroblob(450000)), hex(zeroblob(225000)) || name)",
+]
+"""Each compares 200 GB in one step of SQLite's machine, which its progress handler does not see."""
+
+
+@pytest.mark.parametrize("sql", ONE_FUNCTION)
+async def test_one_function_without_end_is_stopped_and_leaves_nothing_behind(file, sql):
+    before = set(threading.enumerate())
+    started = time.monotonic()
+    outcome = await ask(file, sql, seconds=0.2)
+    assert time.monotonic() - started < 3
+    assert outcome.result["error"]["reason"] == "too_slow"
+    await asyncio.sleep(0.05)
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    assert [thread.name for thread in left if thread.name == "toolbridge-tool"] == []
+
+
+async def test_a_question_that_needs_too_much_memory_is_refused(file):
+    sql = """with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000)
+             select i, hex(randomblob(2000)) as x from n order by x"""
+    outcome = await ask(file, sql, seconds=20)
+    assert outcome.result["error"]["reason"] == "rejected"
+    assert "memory" in outcome.result["error"]["message"]
+
+
+async def test_questions_after_a_stopped_one_and_side_by_side_are_answered(file):
+    registry = Registry([sqlite_query({"main": file}, seconds=0.3)])
+
+    async def one(sql):
+        return await registry.call("sqlite.query", {"sql": sql}, Context(), timeout=20)
+
+    assert (await one(ONE_FUNCTION[0])).code == "tool_failed"
+    outcomes = await asyncio.gather(*[one(f"select {n}") for n in range(12)])
+    assert [outcome.result["rows"] for outcome in outcomes] == [[[n]] for n in range(12)]
+
+
+async def test_a_warm_process_answers_the_next_question(file):
+    registry = Registry([sqlite_query({"main": file})])
+    times = []
+    for n in range(10):
+        started = time.monotonic()
+        outcome = await registry.call("sqlite.query", {"sql": f"select {n}"}, Context())
+        times.append(time.monotonic() - started)
+        assert outcome.result["rows"] == [[n]]
+    assert sorted(times)[5] < 0.05
+
+
+def test_the_process_is_told_nothing_of_ours(monkeypatch):
+    monkeypatch.setenv("PROVIDER_KEY", "hunter2")
+    with SqlProcess() as process:
+        environment = Path(f"/proc/{process.pid}/environ")
+        if not environment.exists():
+            pytest.skip("no /proc on this system to look into")
+        assert b"hunter2" not in environment.read_bytes()

@@ -31,7 +31,8 @@ export type ServerErrorCode =
   | "upstream_error"
   | "overloaded"
   | "context_overflow"
-  | "abandoned";
+  | "abandoned"
+  | "replay_truncated";
 
 /**
  * The codes that arise on this side: the connection could not be had or kept, the server said

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _DAY = 86_400
 _EPOCH = 719_163  # the ordinal of 1970-01-01
 
+_LONGEST_NAME = 256
+
 
 class Rates(msgspec.Struct, frozen=True, omit_defaults=True):
     """US dollars per million tokens. A cache rate that is not given is the one of plain input."""
@@ -59,9 +61,14 @@ class Tariff(msgspec.Struct, frozen=True):
         return next(rates for above, rates in period.steps if input_total > above or not above)
 
 
-@lru_cache(maxsize=512)
 def tariff(model: str, provider: str = "") -> Tariff | None:
     """Return the prices of a model, or None when the list does not have it."""
+    # Names of models come from requests: a cache must not keep whatever length they have.
+    return _tariff(model, provider) if len(model) <= _LONGEST_NAME else None
+
+
+@lru_cache(maxsize=512)
+def _tariff(model: str, provider: str) -> Tariff | None:
     from genai_prices.data_snapshot import get_snapshot
     from genai_prices.types import ModelPrice
 

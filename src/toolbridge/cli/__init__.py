@@ -25,6 +25,7 @@ COMMANDS = {
     "replay": "tell one of them again, at its own pace",
     "models": "list the models on offer",
     "init": "write a toolbridge.toml",
+    "allow": "use the toolbridge.toml of this directory",
     "doctor": "look for what is wrong, and say what to do",
     "status": "tell whether a gateway runs in the background",
     "stop": "stop the gateway that runs in the background",

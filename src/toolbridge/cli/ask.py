@@ -45,15 +45,14 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
         board = Switchboard(config, await stack.enter_async_context(Upstream()))
         stack.push_async_callback(board.close)
         await board.roster.look_around()
-        name = model or board.roster.default
+        route = await board.roster.route(model)
         request = Request(
-            model=name,
+            model=model or route.address,
             turns=(Turn("user", (Text(words),)),),
             system=(Text(args.system),) if args.system else (),
             think=Think(mode="on") if args.think else Think(),
             stream=True,
         )
-        route = await board.roster.route(name)
         counted = board.admit(request, route)
         answering = board.answering(request, route, counted.tokens, attaches=True, tell=_mourn)
         async with aclosing(answering.events()) as batches:

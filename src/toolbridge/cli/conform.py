@@ -24,7 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", type=int, default=PORT, metavar="PORT", help="of the upstream")
     parser.add_argument("--model", default="conform", help="the model to ask the gateway for")
     parser.add_argument("--only", default="*", metavar="GLOB", help="a case, a family or a tag")
-    parser.add_argument("--relay", action="store_true", help="same API, bytes passed on untouched")
+    parser.add_argument(
+        "--passthrough", action="store_true", help="same API, and the bytes are forwarded untouched"
+    )
     parser.add_argument("--key", default="", help="the key that the gateway wants")
     parser.add_argument("--json", action="store_true", help="results as JSON")
     parser.add_argument("--list", action="store_true", help="only list the cases")
@@ -74,11 +76,11 @@ async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
     if not args.api:
         raise ConfigError(f"say with --api what the client speaks: {', '.join(APIS)}")
     upstream = args.upstream or "openai_chat"
-    cases = book.select(api=upstream, client=args.api, only=args.only, relay=args.relay)
+    cases = book.select(api=upstream, client=args.api, only=args.only, passthrough=args.passthrough)
     try:
         async with script.serve(args.listen) as played:
             _say(report.how_to_configure(upstream, played.url, args.model))
-            gateway = Gateway(args.url, args.model, args.key, relay=args.relay)
+            gateway = Gateway(args.url, args.model, args.key, passthrough=args.passthrough)
             return await Runner(book, played).run(cases, args.api, gateway)
     except OSError as error:
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
@@ -93,9 +95,11 @@ async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
     async with script.serve() as played, house.gateway(house.configured(played.url)) as url:
         runner = Runner(book, played, at_once=AT_ONCE)
         runs = []
-        for front, back, relay in _pairs(fronts, backs):
-            cases = book.select(api=back, client=front, only=args.only, relay=relay)
-            gateway = Gateway(url, house.model(back, relay=relay), relay=relay)
+        for front, back, passthrough in _pairs(fronts, backs):
+            cases = book.select(api=back, client=front, only=args.only, passthrough=passthrough)
+            gateway = Gateway(
+                url, house.model(back, passthrough=passthrough), passthrough=passthrough
+            )
             runs.append(runner.run(cases, front, gateway))
         for found in await asyncio.gather(*runs):
             outcomes += found
@@ -103,7 +107,7 @@ async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
 
 
 def _pairs(fronts: list[str], backs: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yield client API, upstream API and whether bytes are passed on untouched."""
+    """Yield client API, upstream API and whether bytes are forwarded: the extra rows."""
     for front in fronts:
         for back in backs:
             yield front, back, False

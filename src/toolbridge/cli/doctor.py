@@ -1,24 +1,26 @@
-"""Look for what is wrong with the setup, and say what to do about it."""
+"""Check the setup, and say what to do about each fault; MODEL shows what a name leads to."""
 
 import argparse
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolbridge import codecs
+from toolbridge import codecs, providers
 from toolbridge.cli import options, state, version
 from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
-from toolbridge.config import Config, find, secret
+from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server.auth import Guard
+from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard.nodes import NODE
+from toolbridge.switchboard.places import missing_key
 from toolbridge.switchboard.roster import Roster
 from toolbridge.switchboard.sources import base_url
-from toolbridge.upstream.hosts import hostname, is_loopback
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {
@@ -45,6 +47,7 @@ class Finding:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
+    parser.add_argument("names", nargs="*", metavar="MODEL", help="a name that a client may send")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,15 +62,18 @@ def run(args: argparse.Namespace) -> int:
 def examine(args: argparse.Namespace) -> Iterator[Finding]:
     yield Finding(True, f"toolbridge {version()}, Python {sys.version.split()[0]}")
     try:
-        config = options.load(args)
+        config, source = options.load_with_source(args)
         Guard(config, secret(config.key))
     except ToolbridgeError as error:
         yield Finding(False, f"the configuration: {error}", "mend it, or `toolbridge init --force`")
         return
-    found = args.config or find()
-    yield Finding(True, f"configuration: {found or 'none, the defaults hold'}")
+    yield Finding(True, f"configuration: {source.path or 'no configuration file'}")
+    if source.refused:
+        what, _, to_do = source.refused.partition("; ")
+        yield Finding(None, what, to_do)
     yield _port(config)
-    yield from asyncio.run(_models(config))
+    yield asyncio.run(_store())
+    yield from asyncio.run(_models(config, args.names))
     yield from _keys(config)
     yield _claude_code()
 
@@ -77,33 +83,59 @@ def _port(config: Config) -> Finding:
     if running is not None:
         return Finding(True, f"a gateway runs at {running.url}")
     try:
-        listen(config, explicit=True).close()
+        listen(config).close()
     except ToolbridgeError as error:
-        return Finding(None, str(error), "if no port was asked for, serve takes the next free one")
+        what, _, to_do = str(error).partition("; ")
+        return Finding(None, what, to_do)
     return Finding(True, f"port {config.port} is free")
 
 
-async def _models(config: Config) -> list[Finding]:
+async def _store() -> Finding:
+    """Return whether the database can be written."""
+    path = state.state_dir() / "toolbridge.sqlite"
+    store = SqliteStore(path, wait=1.0)
+    trouble = await store.check()
+    await store.close()
+    if trouble:
+        to_do = "make room or make it writable, or set XDG_STATE_HOME; until then, memory serves"
+        return Finding(None, f"{path} cannot be used: {trouble}", to_do)
+    return Finding(True, f"store: {path}")
+
+
+async def _models(config: Config, names: list[str]) -> list[Finding]:
     async with Upstream() as upstream:
         try:
             roster = Roster(config, upstream)
             await roster.look_around()
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
-        if not roster.default:
-            to_do = 'name one: default = "provider/model" under [map]'
-            found = [Finding(False, f"no model is the default ({roster.found})", to_do)]
-        else:
-            found = [Finding(True, f"default model: {roster.default} ({roster.found})")]
-        if roster.default.startswith("demo/"):
-            to_do = "for a real one: start Ollama and `ollama pull qwen3:8b`, or `toolbridge init`"
-            found.append(Finding(None, "the embedded demo model answers", to_do))
-        named = {"default": roster.default, **config.map} if roster.default else config.map
-        used = {roster.address(address).partition("/")[0] for address in named.values()}
-        asked = [name for name in {**config.providers, **dict.fromkeys(used)} if name != "demo"]
-        found += [await _place(upstream, roster, name, needed=name in used) for name in asked]
-        found += [await _reach(roster, address, name) for name, address in named.items()]
+        found = _default(roster)
+        asked = dict.fromkeys([*(["default"] if roster.default else []), *config.map, *names])
+        used = {roster.address(_name(roster, name)).partition("/")[0] for name in asked}
+        there = [p for p in {**config.providers, **dict.fromkeys(used)} if p in roster.places]
+        found += [
+            await _place(upstream, roster, name, needed=name in used)
+            for name in there
+            if name != "demo"
+        ]
+        found += [await _reach(roster, name) for name in asked]
         return found
+
+
+def _default(roster: Roster) -> list[Finding]:
+    if not roster.default:
+        to_do = 'name one: default = "provider/model" under [map]'
+        return [Finding(False, f"no model is the default ({roster.found})", to_do)]
+    found = [Finding(True, f"default model: {roster.default} ({roster.found})")]
+    if roster.default.startswith("demo/"):
+        to_do = "for a real one: start Ollama and `ollama pull qwen3:8b`, or `toolbridge init`"
+        found.append(Finding(None, "the embedded demo model answers", to_do))
+    return found
+
+
+def _name(roster: Roster, name: str) -> str:
+    """Return what to resolve: a default that was found is no entry of the map."""
+    return roster.default if name == "default" else name
 
 
 async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool) -> Finding:
@@ -113,7 +145,7 @@ async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool)
     if place.api == NODE:
         wrong, to_do = await problem_of(name, place)
         return Finding(bad, wrong, to_do) if wrong else Finding(True, f"{name} has hosts")
-    if place.key and not key and not is_loopback(hostname(place.url)):
+    if missing_key(name, place, os.environ):
         return Finding(bad, f"{name} needs a key, and {place.key} is not set", "export it")
     try:
         incoming = await upstream.ask(
@@ -132,11 +164,11 @@ async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool)
     return Finding(True, f"{name} answers at {place.url}")
 
 
-async def _reach(roster: Roster, address: str, name: str) -> Finding:
+async def _reach(roster: Roster, name: str) -> Finding:
     try:
-        route = await roster.route(address)
+        route = await roster.route(_name(roster, name))
     except ToolbridgeError as error:
-        return Finding(False, f"{name} → {address}: {error}")
+        return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
     shown = f", can {', '.join(sorted(can))}" if can is not None else ""
     window = f", {route.target.window} tokens" if route.target.window else ""
@@ -151,6 +183,9 @@ def _keys(config: Config) -> Iterator[Finding]:
     for name, place in config.providers.items():
         if place.key and place.api != NODE and not secret(place.key):
             yield Finding(False, f"providers.{name}: {place.key} is not set", "export it")
+    for name in sorted(set(providers.names()) - config.providers.keys()):
+        if secret(key := providers.load(name).key):
+            yield Finding(True, f"{key_variable(key)} is set: `{name}/MODEL` can be used")
 
 
 def _claude_code() -> Finding:

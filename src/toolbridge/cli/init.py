@@ -1,16 +1,24 @@
-"""Write a toolbridge.toml that says what is in force now, ready to be changed."""
+"""Write a toolbridge.toml with every setting explained, ready to be changed, and allow it.
+
+A model is named in it only if this machine's Ollama has one; without, an Ollama that starts later
+is found by itself.
+"""
 
 import argparse
 import asyncio
+import os
 from pathlib import Path
 
+from toolbridge import providers, trust
 from toolbridge.cli.models import list_models
 from toolbridge.config import FILE_NAME, Config
 from toolbridge.core.errors import ConfigError
+from toolbridge.store import private_files
 
 TEMPLATE = """\
 # Every setting is shown with its default.
 # Order: this file < environment (TOOLBRIDGE_PORT, TOOLBRIDGE_KEY …) < flags.
+# After a change, `toolbridge allow` lets toolbridge use it; `toolbridge doctor` checks it.
 
 host = "127.0.0.1"
 port = 3456
@@ -18,16 +26,19 @@ port = 3456
 thinking = "auto"              # for models that cannot think: "auto", "drop" or "reject"
 heal = 2                       # 0 strict, 1 syntax, 2 by schema, 3 guesses
 
-# Which model answers which name: an exact name, a tier (opus, sonnet, haiku) or `default`.
+# Which model answers which name: an exact name, a tier (opus, sonnet, haiku), or `default` for
+# every other name. Without a default, the first model of this machine's Ollama that can call
+# tools answers to the names of agents (claude-…, gpt-…, gemini-…).
 [map]
-default = "{default}"
+{default}
 # sonnet = "ollama/qwen3:8b"
 # "claude-opus-5" = "anthropic/claude-opus-5"
 
-# Places that speak an API. Known without a table: {known}.
-[providers.ollama]
-api = "ollama"
-url = "http://127.0.0.1:11434"
+# Providers. Known without a table: {known}.
+# Their keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY …).
+# [providers.ollama]
+# api = "ollama"
+# url = "http://127.0.0.1:11434"
 
 # [providers.anthropic]
 # api = "anthropic"
@@ -51,11 +62,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.path.exists() and not args.force:
         raise ConfigError(f"{args.path} exists; --force overwrites it, --path writes another")
-    from toolbridge import providers
-
-    default, _ = asyncio.run(list_models(Config()))
-    args.path.write_text(
-        TEMPLATE.format(default=default, known=", ".join(providers.names())), "utf-8"
+    found, _ = asyncio.run(list_models(Config()))
+    # The demo model is never pinned: it would go on to answer when there is something better.
+    default = (
+        '# default = "ollama/qwen3:8b"' if found.startswith("demo/") else f'default = "{found}"'
     )
-    print(f"wrote {args.path}; `toolbridge doctor` checks it, `toolbridge serve` uses it")
+    text = TEMPLATE.format(default=default, known=", ".join(providers.names()))
+    private_files.write(args.path, text.encode())  # keys may be written into it
+    trust.allow(args.path, os.environ)
+    print(
+        f"wrote {args.path} and allowed it; `toolbridge serve` uses it, `toolbridge doctor` checks it"
+    )
     return 0

@@ -18,6 +18,7 @@ def run(args: argparse.Namespace) -> int:
     wide = max((len(model.id) for model in listed), default=4)
     for model in listed:
         mark = "  (default)" if model.address == default else ""
+        mark += f"  ({model.window} tokens)" if model.window else ""
         print(f"{model.id:<{wide}}  →  {model.address}{mark}")
     if not listed:
         print("no model: configure a provider with `toolbridge init`")

@@ -3,18 +3,24 @@
 import argparse
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolbridge.cli import options, state, version
 from toolbridge.config import Config
-from toolbridge.core.errors import ConfigError
+from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.policy.thinking import THINKING_PREFIXES
+
+if TYPE_CHECKING:
+    from toolbridge.switchboard.roster import Roster
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,19 +37,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config = options.load(args)
-    explicit = args.port is not None or config.port != Config().port
+    config, source = options.load_with_source(args)
     options.warn_of_key(args)
     if args.background:
         return _background(args)
-    listener = listen(config, explicit=explicit)
+    listener = listen(config)
     if args.local is None:
-        run_server(config, listener, announce=args.announce)
+        run_server(config, listener, announce=args.announce, file=source.path)
         return 0
     from toolbridge.cli import local
 
     with local.served(config, args.local, default=not args.model) as extended:
-        run_server(extended, listener, announce=args.announce)
+        run_server(extended, listener, announce=args.announce, file=source.path)
     return 0
 
 
@@ -52,11 +57,12 @@ def run_server(
     listener: socket.socket,
     *,
     announce: Path | None = None,
+    file: Path | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> None:
-    """Serve until a signal comes; `announce` is a file that says where."""
+    """Serve until a signal comes; `announce` is a file to write the address to."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, listener, announce, env))
+        runner.run(_serve(config, listener, announce, file, env))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -86,33 +92,52 @@ def _background(args: argparse.Namespace) -> int:
     return 0
 
 
-def listen(config: Config, *, explicit: bool) -> socket.socket:
-    """Return a listening socket: on the port asked for, or on the next free one if none was."""
-    tries = 1 if explicit else 20
+def listen(config: Config) -> socket.socket:
+    """Return a listening socket; raise `ConfigError` when the port is taken."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    for port in range(config.port, min(config.port + tries, 65536)):
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((config.host, port))
-        except OSError as error:
-            listener.close()
-            reason = error.strerror
-            continue
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((config.host, config.port))
         listener.listen(1024)
-        listener.setblocking(False)
-        return listener
-    raise ConfigError(
-        f"cannot listen on {config.host}:{config.port} ({reason}); --host and --port choose"
+    except OSError as error:
+        listener.close()
+        raise ConfigError(_why_not(config, error)) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _why_not(config: Config, error: OSError) -> str:
+    text = f"cannot listen on {config.host}:{config.port} ({error.strerror})"
+    if error.errno != errno.EADDRINUSE:
+        return f"{text}; --host and --port choose another address"
+    host = "127.0.0.1" if config.host in {"0.0.0.0", "::"} else config.host  # noqa: S104  asked, not bound
+    url = f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
+    if (health := state.healthy(url)) is None or "model" not in health:
+        return (
+            f"{text}: another program uses the port; --port N takes another, --port 0 any free one"
+        )
+    running = state.find()
+    if running is not None and running.url == url:
+        way_out = "`toolbridge status` shows it, `toolbridge stop` ends it"
+    else:
+        way_out = f"use it at {url}, or end it with Ctrl-C where it was started"
+    return (
+        f"{text}: a toolbridge with {health['model']} runs there; {way_out}; --port N takes another"
     )
 
 
 async def _serve(
-    config: Config, listener: socket.socket, announce: Path | None, env: Mapping[str, str]
+    config: Config,
+    listener: socket.socket,
+    announce: Path | None,
+    file: Path | None,
+    env: Mapping[str, str],
 ) -> None:
     import uvicorn
 
     from toolbridge.server.app import App
+    from toolbridge.server.serving import settings
 
     app = App(config, env)
     url = address(listener)
@@ -135,21 +160,11 @@ async def _serve(
             _spare_collector()
             if announce:
                 state.write_pid(state.Running(os.getpid(), url), announce)
-            print(banner(config, url, app.gateway.roster.default, app.gateway.roster.found))
-            sys.stdout.flush()
+            print(banner(config, await _start(app.gateway.roster, url, file)), flush=True)
 
-    settings = uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="on",
-        ws="websockets-sansio",
-        timeout_graceful_shutdown=max(1, round(config.stop_grace)),
-    )
+    grace = max(1, round(config.stop_grace))
     with contextlib.suppress(asyncio.CancelledError):
-        await Server(settings).serve(sockets=[listener])
+        await Server(settings(app, grace=grace)).serve(sockets=[listener])
     if announce:
         state.forget(announce)
 
@@ -172,35 +187,83 @@ def address(listener: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
-def banner(config: Config, url: str, model: str, found: str) -> str:
+class Start(msgspec.Struct, frozen=True):
+    """What is known when a gateway starts."""
+
+    url: str
+    model: str = ""
+    found: str = ""
+    """How the model was found."""
+    window: int = 0
+    file: Path | None = None
+    problems: Sequence[str] = ()
+
+
+async def _start(roster: "Roster", url: str, file: Path | None) -> Start:
+    problems = await roster.problems()
+    window = 0
+    if roster.default:
+        with contextlib.suppress(ToolbridgeError):  # the problems have it
+            window = (await roster.route(roster.default)).target.window
+    return Start(url, roster.default, roster.found, window, file, problems)
+
+
+def banner(config: Config, start: Start) -> str:
     """Return what a person needs to know to use this server."""
     lines = [
-        f"toolbridge {version()} at {url}",
+        f"toolbridge {version()} at {start.url}",
         "",
-        f"  Claude Code:  export ANTHROPIC_BASE_URL={url}",
-        f"                export ANTHROPIC_AUTH_TOKEN={'<your key>' if config.key else 'any'}",
-        "                (or let toolbridge do both: toolbridge claude)",
+        "  Claude Code:    toolbridge claude",
+        "                  or by hand, in any terminal:",
+        *(f"                  export {line}" for line in recipe(config, start)),
         "",
-        f"  Model:        {model or 'none'} ({found})",
+        f"  Configuration:  {start.file or 'no configuration file'}",
+        f"  Model:          {start.model or 'none'} ({start.found})",
     ]
     named = {name: to for name, to in config.map.items() if name != "default"}
-    lines += [f"                {name} → {to}" for name, to in named.items()]
-    if model.startswith("demo/"):
-        lines += [
-            "                This is the embedded demo model. For a real one: start Ollama and",
-            "                `ollama pull qwen3:8b`, or `toolbridge serve --local` (a model file), or",
-            "                `toolbridge init` and name a provider.",
-        ]
+    lines += [f"                  {name} → {to}" for name, to in named.items()]
+    if start.model.startswith("demo/"):
+        lines += _about_demo(fixed="default" in config.map)
+    lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
+    lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]
+    return "\n".join(lines)
+
+
+def recipe(config: Config, start: Start) -> list[str]:
+    """Return Claude Code's variables.
+
+    It takes the window of a Claude name from its own tables, so that the real name must be set.
+    """
+    lines = [
+        f"ANTHROPIC_BASE_URL={start.url}",
+        f"ANTHROPIC_AUTH_TOKEN={'<your key>' if config.key else 'any'}",
+        "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1",
+    ]
+    # The demo model is not pinned while an Ollama may still take its place.
+    if start.model and ("default" in config.map or not start.model.startswith("demo/")):
+        lines.append(f"ANTHROPIC_MODEL={start.model}")
+        if start.window:
+            lines.append(f"CLAUDE_CODE_MAX_CONTEXT_TOKENS={start.window}")
+    return lines
+
+
+def _about_demo(*, fixed: bool) -> list[str]:
+    names = "every name" if fixed else "Claude names only"
+    return [
+        f"                  This is the embedded demo model; it answers {names}.",
+        "                  For a real one: start Ollama and `ollama pull qwen3:8b` (it is found",
+        "                  by itself), or `toolbridge serve --local` (a model file), or",
+        "                  `toolbridge init` and name a provider.",
+    ]
+
+
+def _about_thinking(config: Config) -> list[str]:
     rejected = {
         "auto": "answered without it if the client asks by itself, else rejected (400).",
         "drop": "answered without it.",
         "reject": "rejected (400).",
     }[config.thinking]
-    lines += [
-        "",
+    return [
         f"  Thinking-capable models: {', '.join(THINKING_PREFIXES)}",
         f"  Thinking requests for other models will be {rejected}",
-        "",
-        "  Stop with Ctrl-C.",
     ]
-    return "\n".join(lines)

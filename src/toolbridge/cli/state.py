@@ -15,6 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.store import private_files
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -37,8 +38,9 @@ def pid_file(owner: str = "toolbridge") -> Path:
 
 
 def write_pid(running: Running, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.encode(running))
+    if file.parent == state_dir() or not file.parent.exists():
+        private_files.make_folder(file.parent)
+    private_files.write(file, msgspec.json.encode(running))
 
 
 def forget(file: Path | None = None) -> None:
@@ -111,8 +113,8 @@ def start_background(flags: list[str], wait: float = 10.0, *, file: Path | None 
 
 def _open_log() -> BinaryIO:
     try:
-        state_dir().mkdir(parents=True, exist_ok=True)
-        return log_file().open("ab")
+        private_files.make_folder(state_dir())
+        return os.fdopen(private_files.open_to_append(log_file()), "ab")
     except OSError as error:
         raise ToolbridgeError(
             f"cannot write to {state_dir()} ({error.strerror}); XDG_STATE_HOME names another place"

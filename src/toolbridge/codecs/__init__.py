@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from toolbridge.core.codec import Codec
+from toolbridge.core.embeddings import EmbeddingCodec
 from toolbridge.core.errors import ConfigError
 
 
@@ -20,3 +21,19 @@ def load(name: str) -> Codec:
         raise ConfigError(f"no API is called {name!r}; there are {', '.join(names())}", where="api")
     codec: Codec = import_module(f"{__name__}.{name}").CODEC
     return codec
+
+
+_EMBEDDINGS = {
+    "openai_chat": "openai_chat",
+    "openai_responses": "openai_chat",  # a provider of either speaks both
+    "ollama": "ollama",
+    "gemini": "gemini",
+}
+
+
+def load_embeddings(name: str) -> EmbeddingCodec | None:
+    """Return the embedding codec of an API; None for an API that has no embeddings."""
+    if name not in _EMBEDDINGS:
+        return None
+    found: EmbeddingCodec = import_module(f"{__name__}.{_EMBEDDINGS[name]}.embeddings").EMBEDDINGS
+    return found

@@ -97,8 +97,8 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ask: str = "plain"
     clients: tuple[str, ...] = ()
     """The only client APIs that can say or see it; none given: all."""
-    relayed: bool = True
-    """Whether a gateway that passes the bytes of its own API on untouched is held to it too."""
+    passed_through: bool = True
+    """Whether a gateway that forwards the bytes of its own API untouched is held to it too."""
     whole: bool = False
     """Whether the client asks for a whole answer instead of a stream."""
     before: float = 0.0
@@ -129,14 +129,16 @@ class Book(msgspec.Struct, frozen=True):
     cases: tuple[Case, ...]
     asks: dict[str, Ask]
 
-    def select(self, *, api: str, client: str, only: str = "*", relay: bool = False) -> list[Case]:
+    def select(
+        self, *, api: str, client: str, only: str = "*", passthrough: bool = False
+    ) -> list[Case]:
         """Return the cases of an upstream API that a client API can be held to."""
         return [
             case
             for case in self.cases
             if case.api == api
             and (not case.clients or client in case.clients)
-            and (case.relayed or not relay)
+            and (case.passed_through or not passthrough)
             and any(fnmatch.fnmatch(name, only) for name in (case.id, case.name, *_groups(case)))
         ]
 

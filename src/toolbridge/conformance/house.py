@@ -14,9 +14,10 @@ from toolbridge.conformance.cases import APIS
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import surfaces
 from toolbridge.server.app import App, plain_path
+from toolbridge.server.serving import settings
 
-RELAY = "relay"
-"""The second provider of an API: same API on both sides, bytes passed on untouched."""
+PASSTHROUGH = "passthrough"
+"""The second provider of an API: configured as a vendor's own server is."""
 
 
 def served() -> list[str]:
@@ -43,13 +44,13 @@ def _is_spoken(api: str) -> bool:
     return True
 
 
-def model(api: str, *, relay: bool = False) -> str:
+def model(api: str, *, passthrough: bool = False) -> str:
     """Return the name under which the house offers an upstream of `api`."""
-    return f"{_provider(api, relay=relay)}/conform"
+    return f"{_provider(api, passthrough=passthrough)}/conform"
 
 
-def _provider(api: str, *, relay: bool = False) -> str:
-    return f"conform-{api}-{RELAY}" if relay else f"conform-{api}"
+def _provider(api: str, *, passthrough: bool = False) -> str:
+    return f"conform-{api}-{PASSTHROUGH}" if passthrough else f"conform-{api}"
 
 
 def configured(url: str) -> Config:
@@ -57,9 +58,10 @@ def configured(url: str) -> Config:
     places: dict[str, ProviderConfig] = {}
     for api in spoken():
         base = url if api == "gemini" else url + upstreams.load(api).base
-        for relay in (False, True):
-            place = ProviderConfig(api=api, url=base, passthrough=relay)
-            places[_provider(api, relay=relay)] = place
+        # The first is what a user writes: the default configuration.
+        places[_provider(api)] = ProviderConfig(api=api, url=base)
+        passed = ProviderConfig(api=api, url=base, passthrough=True)
+        places[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))
     known = {name: ModelConfig(thinking=True) for name in (f"{p}/conform" for p in places)}
     return Config(log="off", port=0, map={"default": default}, providers=places, models=known)
@@ -69,17 +71,7 @@ def configured(url: str) -> Config:
 async def gateway(config: Config) -> AsyncIterator[str]:
     """Serve a gateway on a free port of loopback; yield its URL."""
     app = App(config, {"OLLAMA_HOST": "127.0.0.1:1"})
-    settings = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=0,
-        log_level="critical",
-        lifespan="on",
-        ws="websockets-sansio",
-        access_log=False,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(settings)
+    server = uvicorn.Server(settings(app))
     serving = asyncio.create_task(server._serve())  # noqa: SLF001  `serve` takes the signals over
     while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn tells nobody
         await asyncio.sleep(0.01)

@@ -58,7 +58,7 @@ def _result(outcome: Outcome) -> JsonObject:
         "family": outcome.family,
         "client": outcome.client,
         "upstream": outcome.upstream,
-        "relay": outcome.relay,
+        "passthrough": outcome.passthrough,
         "passed": outcome.passed,
         "faults": [*outcome.faults],
         "seconds": outcome.took,
@@ -84,7 +84,6 @@ The gateway must ask {url} (it speaks {api}) for the model {model}.
     [providers.conform]
     api = "{api}"
     url = "{base if api != "gemini" else url}"
-    passthrough = false     # or leave it out, and add --relay here
     [map]
     {model} = "conform/{model}"
 

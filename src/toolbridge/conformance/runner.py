@@ -24,8 +24,8 @@ class Gateway(msgspec.Struct, frozen=True):
     url: str
     model: str = "conform"
     key: str = ""
-    relay: bool = False
-    """Whether it passes bytes on untouched where client and upstream speak the same API."""
+    passthrough: bool = False
+    """Whether it forwards bytes untouched where client and upstream speak the same API."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -33,13 +33,13 @@ class Outcome(msgspec.Struct, frozen=True):
     family: str
     client: str
     upstream: str
-    relay: bool = False
+    passthrough: bool = False
     faults: tuple[str, ...] = ()
     took: float = 0.0
 
     @property
     def pair(self) -> str:
-        return f"{self.client} → {self.upstream}{' (relay)' if self.relay else ''}"
+        return f"{self.client} → {self.upstream}{' (passthrough)' if self.passthrough else ''}"
 
     @property
     def passed(self) -> bool:
@@ -82,7 +82,7 @@ class Runner:
             family=case.family,
             client=api,
             upstream=case.api,
-            relay=gateway.relay,
+            passthrough=gateway.passthrough,
             faults=tuple(judge(found)),
             took=round(found.reply.after, 2),
         )

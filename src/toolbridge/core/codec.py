@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -100,6 +100,15 @@ class Encoder(Stage[Event, bytes], Protocol):
         ...
 
 
+@runtime_checkable
+class NumberedEncoder(Protocol):
+    """An encoder of an API that numbers its events."""
+
+    def continue_from(self, number: int) -> None:
+        """Give the next event `number`: the events before it were written by somebody else."""
+        ...
+
+
 class DecodeRequest(Protocol):
     def __call__(
         self, body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
@@ -112,6 +121,10 @@ class DecodeRequest(Protocol):
         ...
 
 
+def _never(_: Request, __: Target) -> bool:
+    return False
+
+
 class Wording(Protocol):
     """How a request is said to a target: all that is needed of whoever takes requests of ours."""
 
@@ -121,6 +134,8 @@ class Wording(Protocol):
     def rules(self) -> Rules: ...
     @property
     def encode_request(self) -> Callable[[Request, Target], Outgoing]: ...
+    @property
+    def completes(self) -> Callable[[Request, Target], bool]: ...
 
 
 @dataclass(frozen=True)
@@ -142,3 +157,5 @@ class Codec:
     content_type: str
     """Of a stream."""
     rules: Rules
+    completes: Callable[[Request, Target], bool] = _never
+    """Whether the target has a completion endpoint for this request."""

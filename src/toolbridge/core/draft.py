@@ -86,19 +86,21 @@ class Draft:
     def is_open(self, key: Hashable = FLOW) -> bool:
         return key in self._open
 
-    def start(self, *, id: str = "", model: str = "") -> list[ev.Event]:
+    def start(
+        self, *, id: str = "", model: str = "", envelope: Foreign | None = None
+    ) -> list[ev.Event]:
         """Begin, once; later calls say nothing."""
         if self.started or self.ended:
             return []
         self.started = True
-        return self._say(ev.Started(id or self._ids.message(), model))
+        return self._say(ev.Started(id or self._ids.message(), model, envelope))
 
     def text(self, piece: str, key: Hashable = FLOW) -> list[ev.Event]:
         """Speak. A block opens with its first character, so there are no empty ones."""
         return self._write("text", piece, key)
 
-    def think(self, piece: str, key: Hashable = FLOW) -> list[ev.Event]:
-        return self._write("thinking", piece, key)
+    def think(self, piece: str, key: Hashable = FLOW, *, field: str = "") -> list[ev.Event]:
+        return self._write("thinking", piece, key, field)
 
     def seal(self, opaque: Opaque, key: Hashable = FLOW) -> list[ev.Event]:
         """Give the thought at `key` its opaque token; thinking that is hidden is nothing else."""
@@ -163,7 +165,7 @@ class Draft:
             part = Text(written, citations=tuple(block.citations), opaque=opaque)
             return self._say(ev.TextEnd(block.index, part))
         if block.kind == "thinking":
-            return self._say(ev.ThinkingEnd(block.index, Thinking(written, opaque)))
+            return self._say(ev.ThinkingEnd(block.index, Thinking(written, opaque, block.name)))
         return self._say(ev.CallEnd(block.index, _call(block, written)))
 
     def usage(self, usage: Usage) -> list[ev.Event]:
@@ -221,13 +223,13 @@ class Draft:
         self.ended = True
         return said
 
-    def _write(self, kind: str, piece: str, key: Hashable) -> list[ev.Event]:
+    def _write(self, kind: str, piece: str, key: Hashable, name: str = "") -> list[ev.Event]:
         if not piece or self.ended:
             return []
         block = self._open.get(key)
         if block is not None and block.kind == kind:
             return self._pour(block, piece)
-        said = self._begin(kind, key)
+        said = self._begin(kind, key, name=name)
         return said + self._pour(self._open[key], piece)
 
     def _pour(self, block: _Block, piece: str) -> list[ev.Event]:
@@ -252,7 +254,7 @@ class Draft:
         if kind == "text":
             said += self._say(ev.TextStart(index))
         elif kind == "thinking":
-            said += self._say(ev.ThinkingStart(index))
+            said += self._say(ev.ThinkingStart(index, name))
         else:
             said += self._say(ev.CallStart(index, id, name))
         block.pieces = self._fold.pieces(index)

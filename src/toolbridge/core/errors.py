@@ -3,8 +3,10 @@
     ToolbridgeError
     ├── ClientError                 the caller can mend it
     │   ├── MalformedRequest        malformed_request      400
+    │   ├── BadHttp                 bad_http               400
     │   ├── Unsupported             unsupported            400
-    │   │   └── ThinkingUnsupported thinking_not_supported 400
+    │   │   ├── ThinkingUnsupported thinking_not_supported 400
+    │   │   └── UnknownEncoding     unknown_encoding       415
     │   ├── Overflow                context_overflow       400
     │   ├── TooLarge                too_large              413
     │   ├── UnknownModel            unknown_model          404
@@ -22,8 +24,11 @@
     │   └── TimedOut                timed_out              504
     ├── ModelError                  the model wrote something unusable
     │   ├── BrokenCall              broken_call            502
-    │   └── SchemaMismatch          schema_mismatch        502
+    │   ├── SchemaMismatch          schema_mismatch        502
+    │   ├── Refused                 refused                502
+    │   └── Incomplete              incomplete             502
     ├── ConfigError                 config                 500
+    ├── Busy                        busy                   503
     └── Aborted                     aborted                499
 
 Before the first byte an error is a status in the envelope of the client's own API; after it, the
@@ -31,6 +36,8 @@ last event of the stream. Both are made from `Problem`, the error as a value.
 """
 
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from toolbridge.core.messages import Problem
 
@@ -72,12 +79,28 @@ class MalformedRequest(ClientError):
     pass
 
 
+class BadHttp(ClientError):
+    """The bytes are not a valid HTTP/1.1 request, or exceed a limit of the head.
+
+    `status` is the HTTP status to answer with: 400, 408, 414, 417, 431, 501 or 505.
+    """
+
+    kind = "bad_http"
+
+
 class Unsupported(ClientError):
     kind = "unsupported"
 
 
 class ThinkingUnsupported(Unsupported):
     kind = "thinking_not_supported"
+
+
+class UnknownEncoding(Unsupported):
+    """The body has a `Content-Encoding` that this server does not read."""
+
+    kind = "unknown_encoding"
+    status = 415
 
 
 class Overflow(ClientError):
@@ -92,6 +115,18 @@ class TooLarge(ClientError):
 class UnknownModel(ClientError):
     kind = "unknown_model"
     status = 404
+
+    def __init__(
+        self, text: str, *, where: str = "", provider: str = "", nearest: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(text, where=where, provider=provider)
+        if nearest:
+            self.problem = replace(self.problem, nearest=nearest)
+
+    @property
+    def nearest(self) -> tuple[str, ...]:
+        """The names that come closest to the one that was asked for."""
+        return self.problem.nearest
 
 
 class UnknownRoute(ClientError):
@@ -163,8 +198,27 @@ class SchemaMismatch(ModelError):
     kind = "schema_mismatch"
 
 
+class Refused(ModelError):
+    """The model declined to answer. Only the library raises it; on the wire it is a stop reason."""
+
+    kind = "refused"
+
+
+class Incomplete(ModelError):
+    """The answer stopped before its end. Only the library raises it; on the wire it is a stop reason."""
+
+    kind = "incomplete"
+
+
 class ConfigError(ToolbridgeError):
     kind = "config"
+
+
+class Busy(ToolbridgeError):
+    """The server has as many connections as it may have."""
+
+    kind = "busy"
+    status = 503
 
 
 class Aborted(ToolbridgeError):
@@ -198,6 +252,6 @@ def error_of(problem: Problem) -> ToolbridgeError:
 
 def status_of(problem: Problem) -> int:
     """Return the HTTP status that says `problem`, whatever API says it."""
-    if problem.kind == "rejected" and problem.status >= 400:
+    if problem.kind in {"rejected", "bad_http"} and problem.status >= 400:
         return problem.status
     return _class_of(problem.kind).status

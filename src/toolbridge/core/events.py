@@ -28,6 +28,8 @@ from toolbridge.core.usage import Usage
 class Started(msgspec.Struct, frozen=True, tag="started"):
     id: str
     model: str
+    envelope: Foreign | None = None
+    """What the provider's envelope says beyond that, for clients of the same API."""
 
 
 class TextStart(msgspec.Struct, frozen=True, tag="text_start"):
@@ -46,6 +48,8 @@ class TextEnd(msgspec.Struct, frozen=True, tag="text_end"):
 
 class ThinkingStart(msgspec.Struct, frozen=True, tag="thinking_start"):
     index: int
+    field: str = ""
+    """See `Thinking.field`."""
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta"):

@@ -8,6 +8,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.messages import (
     Call,
+    Foreign,
     HealingReport,
     Loss,
     Message,
@@ -48,7 +49,7 @@ class _Open:
         if self.kind == "text":
             return Text(written)
         if self.kind == "thinking":
-            return Thinking(written)
+            return Thinking(written, field=self.name)
         return Call(self.id, self.name, raw=written)
 
 
@@ -58,6 +59,7 @@ class Fold:
     def __init__(self) -> None:
         self.id = ""
         self.model = ""
+        self.envelope: Foreign | None = None
         self.usage = Usage()
         self.healed: list[HealingReport] = []
         self.losses: list[Loss] = []
@@ -72,8 +74,8 @@ class Fold:
                 self.append(index, piece)
             case ev.CallDelta(index, piece):
                 self.append(index, piece)
-            case ev.Started(id, model):
-                self.id, self.model = id, model
+            case ev.Started(id, model, envelope):
+                self.id, self.model, self.envelope = id, model, envelope
             case ev.UsageReported(usage):
                 self.usage = usage
             case ev.Healed(_, report):
@@ -101,8 +103,8 @@ class Fold:
         match event:
             case ev.TextStart(index):
                 self._blocks[index] = _Open("text")
-            case ev.ThinkingStart(index):
-                self._blocks[index] = _Open("thinking")
+            case ev.ThinkingStart(index, field):
+                self._blocks[index] = _Open("thinking", name=field)
             case ev.CallStart(index, id, name):
                 self._blocks[index] = _Open("call", id, name)
             case ev.TextEnd(index, part):
@@ -153,6 +155,7 @@ class Fold:
             losses=tuple(self.losses),
             alternatives=tuple(other.message for _, other in sorted(self.alternatives.items())),
             problem=problem,
+            envelope=self.envelope,
         )
 
     def refinish(self, event: ev.Finished | ev.Failed) -> ev.Finished | ev.Failed:

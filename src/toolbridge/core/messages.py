@@ -40,6 +40,9 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
 
     text: str
     opaque: tuple[Opaque, ...] = ()
+    field: str = ""
+    """The name that the provider gave it, in an API that has several and where it is not the
+    usual one. A client of the same API gets it under that name."""
 
 
 class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
@@ -195,6 +198,15 @@ class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     strict: bool | None = None
 
 
+class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The request came to a completion endpoint: the one user turn is a text to be continued."""
+
+    suffix: str = ""
+    """What stands behind the gap to be filled."""
+    echo: bool = False
+    """Whether the answer begins with the prompt."""
+
+
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     turns: tuple[Turn, ...] = ()
@@ -206,6 +218,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     sampling: Sampling = Sampling()
     think: Think = Think()
     output: OutputFormat | None = None
+    completion: Completion | None = None
     stream: bool = False
     user: str = ""
     session: str = ""
@@ -263,6 +276,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """The HTTP status that the upstream gave, if one did."""
     retry_after: float | None = None
     provider: str = ""
+    nearest: tuple[str, ...] = ()
+    """For an unknown model: the names that come closest."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -303,6 +318,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     alternatives: "tuple[Message, ...]" = ()
     """The other answers to the same request, where more than one was asked for."""
     problem: Problem | None = None
+    envelope: Foreign | None = None
+    """What the provider's envelope says beyond id and model, for clients of the same API."""
 
     @property
     def text(self) -> str:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from toolbridge.core.json import JsonObject
+
 
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
     """US dollars, by what they were spent on."""
@@ -31,6 +33,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     vision: int = 0
     """Tokens that describing pictures to the model took, where that is counted apart."""
     cost: Cost | None = None
+    native: dict[str, JsonObject] = msgspec.field(default_factory=dict)
+    """API → the provider's counts that have no name here, for clients of that API."""
 
     @property
     def input_total(self) -> int:

@@ -13,6 +13,7 @@ import msgspec
 
 from toolbridge.core.json import JsonObject, loads, maybe_object, replace_lone_surrogates
 from toolbridge.core.messages import Call, Document, Image, Reference, Request, Result, Text, Turn
+from toolbridge.demo.edit_blocks import without_rules
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ class Conversation(msgspec.Struct, frozen=True):
 _TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 _NOISE = re.compile(
     r"reminder|context|instructions|environment|\benv\b|info|metadata|workspace|tokens|budget"
-    r"|command-|local-command|notification|attribution|permissions",
+    r"|command-|local-command|notification|attribution|permissions|datetime",
     re.IGNORECASE,
 )
 _FRAMES = ("task", "user_query", "user_message", "user_request", "prompt", "query")
@@ -61,10 +62,11 @@ _NUDGES = (
     "Tool loaded.",
     "This session is being continued from a previous conversation",
     "# AGENTS.md instructions",
+    "This is the Qwen Code. We are setting up the context",
     "Caveat: The messages below were generated",
 )
 _CWD = re.compile(
-    r"(?:working directory|current directory|\bcwd\b|workspace root|workspace directory)"
+    r"(?:working directory|working in the directory|current directory|\bcwd\b|workspace root|workspace directory)"
     r"(?: is now| is)?[*`\"']{0,3} ?[:=>]? ?[`\"']?((?:/|[A-Za-z]:\\)[^\n<>`\"']{0,400})",
     re.IGNORECASE,
 )
@@ -93,7 +95,7 @@ def own_words(turn: Turn) -> str:
     """Return what the user said in `turn`, or nothing when only a program spoke."""
     if turn.role != "user":
         return ""
-    texts = (clean(part.text) for part in turn.content if isinstance(part, Text))
+    texts = (without_rules(clean(part.text)) for part in turn.content if isinstance(part, Text))
     own = [text for text in texts if text and not text.startswith(_NUDGES)]
     return _unwrap("\n".join(own))
 

@@ -8,6 +8,7 @@ from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Problem, Request, Tool
 from toolbridge.demo import speech
 from toolbridge.demo.conversation import Conversation
+from toolbridge.demo.edit_blocks import edit_of
 from toolbridge.demo.facts import Facts
 from toolbridge.demo.fill import Filler, fill
 from toolbridge.demo.intent import Intent, read_intents
@@ -197,7 +198,9 @@ def _say(conversation: Conversation, work: _Work, words: str) -> str:
         said = speech.report(conversation.done, _purposes(conversation, work))
         return f"{said}\n\n{work.obstacle}".strip()
     if work.obstacle:
-        return work.obstacle
+        steps = read_intents(words)
+        intents = [intent for step in steps for intent in step]
+        return edit_of(intents, conversation.system) or work.obstacle
     if conversation.calls:
         return "I called a tool, but no result came back."
     talk = speech.small_talk(words)

@@ -99,7 +99,7 @@ def _outcome(done: Done, intent: Intent | None) -> str:
         return f"The tool {done.name} failed, so this is not done: {why}"
     match intent:
         case Write(path):
-            return f"Done: I created {path}."
+            return _written(path, done)
         case Run(command):
             return _shown(f"I ran `{command}`.", done.text, "It printed nothing.")
         case Read(path):
@@ -108,6 +108,24 @@ def _outcome(done: Done, intent: Intent | None) -> str:
             return _shown("These are the files:", done.text, "There are none.")
         case None:
             return _shown(f"The tool {done.name} answered:", done.text, "nothing.")
+
+
+_CONFIRMS = re.compile(
+    r"\b(?:success\w*|created|wrote|written|saved|updated|added|done|ok|completed|executed)\b"
+    r"|\bno output\b|\bexit(?:ed)?\b[\w ]{0,12}:? ?0\b",
+    re.IGNORECASE,
+)
+_DENIES = re.compile(
+    r"\b(?:not|cannot|can't|couldn't|failed|failure|error|denied|invalid|unable|missing|must)\b",
+    re.IGNORECASE,
+)
+
+
+def _written(path: str, done: Done) -> str:
+    """Report a file as created only where the result says so; many tools fail in plain words."""
+    if not done.text or (_CONFIRMS.search(done.text) and not _DENIES.search(done.text[:400])):
+        return f"Done: I created {path}."
+    return f"The tool {done.name} did not confirm that {path} was created: {excerpt(done.text)}"
 
 
 def _shown(lead: str, text: str, otherwise: str) -> str:

@@ -194,6 +194,7 @@ class _Thought:
         self._start: ev.ThinkingStart | None = None
         """The start, as long as nothing was said."""
         self._index = 0
+        self._field = ""
         self._text = ""
         self._said: list[str] = []
         self._held: list[str] | None = None
@@ -201,8 +202,9 @@ class _Thought:
 
     def feed(self, event: _Thoughts) -> list[_Numbered]:
         match event:
-            case ev.ThinkingStart(index):
+            case ev.ThinkingStart(index, field):
                 self._start, self._index, self._said = event, index, []
+                self._field = field
                 return []
             case ev.ThinkingDelta(_, piece):
                 return self._write(piece)
@@ -251,7 +253,7 @@ class _Thought:
         rest, self._held, self._end = "".join(self._held), None, None
         if self._start is not None:
             return [], rest
-        return [ev.ThinkingEnd(self._index, Thinking("".join(self._said)))], rest
+        return [ev.ThinkingEnd(self._index, Thinking("".join(self._said), field=self._field))], rest
 
 
 def _attached(said: list[ev.Event], text: Text) -> list[ev.Event]:

@@ -7,13 +7,13 @@ trusted: see `bounds`. Nothing is ever fetched.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import jsonschema_rs
 import msgspec
 
 from toolbridge.core.errors import ClientError
 from toolbridge.core.json import Json, JsonObject, dumps, loads, maybe_object
+from toolbridge.core.short_cache import cache_short
 from toolbridge.framed import builtin as house
 from toolbridge.framed.bounds import MAX_DEPTH, InvalidSchema, check_bounds, depth_of
 from toolbridge.framed.flaws import Flaw, find_flaws
@@ -56,7 +56,7 @@ def compile_schema(schema: JsonObject) -> Compiled:
         raise InvalidSchema("the schema is not JSON, or is nested too deeply") from None
 
 
-@lru_cache(maxsize=128)
+@cache_short(128)
 def _compiled(written: str) -> Compiled:
     # By their text: callers send the same schemas with every stream.
     schema = maybe_object(written) or {}

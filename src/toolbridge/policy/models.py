@@ -1,55 +1,187 @@
-"""Which model a name means."""
+"""Which model a name means.
+
+`resolve` is the only place where a client's model name becomes `provider/model`; the gateway, the
+library, `/v1/stream`, `doctor` and `models` all call it. It asks nobody: what providers list, which
+keys are set and what serves by default is handed to it as `Facts`.
+"""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import TypeAlias
+
+import msgspec
 
 from toolbridge.core.errors import UnknownModel
 
 TIERS = ("opus", "sonnet", "haiku", "fable", "mythos")
-_SEPARATORS = "/,@:"
+CLAUDE = "claude-"
+"""In front of the names of other models where a client shows only Claude's."""
+_SEPARATORS = "/,@"
 # A context mark, then a date or "latest": `claude-sonnet-4-5-20250929[1m]`, `gpt-5-2025-08-07`.
 _SUFFIX = re.compile(r"(?:[-@](?:20\d{6}|20\d{2}-\d{2}-\d{2}|latest)|:latest)$")
+# `us.anthropic.claude-opus-4-v1:0` is how Bedrock writes a Claude name.
+_CLAUDE_NAME = re.compile(rf"(?:[a-z-]+\.)*claude\b|(?:{'|'.join(TIERS)})$")
+_BEDROCK = re.compile(r"-v\d+:\d+$")
+# An Ollama tag: `latest`, `7b`, `1.5b-instruct-q4_0`, `e4b`. No cloud names a model like that.
+_TAG = re.compile(r"latest|[a-z]?\d+(?:\.\d+)?x?\d*[bm](?:-.*)?", re.IGNORECASE)
+_VENDORS = {
+    "anthropic": _CLAUDE_NAME,
+    "openai": re.compile(r"(?:gpt-(?!oss)|chatgpt|codex|o[134](?:-|$)|text-embedding-)"),
+    "google": re.compile(r"gemini"),
+    "xai": re.compile(r"grok-"),
+    "deepseek": re.compile(r"deepseek-(?:chat|reasoner)"),
+    "mistral": re.compile(r"(?:mi|ma|mini|co|dev|pix)stral-"),
+    "moonshot": re.compile(r"(?:kimi|moonshot)-"),
+    "zai": re.compile(r"glm-"),
+}
+"""The provider whose own models have such names."""
+_AGENTS = ("anthropic", "openai", "google")
+"""Vendors whose names agents send without being told to; they mean "whatever serves here"."""
+_LONGEST = 200
+"""Characters of a name that are compared and shown: a client may send a name of any length."""
 
-Known: TypeAlias = Callable[[str], bool] | Collection[str]
+
+class Facts(msgspec.Struct, frozen=True):
+    """What is known when a name is resolved."""
+
+    table: Mapping[str, str] = {}
+    """`[map]`: a name, alias or tier → an address or a listed name."""
+    listed: Mapping[str, str] = {}
+    """Every name that a configured or discovered provider lists → `provider/model`."""
+    providers: Mapping[str, str] = {}
+    """Every known provider → the variable of the key that it lacks; empty if it can be used."""
+    configured: Collection[str] = ()
+    """Providers that have a table in the configuration."""
+    default: str = ""
+    """What serves when a name says nothing else: configured, found, or empty."""
+    fixed: bool = False
+    """Whether the user set the default; then it serves every other name."""
+    demo: str = ""
+    """The demo model's address, while nothing is configured or found; it serves Claude names."""
+    owner: str = ""
+    """The provider that an address without a provider belongs to."""
+    silent: str = ""
+    """An Ollama that should list models and does not answer; unlisted names are sent to it."""
+    unlisted: Collection[str] = ()
+    """Configured providers whose models nobody lists: any name may be theirs."""
+    fetches: bool = False
+    """Whether an Ollama listed its models, so that `ollama pull` is a way out."""
 
 
-def resolve(name: str, table: Mapping[str, str], known: Known, default: str = "") -> str:
-    """Return the address of the model that `name` means; raise `UnknownModel` when it means none.
+def resolve(name: str, facts: Facts) -> str:
+    """Return `provider/model` for `name`; raise `UnknownModel` when it means nothing here.
 
-    An exact entry of the table comes first, then a name that a provider knows, then an alias, the
-    tier that the name speaks of (a client asks for some opus, the table says which), the default.
+    The order: an exact entry of the map, a name that a provider lists, `provider/model`,
+    `provider:model`, an alias or tier of the map, the default that the user set, a vendor's own
+    name, an Ollama that does not answer.
     """
-    if name in table:
-        return table[name]
-    if known(name) if callable(known) else name in known:
-        return name
-    names = () if callable(known) else known
-    found = _alias(name, table, names) or _tier(name, table) or default
+    if name in facts.table:
+        return _address(facts.table[name], facts)
+    if not name.strip():
+        return _nameless(facts)
+    found = _listed(name, facts) or _addressed(name, facts)
+    if found:
+        return _usable(name, found, facts)
+    if _misspelt_provider(name, facts, cutoff=0.9):
+        raise _unknown(name, facts)
+    if entry := _table_entry(name, facts.table):
+        return _address(entry, facts)
+    found = (facts.default if facts.fixed else "") or _by_vendor(name, facts)
+    if not found and facts.silent:
+        found = f"{facts.silent}/{name}"
     if not found:
-        raise UnknownModel(_explain(name, [*table, *names]), where="model")
-    return found
+        raise _unknown(name, facts)
+    return _address(found, facts)
 
 
 def split_address(name: str, providers: Collection[str]) -> tuple[str, str]:
     """Return provider and model of `provider/model`, `,`, `@` or `:`; the provider may be empty.
 
-    Only a configured provider counts: in `qwen3:8b` the first word is a model, not a place.
+    Only a known provider counts: in `qwen3:8b` the first word is a model, not a provider.
     """
-    for separator in _SEPARATORS:
+    for separator in (*_SEPARATORS, ":"):
         provider, _, model = name.partition(separator)
         if provider in providers and model:
             return provider, model
     return "", name
 
 
-def _alias(name: str, table: Mapping[str, str], names: Iterable[str]) -> str:
-    addresses = {_plain(entry): entry for entry in names}
-    addresses |= {_plain(entry): address for entry, address in table.items()}
+def is_claude_name(name: str) -> bool:
+    """Return whether `name` is one of Claude's: `claude-…`, or a tier such as `sonnet`."""
+    return _vendor(name) == "anthropic"
+
+
+# ── the steps ──
+
+
+def _nameless(facts: Facts) -> str:
+    found = facts.default or facts.demo
+    if not found:
+        raise UnknownModel(
+            f"no model is named, and there is no default. {_way_out(facts)}", where="model"
+        )
+    return _address(found, facts)
+
+
+def _address(value: str, facts: Facts) -> str:
+    """Return the address that an entry of the map or a default stands for."""
+    found = _listed(value, facts) or _addressed(value, facts)
+    return _usable(value, found or f"{facts.owner}/{value}", facts)
+
+
+def _usable(name: str, address: str, facts: Facts) -> str:
+    """Return `address`; raise where its provider lacks its key."""
+    provider = address.partition("/")[0]
+    if variable := facts.providers.get(provider):
+        raise UnknownModel(
+            f"{name[:_LONGEST]!r} is a model of {provider}, which needs a key: {variable} is not "
+            f"set. Set it where toolbridge runs, or name another model. {_way_out(facts)}",
+            where="model",
+        )
+    return address
+
+
+def _listed(name: str, facts: Facts) -> str:
+    listed = facts.listed
+    own = name.removeprefix(CLAUDE)
+    for variant in (name, f"{name}:latest", own, f"{own}:latest"):
+        if variant in listed:
+            return listed[variant]
+    plain: dict[str, str] = {}
+    for entry, address in listed.items():
+        plain.setdefault(_plain(entry), address)
+    return plain.get(_plain(name)) or plain.get(_plain(own), "")
+
+
+def _addressed(name: str, facts: Facts) -> str:
+    """Return the address that `name` spells out; nothing where it does not."""
+    for separator in _SEPARATORS:
+        provider, _, model = name.partition(separator)
+        if provider in facts.providers and model:
+            return f"{provider}/{model}"
+    provider, _, model = name.partition(":")
+    if provider in facts.providers and model and not _is_local_tag(provider, model, facts):
+        return f"{provider}/{model}"
+    return ""
+
+
+def _is_local_tag(provider: str, tag: str, facts: Facts) -> bool:
+    """Return whether `provider:tag` is a model with its tag, as in `mistral:7b`.
+
+    Such a name must not send a prompt for a model on this machine to a cloud.
+    """
+    if any(entry.partition(":")[0] == provider for entry in facts.listed):
+        return True
+    return provider not in facts.configured and _TAG.fullmatch(tag) is not None
+
+
+def _table_entry(name: str, table: Mapping[str, str]) -> str:
+    aliases = {_plain(entry): address for entry, address in table.items() if entry != "default"}
     plain = _plain(name)
-    # Clients list only models that are called claude, so ours are offered under such names too.
-    return addresses.get(plain) or addresses.get(plain.removeprefix("claude-"), "")
+    found = aliases.get(plain) or aliases.get(plain.removeprefix(CLAUDE), "")
+    if found or not is_claude_name(name):
+        return found
+    return next((table[tier] for tier in TIERS if tier in plain and tier in table), "")
 
 
 def _plain(name: str) -> str:
@@ -57,16 +189,81 @@ def _plain(name: str) -> str:
     return _SUFFIX.sub("", name.strip().lower().removesuffix("[1m]"))
 
 
-def _tier(name: str, table: Mapping[str, str]) -> str:
-    lowered = name.lower()
-    return next((table[tier] for tier in TIERS if tier in lowered and tier in table), "")
+def _by_vendor(name: str, facts: Facts) -> str:
+    """Return who serves a name of a vendor's own model, where the user set no default.
+
+    A key that is set makes its provider serve its own names. Claude names are the exception while
+    an Ollama was found: Claude Code always sends them, and a key that happens to be in the
+    environment must not send a local user's prompts to a cloud.
+    """
+    vendor = _vendor(name)
+    if not vendor:
+        return ""
+    local_first = vendor == "anthropic" and facts.default and vendor not in facts.configured
+    if facts.providers.get(vendor) == "" and not local_first:
+        return f"{vendor}/{name}"
+    if vendor not in _AGENTS or "embed" in name:  # what serves here chats
+        return ""
+    return facts.default or (facts.demo if vendor == "anthropic" else "")
 
 
-def _explain(name: str, names: list[str]) -> str:
-    near = get_close_matches(name.lower(), [entry.lower() for entry in names], n=3, cutoff=0.5)
-    originals = [entry for entry in dict.fromkeys(names) if entry.lower() in near]
-    hint = f" Did you mean {' or '.join(originals)}?" if originals else ""
+def _vendor(name: str) -> str:
+    """Return the provider whose own models are named like `name`; nothing for other names."""
+    lowered = _BEDROCK.sub("", name.strip().lower())
+    if ":" in lowered or "/" in lowered:  # a tag or a namespace: a name of a local model
+        return ""
+    return next((vendor for vendor, own in _VENDORS.items() if own.match(lowered)), "")
+
+
+# ── what to say of a name that means nothing ──
+
+
+def _unknown(name: str, facts: Facts) -> UnknownModel:
+    nearest = tuple(dict.fromkeys(_nearest(name[:_LONGEST], facts)))[:3]
+    parts = [f"no model is called {name[:_LONGEST]!r}."]
+    vendor = _vendor(name)
+    if variable := facts.providers.get(vendor, ""):
+        parts.append(f"It is a name of {vendor}; set {variable} where toolbridge runs to use it.")
+    if nearest:
+        parts.append(f"Did you mean {' or '.join(nearest)}?")
+    if facts.fetches and not vendor and len(name) <= _LONGEST:
+        parts.append(f"`ollama pull {name}` fetches a model that Ollama has.")
+    parts.append(_way_out(facts))
+    return UnknownModel(" ".join(parts), where="model", nearest=nearest)
+
+
+def _way_out(facts: Facts) -> str:
+    if facts.default:
+        return "`toolbridge models` lists the names."
     return (
-        f"no model is called {name!r}.{hint} Name one that a provider offers, add it to [models] "
-        "in toolbridge.toml, or set a default there."
+        "`toolbridge models` lists the names; `default` under [map] in toolbridge.toml, or "
+        "`toolbridge serve --model PROVIDER/MODEL`, serves every other name (`--model demo` for "
+        "the embedded demo model)."
     )
+
+
+def _nearest(name: str, facts: Facts) -> Iterator[str]:
+    word, slash, model = name.partition("/")
+    if slash and (near := _misspelt_provider(name, facts, cutoff=0.6)):
+        yield f"{near}/{model}"
+    known = {entry.lower(): entry for entry in facts.listed}
+    known |= {entry.lower(): entry for entry in facts.table if entry != "default"}
+    for entry in get_close_matches(name.lower(), known, n=3, cutoff=0.6):
+        yield known[entry]
+    if not model and ":" not in word:
+        for near in get_close_matches(word.lower(), facts.providers, n=1, cutoff=0.8):
+            yield f"{near}/MODEL"
+    for provider in facts.unlisted:
+        yield f"{provider}/{name}"
+
+
+def _misspelt_provider(name: str, facts: Facts, *, cutoff: float) -> str:
+    """Return the provider that the word before the slash almost spells.
+
+    Any other word there may be part of a model's own name: `hf.co/…`, `mistralai/…`.
+    """
+    provider, slash, model = name[:_LONGEST].partition("/")
+    if not slash or not model or provider in facts.providers:
+        return ""
+    near = get_close_matches(provider.lower(), facts.providers, 1, cutoff=cutoff)
+    return near[0] if near else ""

@@ -2,24 +2,26 @@
 
 Nothing here holds up a stream. Everything is written by one thread; when the disk is slow, what no
 longer fits its queue is left out and counted; when it is full, that is said once. Frames are appended
-as they come, the other files appear whole, so a killed process leaves files that can be read.
+as they come, the other files appear whole, so a killed process leaves files that can be read. The
+functions that write take `Redacted` bytes only, which the redactor alone makes. One run writes at
+most `Retention.run_bytes`; what exceeds that is left out, and `metrics.json` says so.
 """
 
 import asyncio
 import os
 import queue
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.redaction import Redacted, Redactor
 from toolbridge.runs.frames import Frame, FrameLines
 from toolbridge.runs.measures import Measures
-from toolbridge.runs.redaction import Redactor
 from toolbridge.runs.shelf import FRAMES, NO_LINK, Retention, prune, run_folder
+from toolbridge.store.notices import notice
 
 WAITING = 20_000
 """Things that may wait for the disk."""
@@ -39,14 +41,14 @@ class Artifacts:
         *,
         keep: int = 200,
         retention: Retention | None = None,
-        secrets: Iterable[str] = (),
+        redactor: Redactor | None = None,
         waiting: int = WAITING,
         pause: float = _PRUNING,
     ) -> None:
-        """Keep `keep` runs below `root`; `secrets` are redacted beside what looks like one."""
+        """Keep `keep` runs below `root`, without what `redactor` takes for a secret."""
         self.root = root
         self.retention = retention or Retention(runs=keep)
-        self.redactor = Redactor(secrets)
+        self.redactor = redactor or Redactor()
         self._work: queue.Queue[Callable[[], None] | None] = queue.Queue(waiting)
         self._pause = pause
         self._thread: threading.Thread | None = None
@@ -58,15 +60,22 @@ class Artifacts:
     def open(self, run: str, prompt: JsonObject) -> "RunFiles":
         """Begin the folder of `run`; raise `LookupError` for what cannot be a run's id."""
         run_folder(self.root, run)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._write, name="toolbridge-artifacts", daemon=True
-            )
-            self._thread.start()
+        self._start_thread()
         self._open.add(run)
         files = RunFiles(self, run)
         files.write("prompt", prompt)
         return files
+
+    def _start_thread(self) -> None:
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._write, name="toolbridge-artifacts", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads; the run goes on without
+            self.complain(str(error))
+        else:
+            self._thread = thread
 
     async def settled(self, wait: float = 5.0) -> bool:
         """Wait until all that was given so far is written; return whether it was in time."""
@@ -103,7 +112,7 @@ class Artifacts:
         """Say what is wrong, once: a full disk stays full for a while."""
         if not self._complained:
             self._complained = True
-            sys.stderr.write(f"toolbridge: artifacts in {self.root} are incomplete: {text}\n")
+            notice(f"artifacts in {self.root} are incomplete: {text}")
 
     # ── in the thread ────────────────────────────────────────────────────────
 
@@ -148,8 +157,12 @@ class RunFiles:
         self._at = time.time()
         self._lines = FrameLines(artifacts.redactor)
         self._measures = Measures()
-        self._buffer: list[bytes] = []
+        self._buffer: list[Redacted] = []
         self._size = 0
+        self._written: dict[str, int] = {}
+        """File → bytes of it on the disk."""
+        self._left_out: dict[str, int] = {}
+        """File → bytes that exceeded the bound."""
         self._tools: list[Json] = []
         self._broken = False
         self.lost = 0
@@ -166,7 +179,7 @@ class RunFiles:
         entry = {"ms": self._elapsed(), **entry}
         self._artifacts.submit(partial(self._tool, entry))
 
-    def write(self, name: str, value: Json) -> None:
+    def write(self, name: str, value: object) -> None:
         """Write `value` as `name`.json, whole, instead of what was there."""
         self._artifacts.submit(partial(self._replace, name, value))
 
@@ -181,15 +194,25 @@ class RunFiles:
     # ── in the thread ────────────────────────────────────────────────────────
 
     def flush(self) -> None:
-        buffer, self._buffer, self._size = b"".join(self._buffer), [], 0
-        if buffer and not self._broken:
+        buffer, self._buffer, self._size = Redacted(b"".join(self._buffer)), [], 0
+        if not buffer or self._broken:
+            return
+        size = self._written.get(FRAMES, 0) + len(buffer)
+        if FRAMES not in self._left_out and self._fits(FRAMES, size):
             self._guarded(lambda: _append(self._folder() / FRAMES, buffer))
+            self._written[FRAMES] = size
+        else:
+            self._left_out[FRAMES] = self._left_out.get(FRAMES, 0) + len(buffer)
+
+    def _fits(self, name: str, size: int) -> bool:
+        others = sum(self._written.values()) - self._written.get(name, 0)
+        return others + size <= self._artifacts.retention.run_bytes
 
     def _frame(self, frame: Frame) -> None:
         self._measures.note(frame)
         self._keep(self._lines.feed(frame))
 
-    def _keep(self, lines: list[bytes]) -> None:
+    def _keep(self, lines: list[Redacted]) -> None:
         self._buffer += lines
         self._size += sum(map(len, lines))
         if self._size > _BUFFER:
@@ -208,14 +231,22 @@ class RunFiles:
             self._replace("tool_logs", [])
         self._replace("result", result)
         told: JsonObject = {"run": self._run, "started": self._at}
+        if self._left_out:
+            told["left_out_bytes"] = sum(self._left_out.values())
         # The last: a folder with metrics is one of a run that has ended.
         self._replace("metrics", {**told, **self._measures.summary(), **metrics})
         self._artifacts.release(self._run)
 
-    def _replace(self, name: str, value: Json) -> None:
-        written = dump_bytes(self._artifacts.redactor.value(value))
-        if not self._broken:
-            self._guarded(lambda: _replace(self._folder(), f"{name}.json", written))
+    def _replace(self, name: str, value: object) -> None:
+        if self._broken:
+            return
+        written = self._artifacts.redactor.json(value)
+        # Metrics come last, are small, and say what is missing.
+        if name != "metrics" and not self._fits(name, len(written)):
+            self._left_out[name] = len(written)
+            written = Redacted(b'{"left_out_bytes":%d}' % len(written))
+        self._written[name] = len(written)
+        self._guarded(lambda: _replace(self._folder(), f"{name}.json", written))
 
     def _folder(self) -> Path:
         folder = run_folder(self._artifacts.root, self._run)
@@ -232,17 +263,17 @@ class RunFiles:
             self._artifacts.complain(error.strerror or str(error))
 
 
-def _append(file: Path, data: bytes) -> None:
+def _append(file: Path, data: Redacted) -> None:
     _put(os.open(file, _APPEND, 0o600), data)
 
 
-def _replace(folder: Path, name: str, data: bytes) -> None:
+def _replace(folder: Path, name: str, data: Redacted) -> None:
     temporary = folder / f".{name}.tmp"
     _put(os.open(temporary, _REPLACE, 0o600), data)
     temporary.replace(folder / name)
 
 
-def _put(descriptor: int, data: bytes) -> None:
+def _put(descriptor: int, data: Redacted) -> None:
     try:
         left = memoryview(data)
         while left:

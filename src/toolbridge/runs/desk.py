@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from pathlib import Path
 
-from toolbridge.config import StreamConfig, secret
-from toolbridge.core.errors import MalformedRequest, UnknownModel
+from toolbridge.config import StreamConfig
+from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.framed.contract import Mode
 from toolbridge.runs.artifacts import Artifacts
@@ -15,6 +15,7 @@ from toolbridge.runs.order import GivenTool, Order, Terms, contract_of, read_ord
 from toolbridge.runs.profiles import read_defaults, read_profiles
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.run import Means, Run
+from toolbridge.runs.shelf import Retention
 from toolbridge.runs.streams import Followed, Streams, owner_of
 from toolbridge.runs.terms import terms_of
 from toolbridge.store.sqlite import SqliteStore
@@ -45,14 +46,15 @@ class Desk:
         self._stack = AsyncExitStack()
         self._http: HttpTools | None = None
         self._artifacts = self._shelf(state) if state and config.artifacts else None
-        self.streams = Streams(store, grace=config.grace, most=config.most)
+        self.streams = Streams(
+            store, grace=config.grace, most=config.most, run_bytes=config.run_bytes
+        )
 
     def _shelf(self, state: Path) -> Artifacts:
         """Return where runs are written down; the keys of this server never are."""
-        places = self._board.roster.places.values()
-        keys = [secret(place.key, self._env) for place in places]
-        keys.append(secret(self._board.config.key, self._env))
-        return Artifacts(state / "runs", keep=self._config.keep_runs, secrets=filter(None, keys))
+        config = self._config
+        retention = Retention(config.keep_runs, config.keep_bytes, config.run_bytes)
+        return Artifacts(state / "runs", retention=retention, redactor=self._store.redactor)
 
     @cached_property
     def terms(self) -> Terms:
@@ -82,10 +84,7 @@ class Desk:
         return self.streams.begin(id, run, caller)
 
     async def _route(self, order: Order) -> Route:
-        name = order.model or self._board.roster.default
-        if not name:
-            raise UnknownModel("no model is named, and none is the default", where="model")
-        return await self._board.roster.route(name)
+        return await self._board.roster.route(order.model)
 
     async def _tools(self, order: Order) -> Registry:
         """Return the tools of one stream: the server's, and those of the caller's that have a URL."""

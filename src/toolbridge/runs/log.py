@@ -9,45 +9,38 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Self
 
-import msgspec
-
 from toolbridge.core.errors import Truncated
 from toolbridge.core.json import dump_bytes
 from toolbridge.framed.events import Done, Event, data_of, name_of
+from toolbridge.runs.kept_events import (
+    CHUNK,
+    KEPT,
+    MOST,
+    KeptEvents,
+    Record,
+    stored_after,
+    stored_chunk,
+)
 from toolbridge.store.sqlite import SqliteStore
+
+__all__ = ["AHEAD", "BATCH", "CHUNK", "KEPT", "EventLog", "Reader", "Record", "stored_after"]
 
 AHEAD = 128
 """How many events may be unread before the writer waits."""
-CHUNK = 64
 BATCH = 32
-KEPT = 24 * 3600.0
-
-
-class Record(msgspec.Struct, frozen=True, array_like=True):
-    """One event as every transport sends it."""
-
-    n: int
-    name: str
-    data: bytes
-    """JSON."""
-
-    @property
-    def is_last(self) -> bool:
-        return self.name == "done"
-
-
-_chunk = msgspec.msgpack.Decoder(list[Record])
 
 
 class EventLog:
     """Written by a run, read by those who follow it."""
 
-    def __init__(self, scope: str, store: SqliteStore, *, ahead: int = AHEAD) -> None:
+    def __init__(
+        self, scope: str, store: SqliteStore, *, ahead: int = AHEAD, most: int = MOST
+    ) -> None:
         self._scope = scope
         self._store = store
         self._ahead = ahead
         self._recent: deque[Record] = deque(maxlen=ahead + CHUNK)
-        self._chunk: list[Record] = []
+        self._kept = KeptEvents(scope, store, most=most)
         self._grown = _Signal()
         self._drained = _Signal()
         self._front = 0
@@ -70,28 +63,22 @@ class EventLog:
     def add(self, event: Event) -> Record:
         """Number an event and show it to the readers."""
         self.last += 1
-        record = Record(self.last, name_of(event), dump_bytes(data_of(event)))
+        data = data_of(event)
+        record = Record(self.last, name_of(event), dump_bytes(data))
         self._recent.append(record)
-        self._chunk.append(record)
+        self._kept.add(record, data)
         self.ended = isinstance(event, Done)
         self._grown.fire()
         return record
 
     async def settle(self) -> None:
         """Store what is due: a full chunk, or the end."""
-        if self.ended or len(self._chunk) == CHUNK:
+        if self.ended or self._kept.due:
             await self.flush()
 
     async def flush(self) -> None:
         """Make what was written readable after a crash."""
-        if not self._chunk:
-            return
-        first = self._chunk[0].n
-        value = msgspec.msgpack.encode(self._chunk)
-        if len(self._chunk) == CHUNK:
-            self._chunk = []
-        # A run that is being ended must not lose what it has said before.
-        await asyncio.shield(self._store.put(self._scope, _key(first), value, seconds=KEPT))
+        await self._kept.flush()
 
     def unbind(self) -> None:
         """Let the writer finish without readers: it is being ended, and has little left to say."""
@@ -120,7 +107,8 @@ class EventLog:
                 self._recent[at] for at in range(skipped, min(skipped + BATCH, len(self._recent)))
             ]
         kept = await stored_chunk(self._store, self._scope, cursor + 1)
-        missed = [record for record in kept if record.n > cursor]
+        until = self.last if self._kept.last is None else self._kept.last
+        missed = [record for record in kept if cursor < record.n <= until]
         if not missed:
             raise Truncated(f"the events after number {cursor} are no longer kept")
         return missed
@@ -164,22 +152,3 @@ class _Signal:
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
-
-
-def _key(n: int) -> str:
-    return str((n - 1) // CHUNK)
-
-
-async def stored_chunk(store: SqliteStore, scope: str, n: int) -> list[Record]:
-    """Return the stored events around number `n`; nothing if there are none."""
-    value = await store.get(scope, _key(n))
-    return [] if value is None else _chunk.decode(value)
-
-
-async def stored_after(
-    store: SqliteStore, scope: str, cursor: int
-) -> AsyncGenerator[list[Record], None]:
-    """Yield what the store has of a run behind `cursor`."""
-    while batch := [r for r in await stored_chunk(store, scope, cursor + 1) if r.n > cursor]:
-        yield batch
-        cursor = batch[-1].n

@@ -6,8 +6,6 @@ than was agreed. Time in which the reader is the slow one is not counted against
 
 import asyncio
 import contextlib
-import sys
-import traceback
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -17,12 +15,14 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.messages import Message, Text
+from toolbridge.core.redaction import Redactor
 from toolbridge.framed.contract import Contract
 from toolbridge.framed.conversation import Conversation, Out, WantRepair, WantTool
 from toolbridge.framed.events import Event, ToolCall
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.order import Order
 from toolbridge.runs.recording import Recorder
+from toolbridge.store.notices import report_fault
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Batch
 from toolbridge.switchboard.roster import Route
@@ -67,7 +67,8 @@ class Run:
             self.log.unbind()
             await self._deliver(self._conversation.abort(*self._why))
         except Exception as error:  # noqa: BLE001  a fault of ours must not leave readers waiting
-            traceback.print_exc(file=sys.stderr)
+            store = self._means.context.store
+            report_fault(error, Redactor() if store is None else store.redactor)
             text = f"toolbridge failed: {type(error).__name__}"
             await self._deliver(self._conversation.abort("internal", text))
         self._recorder.end(self._conversation)

@@ -28,6 +28,9 @@ class Retention(msgspec.Struct, frozen=True):
 
     runs: int = 200
     bytes: int = 512 * 1024 * 1024
+    """Of all runs together."""
+    run_bytes: int = 32 * 1024 * 1024
+    """Of one run."""
     seconds: float = 30 * 24 * 3600.0
 
 

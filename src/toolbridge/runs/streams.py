@@ -15,6 +15,7 @@ from toolbridge.core.errors import ClientError, MalformedRequest, RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.framed.events import Done, Error, Event, data_of, name_of
+from toolbridge.runs.kept_events import MOST as RUN_BYTES
 from toolbridge.runs.log import KEPT, EventLog, Record, stored_after
 from toolbridge.runs.run import Run
 from toolbridge.store.sqlite import SqliteStore
@@ -71,8 +72,16 @@ class Followed:
 
 
 class Streams:
-    def __init__(self, store: SqliteStore, *, grace: float = GRACE, most: int = MOST) -> None:
+    def __init__(
+        self,
+        store: SqliteStore,
+        *,
+        grace: float = GRACE,
+        most: int = MOST,
+        run_bytes: int = RUN_BYTES,
+    ) -> None:
         self._store = store
+        self._run_bytes = run_bytes
         self._grace = grace
         self._most = most
         self._live: dict[str, _Live] = {}
@@ -85,7 +94,7 @@ class Streams:
         return f"run_{self._ids.draw(16)}"
 
     def log_for(self, run: str, caller: str) -> EventLog:
-        return EventLog(_scope(run, caller), self._store)
+        return EventLog(_scope(run, caller), self._store, most=self._run_bytes)
 
     def begin(self, id: str, run: Run, caller: str) -> Followed:
         """Let `run` go, and follow it from its first event."""

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from toolbridge.config import Config
 from toolbridge.core import events as ev
-from toolbridge.core.errors import UnknownModel
+from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.retention import keep
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Answering, Batch
+from toolbridge.switchboard.embedding import embed
 from toolbridge.switchboard.pricing import pricing
 from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Upstream
@@ -62,10 +63,7 @@ class Answers:
         """Yield what the model does; raise only while nothing was yielded."""
         await self.open()
         board = self._board
-        name = order.request.model or board.roster.default
-        if not name:
-            raise UnknownModel("no model is named, and none is the default", where="model")
-        route = await board.roster.route(name)
+        route = await board.roster.route(order.request.model)
         counted = board.admit(order.request, route)
         notes.address = route.address
         kept = keep(order.request, route.target, route.place.api, order.retention)
@@ -74,10 +72,27 @@ class Answers:
         last: ev.Event | None = None
         async with aclosing(_priced(answering, route)) as batches:
             async for batch in batches:
-                last = batch[-1]
+                last = batch[-1] = _attributed(batch[-1], route.provider)
                 yield batch
         if isinstance(last, ev.Finished):
             notes.losses += board.learn(last.message, counted, route)
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Return one vector per text."""
+        await self.open()
+        route = await self._board.roster.route(request.model)
+        answer, _ = await embed(self._upstream, route, request)
+        return answer
+
+
+def _attributed(event: ev.Event, provider: str) -> ev.Event:
+    """Return a failure with the provider that it came from; a caller may talk to several."""
+    if not isinstance(event, ev.Failed) or event.problem.provider:
+        return event
+    text = event.problem.text
+    text = text if provider in text else f"{provider}: {text}"
+    problem = replace(event.problem, provider=provider, text=text)
+    return ev.Failed(problem, replace(event.message, problem=problem))
 
 
 async def _priced(answering: Answering, route: Route) -> AsyncGenerator[Batch, None]:

@@ -1,7 +1,7 @@
 """The library with sockets, for callers that await."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, overload
@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from toolbridge import config as configuration
 from toolbridge.config import Config
+from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.messages import Message
 from toolbridge.sdk.answers import Answers, Notes
 from toolbridge.sdk.async_stream import AsyncStream
@@ -73,6 +74,15 @@ class AsyncClient:
         shape = Shape(into)
         options["output"] = shape.output
         return shape.read(await self.complete(model, prompt, **options))
+
+    async def embed(
+        self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None
+    ) -> Embeddings:
+        """Return one vector per text, in the order of the texts; raise what goes wrong."""
+        if self._closed:
+            raise Closed("the client is closed")
+        inputs = (texts,) if isinstance(texts, str) else tuple(texts)
+        return await self._answers.embed(EmbeddingRequest(model, inputs, dimensions))
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]

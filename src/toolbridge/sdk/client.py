@@ -1,13 +1,14 @@
 """The library with sockets, for callers that block."""
 
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, overload
 from weakref import finalize
 
 from toolbridge.config import Config
+from toolbridge.core.embeddings import Embeddings
 from toolbridge.core.messages import Message
 from toolbridge.sdk.async_client import AsyncClient
 from toolbridge.sdk.backstage import Backstage
@@ -65,6 +66,12 @@ class Client:
         shape = Shape(into)
         options["output"] = shape.output
         return shape.read(self.complete(model, prompt, **options))
+
+    def embed(
+        self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None
+    ) -> Embeddings:
+        """Return one vector per text, in the order of the texts; raise what goes wrong."""
+        return self._backstage.wait(self._inner.embed(model, texts, dimensions=dimensions))
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]

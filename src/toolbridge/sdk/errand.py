@@ -77,7 +77,7 @@ def _sum(one: Usage, other: Usage) -> Usage:
     counts = {
         name: getattr(one, name) + getattr(other, name)
         for name in Usage.__struct_fields__
-        if name != "cost"
+        if name not in {"cost", "native"}
     }
     costs = [usage.cost for usage in (one, other) if usage.cost is not None]
     total = {name: sum(getattr(cost, name) for cost in costs) for name in Cost.__struct_fields__}

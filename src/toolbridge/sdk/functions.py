@@ -2,12 +2,27 @@
 
 import msgspec
 
-from toolbridge.core.messages import Call, Result, Text
+from toolbridge.core.messages import Audio, Call, Document, Image, Result, ResultPart, Text
 
 
 def result_of(call: Call, value: object) -> Result:
-    """Return what a function gave back, as the model reads it."""
-    return Result(call.id, (Text(_written(value)),), name=call.name)
+    """Return what a function gave back, as the model reads it.
+
+    A picture, a document or a list with one among texts is handed on as it is; anything else is
+    written as JSON.
+    """
+    return Result(call.id, _parts(value) or (Text(_written(value)),), name=call.name)
+
+
+def _parts(value: object) -> tuple[ResultPart, ...]:
+    """Return the parts of a result that holds media; nothing for any other value."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    if not any(isinstance(item, Image | Document | Audio | Text) for item in values):
+        return ()
+    return tuple(
+        item if isinstance(item, Image | Document | Audio | Text) else Text(_written(item))
+        for item in values
+    )
 
 
 def failure_of(call: Call, error: Exception) -> Result:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal, TypeAlias, TypedDict
 
 from msgspec.structs import replace
@@ -80,7 +81,35 @@ def order_of(model: str, prompt: Prompt, options: Options) -> Order:
     if retention is not None and retention not in _RETENTIONS:
         raise ValueError(f"cache_retention is one of none, short, long, not {retention!r}")
     request = _tuned(replace(request, tools=offered, stream=True), options)
+    _check_limit(request.max_tokens)
+    _check_choice(request)
     return Order(request, retention, functions, options.get("signal"))
+
+
+def _check_limit(given: int | None) -> None:
+    if given is None:
+        return
+    if type(given) is not int or given < 1:
+        raise MalformedRequest(
+            f"must be a whole number of at least 1, not {given!r}", where="max_tokens"
+        )
+
+
+def _check_choice(request: Request) -> None:
+    """Raise for a choice that names a tool which is not offered: it would silently mean `auto`."""
+    choice = request.tool_choice
+    offered = [tool.name for tool in request.tools]
+    missing = next((name for name in choice.names if name not in offered), None)
+    if missing is not None:
+        near = get_close_matches(missing, [*offered, "auto", "none", "required"], 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise MalformedRequest(
+            f"there is no tool {missing!r}; it is `auto`, `none`, `required` or the name of a "
+            f"tool on offer ({', '.join(offered) or 'there is none'}){hint}",
+            where="tool_choice",
+        )
+    if choice.mode == "required" and not offered:
+        raise MalformedRequest("`required` needs tools, and none is offered", where="tool_choice")
 
 
 def _asked(model: str, prompt: Prompt) -> Request:
@@ -113,9 +142,10 @@ def _tuned(request: Request, options: Options) -> Request:
         request = replace(request, tool_choice=_choice(choice))
     if stop := options.get("stop"):
         request = replace(request, stop=(stop,) if isinstance(stop, str) else tuple(stop))
+    limit = options.get("max_tokens")
     return replace(
         request,
-        max_tokens=options.get("max_tokens") or request.max_tokens,
+        max_tokens=request.max_tokens if limit is None else limit,
         output=options.get("output") or request.output,
         session=options.get("session_id") or request.session,
         user=options.get("user") or request.user,

@@ -7,9 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from toolbridge.config import Config
+from toolbridge.config import Config, secrets_of
 from toolbridge.core.errors import ToolbridgeError, UpstreamError
 from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.redaction import Redactor
 from toolbridge.runs.desk import Desk
 from toolbridge.runs.log import Record
 from toolbridge.runs.shelf import runs_root
@@ -208,7 +209,12 @@ class LocalLine:
         self._stack.push_async_callback(board.close)
         await board.roster.look_around()
         state = None if self._root is None else self._root.parent
-        store = SqliteStore(None if state is None else state / "toolbridge.sqlite")
+        places = board.roster.places.values()
+        store = SqliteStore(
+            None if state is None else state / "toolbridge.sqlite",
+            redactor=Redactor(secrets_of(self._config, places, self._env)),
+            size=self._config.store_bytes,
+        )
         self._stack.push_async_callback(store.close)
         self._desk = Desk(board, store, self._config.stream, state, self._env)
         self._stack.push_async_callback(self._desk.close)

@@ -4,9 +4,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from toolbridge.core.errors import SchemaMismatch, error_of
+from toolbridge.core.errors import Incomplete, Refused, SchemaMismatch, error_of
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Message, OutputFormat
+from toolbridge.core.messages import Message, OutputFormat, StopReason
 from toolbridge.healing import heal
 from toolbridge.healing.reading import read_text
 from toolbridge.wire.json_schema import inline
@@ -37,9 +37,7 @@ class Shape(Generic[T]):
 
     def read(self, message: Message) -> T:
         """Return the value of an answer; raise what went wrong with it."""
-        if message.problem is not None:
-            raise error_of(message.problem)
-        text = message.text
+        text = text_of(message)
         try:
             return self._strict(text)
         except (msgspec.MsgspecError, RecursionError):
@@ -76,10 +74,33 @@ class Shape(Generic[T]):
 
 
 def text_of(message: Message) -> str:
-    """Return the words of an answer; raise what went wrong with it."""
+    """Return the words of a whole answer; raise what went wrong with it.
+
+    A refusal or the beginning of an answer is not the answer: a caller who wants the words of one
+    takes the message, from `complete`.
+    """
     if message.problem is not None:
         raise error_of(message.problem)
+    if message.stop == "refusal":
+        raise Refused(f"the model declined to answer{_quoted(message.text)}")
+    if message.stop in _UNFINISHED:
+        raise Incomplete(f"{_UNFINISHED[message.stop]}{_quoted(message.text)}")
     return message.text
+
+
+_UNFINISHED: dict[StopReason, str] = {
+    "length": "the answer was cut at the token limit; raise `max_tokens`",
+    "context_overflow": "the answer was cut because the context window is full",
+    "pause": "the provider paused the answer; send the conversation back to go on",
+    "tool_use": "the model called a tool instead of answering; `run` calls tools and asks again",
+    "aborted": "the answer was aborted",
+}
+
+
+def _quoted(text: str) -> str:
+    if not text:
+        return ""
+    return f"; it says: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'}"
 
 
 def _box(schema: JsonObject) -> JsonObject:

@@ -1,36 +1,47 @@
 """The application: routes, and what every exchange has in common.
 
-Plain ASGI. Every exchange gets an id, is checked, answered, and written down; whatever goes wrong
+Every exchange gets an id, is checked, answered, and written down; whatever goes wrong
 becomes an error in the envelope of the API that the path belongs to, and the server goes on.
 """
 
 import asyncio
+import math
 import os
 import re
-import sys
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolbridge import codecs
 from toolbridge.config import Config, StreamConfig, secret
-from toolbridge.core.errors import Aborted, ToolbridgeError, UnknownRoute, WrongMethod
+from toolbridge.core.codec import Rejection
+from toolbridge.core.errors import (
+    Aborted,
+    RateLimited,
+    ToolbridgeError,
+    UnknownRoute,
+    WrongMethod,
+)
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Problem
 from toolbridge.server import surfaces
 from toolbridge.server.auth import Guard
 from toolbridge.server.gateway import Gateway
-from toolbridge.server.http import Exchange, Receive, Scope, Send, Watch
+from toolbridge.server.http import Exchange, IncomingRequest, cancelled_by_client
+from toolbridge.server.http_head import Head
 from toolbridge.server.journal import Entry, Journal
-from toolbridge.server.metrics import Metrics
+from toolbridge.server.metrics import Metrics, configured_models
+from toolbridge.server.scopes import Receive, Scope, Send
+from toolbridge.store import private_files
+from toolbridge.store.notices import report_fault
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.runs.desk import Desk
 
+_METRICS = "/metrics"
 _OPEN = frozenset({"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"})
 
 
@@ -41,16 +52,20 @@ class App:
         self.guard = Guard(config, secret(config.key, env))
         self.upstream = Upstream()
         self.gateway = Gateway(config, self.upstream, env)
-        self.metrics = Metrics()
-        self._journal = Journal(config.log)
+        self.metrics = Metrics(configured_models(config), self.gateway.redactor)
+        self._journal = Journal(config.log, redactor=self.gateway.redactor)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
+        """The tasks of requests whose callers may call; `http.max_requests` bounds them."""
         self.started = time.time()
 
     async def start(self) -> None:
         await self._stack.enter_async_context(self.upstream)
         self._stack.push_async_callback(self.gateway.close)
+        if self.gateway.state is not None:
+            with suppress(OSError):  # not there yet, or not ours: the store says so when it matters
+                private_files.tighten(self.gateway.state, private_files.FOLDER)
         if self.config.stream != StreamConfig():
             _ = self.desk.terms  # a fault in the configuration is told now, not to the first caller
         await self.gateway.roster.look_around()
@@ -59,12 +74,13 @@ class App:
         await self._stack.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what uvicorn tells over ASGI; HTTP comes from `http_protocol` to `serve`."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["type"] == "http":
-            await self._serve(Exchange(scope, receive, send))
         elif scope["type"] == "websocket":
             await self._serve_line(scope, receive, send)
+        else:
+            raise RuntimeError("use toolbridge.server.serving.settings: HTTP does not come as ASGI")
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -89,30 +105,40 @@ class App:
 
         await stream_ws.serve(self, scope, receive, send)
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request, and write down how."""
         exchange.id = self._ids.request()
         exchange.path = plain_path(exchange.path)
-        entry = Entry(exchange.id)
-        entry.fields["http.request.method"] = exchange.method
-        entry.fields["url.path"] = exchange.path
-        task = asyncio.current_task()
-        if task is not None:
-            self.in_flight.add(task)
+        entry = _entry(exchange.id, exchange.method, exchange.path)
         try:
-            async with Watch(exchange):
-                await self._answer(exchange, entry)
+            await self._answer(exchange, entry)
         except Aborted as error:
-            exchange.status = exchange.status or error.status
-            entry.note(error__type=error.kind)
+            _note_departure(exchange, entry, error)
         except asyncio.CancelledError:
+            if cancelled_by_client(exchange):
+                _note_departure(exchange, entry, Aborted("the client left"))
+                return
             # The server stops, and this request has outlived its grace.
             entry.note(error__type="aborted")
             await self._reject(exchange, Problem("overloaded", "the gateway is being stopped"))
             raise
         finally:
-            if task is not None:
-                self.in_flight.discard(task)
-            self._record(exchange, entry)
+            self.release()
+            self._record(entry, exchange.status)
+
+    def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
+        """Write down a request that cannot be read; return the answer for the API at its path."""
+        request = IncomingRequest(Head(method, plain_path(path), b"", {}))
+        request.id = self._ids.request()
+        entry = _entry(request.id, method, request.path)
+        entry.note(error__type=error.kind, error__message=str(error))
+        rejection = _rejection(request, error.problem)
+        self._record(entry, rejection.status)
+        ids = {"request-id": request.id, "x-request-id": request.id}
+        return Rejection(rejection.status, rejection.body, ids | rejection.headers)
+
+    def is_websocket(self, path: str) -> bool:
+        return plain_path(path) == surfaces.WEBSOCKET
 
     async def _answer(self, exchange: Exchange, entry: Entry) -> None:
         try:
@@ -122,6 +148,8 @@ class App:
                 return
             if exchange.path not in _OPEN and not surfaces.is_page(exchange.path):
                 self.guard.check(exchange)
+                if exchange.path != _METRICS:
+                    self.admit()
             await self._route(exchange)(self, exchange, entry)
         except Aborted:
             raise
@@ -129,26 +157,39 @@ class App:
             entry.note(error__type=error.kind, error__message=str(error))
             await self._reject(exchange, error.problem)
         except Exception as error:  # noqa: BLE001  a fault of ours must not take the server down
-            traceback.print_exc(file=sys.stderr)
-            entry.note(error__type="internal", error__message=repr(error))
+            report_fault(error, self.gateway.redactor)
+            entry.note(error__type="internal", error__message=type(error).__name__)
             text = f"toolbridge failed: {type(error).__name__}; the log has {exchange.id}"
             await self._reject(exchange, Problem("internal", text))
+
+    def admit(self) -> None:
+        """Count this task as a request under way, or refuse it when there are too many.
+
+        Only after the key was checked, so that strangers take no room.
+        """
+        most = self.config.http.max_requests
+        if len(self.in_flight) >= most:
+            text = f"{most} requests are under way, which is the limit (http.max_requests)"
+            raise RateLimited(f"{text}; try again in a moment", retry_after=1.0)
+        if (task := asyncio.current_task()) is not None:
+            self.in_flight.add(task)
+
+    def release(self) -> None:
+        """Count this task no longer."""
+        if (task := asyncio.current_task()) is not None:
+            self.in_flight.discard(task)
 
     async def _reject(self, exchange: Exchange, problem: Problem) -> None:
         if exchange.status:
             return  # the reply has begun: closing without an end is all that is left to say
-        if surfaces.is_stream(exchange.path):
-            await surfaces.reject_stream(exchange, problem)
-            return
-        codec = codecs.load(surfaces.api_of(exchange.path))
-        rejection = codec.encode_rejection(problem, exchange.id)
+        rejection = _rejection(exchange, problem)
         await exchange.reply(rejection.status, rejection.body, rejection.headers)
 
     def _route(self, exchange: Exchange) -> "Route":
         methods = surfaces.find(exchange.path)
         if methods is None:
             raise UnknownRoute(
-                f"there is nothing at {exchange.path[:200]}; the Messages API is at POST /v1/messages"
+                f"there is nothing at {exchange.path[:200]}; {surfaces.offer_of(exchange)}"
             )
         method = "GET" if exchange.method == "HEAD" and "GET" in methods else exchange.method
         if method not in methods:
@@ -176,13 +217,37 @@ class App:
                 "vary": "origin",
             }
 
-    def _record(self, exchange: Exchange, entry: Entry) -> None:
-        self.metrics.record(entry, exchange.status, time.monotonic() - entry.started)
+    def _record(self, entry: Entry, status: int) -> None:
+        self.metrics.record(entry, status, time.monotonic() - entry.started)
         if self._journal.writes:
-            self._journal.write(entry.line(exchange.status))
+            self._journal.write(entry.line(status))
 
 
 Route = Callable[[App, Exchange, Entry], Awaitable[None]]
+
+
+def _entry(id: str, method: str, path: str) -> Entry:
+    entry = Entry(id)
+    entry.fields["http.request.method"] = method
+    entry.fields["url.path"] = path
+    return entry
+
+
+def _note_departure(exchange: Exchange, entry: Entry, error: Aborted) -> None:
+    exchange.status = exchange.status or error.status
+    entry.note(error__type=error.kind)
+
+
+def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
+    """Return `problem` in the envelope of the API that the request belongs to."""
+    if surfaces.is_stream(request.path):
+        return surfaces.reject_stream(problem)
+    found = codecs.load(surfaces.api_of(request)).encode_rejection(problem, request.id)
+    if problem.retry_after is None or "retry-after" in found.headers:
+        return found
+    # Gemini says it in the body only; clients of any API read the header.
+    waits = {"retry-after": str(math.ceil(problem.retry_after))}
+    return Rejection(found.status, found.body, found.headers | waits)
 
 
 def plain_path(path: str) -> str:
@@ -196,4 +261,7 @@ def plain_path(path: str) -> str:
     path = re.sub(r"/{2,}", "/", path)
     path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
     path = re.sub(r"^(/v1)+(?=/v1)", "", path)
-    return path.rstrip("/") or "/"
+    path = path.rstrip("/") or "/"
+    if surfaces.find(path) is None and surfaces.find(f"/v1{path}") is not None:
+        return f"/v1{path}"
+    return path

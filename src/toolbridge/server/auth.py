@@ -9,8 +9,8 @@ import hmac
 
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
-from toolbridge.server.http import Exchange
-from toolbridge.upstream.hosts import hostname, is_loopback
+from toolbridge.server.http import IncomingRequest
+from toolbridge.upstream.hosts import host_of, host_of_origin, is_loopback
 
 
 class Guard:
@@ -29,44 +29,44 @@ class Guard:
         self._cors = config.cors
         self._local = is_loopback(config.host)
 
-    def check(self, exchange: Exchange) -> None:
+    def check(self, request: IncomingRequest) -> None:
         """Raise when this caller may not pass."""
-        self._check_place(exchange)
+        self._check_place(request)
         if not self._key:
             return
-        shown = _shown_key(exchange)
+        shown = _shown_key(request)
         if not shown:
             raise Unauthenticated(
                 "a key is required: send it as x-api-key, Authorization: Bearer or x-goog-api-key"
             )
         if not hmac.compare_digest(shown.encode(), self._key):
             raise NotAllowed("the key is wrong")
-        exchange.caller = shown
+        request.caller = shown
 
-    def _check_place(self, exchange: Exchange) -> None:
-        origin = exchange.header("origin")
+    def _check_place(self, request: IncomingRequest) -> None:
+        origin = request.header("origin")
         if origin and not self.allowed_origin(origin):
             raise NotAllowed(f"the origin {origin!r} may not call; add it to `cors`")
-        given = exchange.header("host")
-        if self._local and not self._key and given and not is_loopback(hostname(f"//{given}")):
+        given = request.header("host")
+        if self._local and not self._key and given and not is_loopback(host_of(given)):
             raise NotAllowed(f"the host {given!r} is not this machine; set a key to allow it")
 
     def allowed_origin(self, origin: str) -> str:
         """Return what to answer a page of `origin` with; nothing if it may not call."""
         if "*" in self._cors or self._key:
             return "*"
-        if origin in self._cors or is_loopback(hostname(origin)):
+        if origin in self._cors or is_loopback(host_of_origin(origin)):
             return origin
         return ""
 
 
-def _shown_key(exchange: Exchange) -> str:
-    bearer = exchange.header("authorization")
+def _shown_key(request: IncomingRequest) -> str:
+    bearer = request.header("authorization")
     scheme, _, token = bearer.partition(" ")
     shown = (
-        exchange.header("x-api-key")
+        request.header("x-api-key")
         or (token.strip() if scheme.lower() == "bearer" else "")
-        or exchange.header("x-goog-api-key")
+        or request.header("x-goog-api-key")
     )
     # A header is bytes, shown to us as Latin-1; a key that is not ASCII was sent as UTF-8.
-    return shown.encode("latin-1").decode("utf-8", "replace") or exchange.query("key")
+    return shown.encode("latin-1").decode("utf-8", "replace") or request.query("key")

@@ -1,7 +1,8 @@
 """Answers that a later request may go on from: `previous_response_id` of the Responses API.
 
 A conversation is kept under the id of its last answer, for whoever asked: a key's owner cannot go
-on from somebody else's. Nothing is kept when the request says `store: false`.
+on from somebody else's. Nothing is kept when the request says `store: false`. The store keeps a
+conversation exactly in memory; what it has on the disk, for after a restart, has masks for secrets.
 """
 
 import hashlib
@@ -45,7 +46,12 @@ class Conversations:
 
     async def find(self, id: str, caller: str) -> Kept | None:
         value = await self._store.get(_scope(caller), id)
-        return None if value is None else _kept.decode(value)
+        if value is None:
+            return None
+        try:
+            return _kept.decode(value)
+        except msgspec.MsgspecError:  # of another version, or a mask stands where a number was
+            return None
 
     async def keep(
         self, id: str, request: Request, message: Message, body: bytes, caller: str

@@ -7,31 +7,40 @@ its codec, and where the model stands if not in the body.
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from toolbridge.config import Config
+from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.redaction import Redactor
 from toolbridge.policy.thinking import attaches
+from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.conversations import Conversations, stateless
 from toolbridge.server.http import Exchange
 from toolbridge.server.journal import Entry
 from toolbridge.server.keepsakes import Keepsakes
-from toolbridge.server.relay import Relay
-from toolbridge.server.streaming import StreamReply
+from toolbridge.server.passthrough import (
+    PassthroughWriter,
+    is_passed_through,
+    passthrough_request,
+    reply_as_provider,
+)
+from toolbridge.server.streaming import EventWriter, StreamReply, Writer
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Answering, Batch
+from toolbridge.switchboard.passthrough import PassedBytes
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
+from toolbridge.switchboard.translated import ClientSide
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
@@ -69,13 +78,28 @@ class _Turn:
     entry: Entry
     codec: Codec
     asked: Asked
+    same_api: bool = False
+    passed: PassedBytes | None = None
+    """The provider's own bytes, where those are what the client gets."""
+    returned: dict[str, str] = field(default_factory=dict)
+    """The provider's headers that the client is to see."""
+
+    def hear_head(self, headers: Mapping[str, str]) -> None:
+        """Show the headers of this attempt instead of those of the last one."""
+        for name in self.returned:
+            self.exchange.extra_headers.pop(name, None)
+        self.returned.clear()
+        self.returned.update(headers_of_provider(headers, same_api=self.same_api))
+        self.exchange.extra_headers.update(self.returned)
+        if id := self.returned.get(UPSTREAM_ID):
+            self.entry.fields["upstream.request.id"] = id
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Say what the model's API cannot be told, in the log and in a header."""
         self.entry.losses = list(losses)
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if told := [loss for loss in losses if not loss.minor]:
-            self.exchange.extra_headers["x-toolbridge-warning"] = _warning(told)
+            self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)
 
     def lose_of_answer(self, message: Message) -> None:
         """Log what the client's API could not be told; while no byte went out, in the header too."""
@@ -85,6 +109,8 @@ class _Turn:
     def begin(self, batch: Batch) -> None:
         """Note the first events of a stream, and put into the header what they report as lost."""
         self.entry.speak()
+        if self.passed is not None or not batch:
+            return  # a client that gets the provider's own bytes loses nothing
         lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
         last = batch[-1]
         known = last.message if isinstance(last, ev.Finished) else Message(losses=lost)
@@ -100,7 +126,12 @@ class Gateway:
         self.roster = self.board.roster
         self._keepsakes = Keepsakes()
         self.state = _state_path(env)
-        self.store = SqliteStore(self.state / "toolbridge.sqlite" if self.state else None)
+        self.redactor = Redactor(secrets_of(config, self.roster.places.values(), env))
+        self.store = SqliteStore(
+            self.state / "toolbridge.sqlite" if self.state else None,
+            redactor=self.redactor,
+            size=config.store_bytes,
+        )
         self.conversations = Conversations(self.store)
 
     async def close(self) -> None:
@@ -109,29 +140,31 @@ class Gateway:
 
     async def converse(self, exchange: Exchange, entry: Entry, ask: Ask) -> None:
         """Answer one request for words."""
-        body = await exchange.body(self.config.max_body)
+        body = entry.body = await exchange.body(self.config.max_body)
         request = ask.read(body)
-        request = await self.conversations.resume(request, exchange.caller)
         if session := _session(exchange):
             request = msgspec.structs.replace(request, session=session)
         route = await self.roster.route(request.model)
         _note(entry, ask.codec, request, route)
+        same_api = route.place.api == ask.codec.name
+        passes = is_passed_through(exchange, ask.codec.name, route)
+        if not passes:  # a provider that gets the client's own bytes keeps its own conversations
+            request = await self.conversations.resume(request, exchange.caller)
         counted = self.board.admit(request, route)
         asked = Asked(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        if route.place.api == ask.codec.name and route.place.passthrough:
-            message = await Relay(self.board.upstream, self.config, route).carry(
-                exchange, body, asked
-            )
+        turn = _Turn(exchange, entry, ask.codec, asked, same_api)
+        if passes:
+            message = await self._passed_through(turn, route, body)
         else:
-            message = await self._translated(_Turn(exchange, entry, ask.codec, asked), route)
+            message = await self._translated(turn, route)
         entry.losses += self.board.learn(message, counted, route)
         entry.finish(await priced(message, route, entry.at))
 
     async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
         """Answer how many tokens a request is, without asking anybody."""
-        body = await exchange.body(self.config.max_body)
+        body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         counted = self.board.count(request, self.roster.address(request.model))
@@ -146,24 +179,45 @@ class Gateway:
             id = msgspec.json.decode(body, type=_Identified).id
             await self.conversations.keep(id, asked.request, message, body, exchange.caller)
 
+    async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
+        exchange = turn.exchange
+        request = passthrough_request(
+            self.board.upstream, route, exchange, body, turn.asked.request, turn.hear_head
+        )
+        turn = replace(turn, passed=request.passed)
+        try:
+            return await self._answer(turn, Answering(request))
+        except ToolbridgeError:
+            if request.passed.rejection is not None and not exchange.status:
+                await reply_as_provider(exchange, request.passed.rejection)
+            raise  # for the log: the client has its answer
+
     async def _translated(self, turn: _Turn, route: Route) -> Message:
         exchange, asked = turn.exchange, turn.asked
+        headers = headers_of_client(exchange, route.place.api) if turn.same_api else {}
         answering = self.board.answering(
             self._keepsakes.restore(stateless(asked.request), exchange.caller),
             route,
             asked.estimate,
             attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
-            tell=turn.lose,
+            client=ClientSide(headers, turn.lose, turn.hear_head),
         )
-        answer = self._stream if asked.request.stream else self._whole
+        return await self._answer(turn, answering)
+
+    async def _answer(self, turn: _Turn, answering: Answering) -> Message:
+        answer = self._stream if turn.asked.request.stream else self._whole
         message = await answer(turn, answering)
-        turn.lose_of_answer(message)
+        if turn.passed is None:
+            turn.lose_of_answer(message)
         return message
 
     async def _whole(self, turn: _Turn, answering: Answering) -> Message:
         message = await answering.message()
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
+        if turn.passed is not None and turn.passed.exact:
+            await exchange.reply(200, turn.passed.take())
+            return message
         turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
@@ -172,36 +226,44 @@ class Gateway:
         return message
 
     async def _stream(self, turn: _Turn, answering: Answering) -> Message:
-        exchange, codec, asked = turn.exchange, turn.codec, turn.asked
-        encoder = codec.stream_encoder(asked)
-        waits = (self.config.first_byte, self.config.keep_alive)
-        reply = StreamReply(exchange, codec, encoder, waits)
+        encoder = turn.codec.stream_encoder(turn.asked)
+        writer: Writer = EventWriter(encoder)
+        if turn.passed is not None:
+            writer = PassthroughWriter(encoder, turn.passed)
+        reply = self._reply(turn, writer)
         last: ev.Event | None = None
         try:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
-                    last = batch[-1]
-                    if isinstance(last, ev.Finished):  # kept before a client can ask for it
+                    last = batch[-1] if batch else last
+                    if isinstance(last, ev.Finished) and turn.passed is None:
+                        # Kept before a client can ask for it.
                         shown = _as_shown(last.message, encoder)
-                        await self._keep(exchange, codec, asked, shown)
+                        await self._keep(turn.exchange, turn.codec, turn.asked, shown)
                     if isinstance(last, ev.Failed) and answering.aborts:
                         return last.message
-                    await reply.write(b"".join([b for e in batch for b in encoder.feed(e)]))
+                    await reply.write(writer.write(batch))
         except ToolbridgeError as error:
             if not reply.opened:
                 raise
             last = ev.Failed(error.problem, Message(problem=error.problem))
-            await reply.write(b"".join(encoder.feed(last)))
+            await reply.write(writer.write([last]))
         finally:
             reply.stop()
         if isinstance(last, ev.Failed):
             return last.message  # said; now the connection closes without a clean end
-        if rest := b"".join(encoder.close()):
+        if rest := writer.close():
             await reply.write(rest)
         await reply.finish()
         return last.message if isinstance(last, ev.Finished) else Message()
+
+    def _reply(self, turn: _Turn, writer: Writer) -> StreamReply:
+        waits = (self.config.first_byte, self.config.keep_alive)
+        array = turn.asked.request.extra.get("alt") == "json"
+        kind = "application/json" if array else turn.codec.content_type
+        return StreamReply(turn.exchange, kind, writer, waits)
 
 
 def _as_shown(message: Message, encoder: Encoder) -> Message:
@@ -240,7 +302,7 @@ def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
         entry.fields["session.id"] = request.session
 
 
-def _warning(losses: list[Loss]) -> str:
+def warning(losses: list[Loss]) -> str:
     text = "; ".join(dict.fromkeys(str(loss) for loss in losses))
     return text if len(text) <= MAX_HEADER else f"{text[:MAX_HEADER]}… ({len(losses)} in all)"
 

@@ -1,166 +1,172 @@
-"""One HTTP exchange over plain ASGI: a request that is read, a reply that is written.
+"""One HTTP exchange: a request that is read, a reply that is written.
 
-A framework's streaming response doubles the cost of a stream, so the hot routes speak ASGI.
+An exchange writes to its connection itself. There is no ASGI between them: its messages and the
+task that watches for departures cost more than the HTTP (`http_protocol.py` has the connection).
 """
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Self, TypeAlias  # noqa: TID251  ASGI's own types are Any
+from collections.abc import Mapping
+from typing import Protocol
 from urllib.parse import parse_qs
 
-from toolbridge.core.errors import Aborted, TooLarge
-from toolbridge.server.encodings import unpacked
-
-LONGEST_HEADER = 4000
-_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+from toolbridge.core.errors import TooLarge, UnknownEncoding
+from toolbridge.server.encodings import KNOWN, unpacked
+from toolbridge.server.http_head import Head
+from toolbridge.server.http_reply import Framing, encode_head, framing
 
 
-class Exchange:
-    """A request and the reply to it."""
+class Channel(Protocol):
+    """What an exchange needs of its connection."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self._query: bytes = scope.get("query_string", b"")
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+    paused: bool
+    """Whether the client reads more slowly than it is written to."""
+
+    def keeps_after(self, exchange: "Exchange") -> bool:
+        """Whether the connection can serve another request after `exchange`."""
+
+    def defaults(self) -> list[tuple[bytes, bytes]]:
+        """Return the header fields of every response."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drained(self, *, bounded: bool = False) -> None:
+        """Wait until the client has read what was written; if `bounded`, for `body_timeout`."""
+
+    async def read_body(self, exchange: "Exchange", limit: int) -> bytes: ...
+
+    def answered(self, exchange: "Exchange") -> None:
+        """Go on with the next request."""
+
+
+class IncomingRequest:
+    """What a client asks, before the body is read: all that `auth.Guard` looks at."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.method = head.method
+        self.path = head.path
         self.id = ""
         self.caller = ""
         """The key that the caller showed, where one is required: whose things are whose."""
-        self.status = 0
-        self.sent = 0
-        self.finished = False
-        self.extra_headers: dict[str, str] = {}
-        self._heard = asyncio.Event()
-        """Set when the body has been read: ASGI tells of it and of a departure in one queue."""
-        if self.method in {"GET", "HEAD", "DELETE", "OPTIONS"}:
-            self._heard.set()
 
     def header(self, name: str) -> str:
-        found = self._headers.get(name.encode())
+        found = self.head.headers.get(name.encode())
         return found.decode("latin-1") if found else ""
 
     def headers_like(self, prefixes: tuple[bytes, ...]) -> dict[str, str]:
         """Return the headers whose names begin with any of `prefixes`."""
         return {
             key.decode("latin-1"): value.decode("latin-1")
-            for key, value in self._headers.items()
+            for key, value in self.head.headers.items()
             if key.startswith(prefixes)
         }
 
     def query(self, name: str) -> str:
-        return parse_qs(self._query.decode("latin-1")).get(name, [""])[0]
+        if not self.head.query:
+            return ""
+        return parse_qs(self.head.query.decode("latin-1")).get(name, [""])[0]
+
+
+class Exchange(IncomingRequest):
+    """A request and the reply to it."""
+
+    def __init__(self, head: Head, channel: Channel) -> None:
+        super().__init__(head)
+        self._channel = channel
+        self.status = 0
+        self.sent = 0
+        self.finished = False
+        self.client_left = False
+        self.extra_headers: dict[str, str] = {}
+        self.keeps = head.keep_alive
+        self._framing = Framing(chunked=False, keeps=False)
+        self._pending = b""
+        """The head of the reply, until there is a piece to send with it."""
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body; raise `TooLarge` as soon as it is known to be."""
-        declared = self.header("content-length")
-        if declared.isdigit() and int(declared) > limit:
+        declared = self.head.length
+        if declared is not None and declared > limit:
             raise TooLarge(f"the request body is {declared} bytes; the limit is {limit}")
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Aborted("the client left before its request was read")
-            piece = message.get("body", b"")
-            size += len(piece)
-            if size > limit:
-                raise TooLarge(f"the request body is longer than the limit of {limit} bytes")
-            pieces.append(piece)
-            if not message.get("more_body", False):
-                self._heard.set()
-                encoding = self.header("content-encoding")
-                whole = b"".join(pieces)
-                return unpacked(whole, encoding, limit) if encoding else whole
-
-    async def left(self) -> None:
-        """Return when the client has gone. Until its request was read, that reading tells."""
-        await self._heard.wait()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        whole = await self._channel.read_body(self, limit)
+        encoding = self.header("content-encoding")
+        if not encoding:
+            return whole
+        try:
+            return unpacked(whole, encoding, limit)
+        except UnknownEncoding:
+            self.extra_headers["accept-encoding"] = KNOWN  # RFC 9110, section 15.5.16
+            raise
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begin a reply; its head leaves with the first piece, or when the task waits for one."""
+        self._begin(status, headers)
+        asyncio.get_running_loop().call_soon(self._flush)
+
+    def _begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Keep the head for the first piece: both leave in one write."""
         self.status = status
         every = {**headers, **self.extra_headers}
         if self.id:
             every["request-id"] = every["x-request-id"] = self.id
-        await self._send(
-            {"type": "http.response.start", "status": status, "headers": _lines(every)}
+        self._framing = framing(
+            self.method,
+            status,
+            sized="content-length" in every,
+            modern=self.head.modern,
+            keeps=self.keeps and self._channel.keeps_after(self),
         )
+        self.keeps = self._framing.keeps
+        if not self.keeps:
+            every["connection"] = "close"
+        elif not self.head.modern:
+            every["connection"] = "keep-alive"  # HTTP/1.0 closes unless both sides say this
+        self._pending = encode_head(status, every, self._framing, self._channel.defaults())
+
+    def _flush(self) -> None:
+        head, self._pending = self._pending, b""
+        if head and not self.client_left:
+            self._channel.write(head)
 
     async def write(self, piece: bytes) -> None:
         """Send a piece; wait while the client is slow."""
         self.sent += len(piece)
-        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        head, self._pending = self._pending, b""
+        data = head + self._framing.frame(piece)
+        if data and not self.client_left and not self.finished:
+            self._channel.write(data)
+        if self._channel.paused:
+            await self._channel.drained()
 
     async def finish(self, last: bytes = b"") -> None:
+        if self.finished:
+            return
+        if self._channel.paused:
+            await self._channel.drained()
         self.finished = True
         self.sent += len(last)
-        await self._send({"type": "http.response.body", "body": last})
+        head, self._pending = self._pending, b""
+        if self.client_left:
+            return
+        if data := head + self._framing.last(last):
+            self._channel.write(data)
+        self._channel.answered(self)
 
     async def reply(
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send a whole reply; JSON unless `headers` say otherwise."""
+        if self._channel.paused:  # the answers before it were not read yet
+            await self._channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
-        await self.start(status, {**every, **(headers or {})})
-        await self.finish(b"" if self.method == "HEAD" else body)
+        self._begin(status, {**every, **(headers or {})})
+        await self.finish(body)
 
 
-class Watch:
-    """Cancels the task that serves an exchange when its client leaves.
-
-    ASGI tells of a departure only to whoever asks, and `send` never fails: without this, a model
-    goes on writing for nobody.
-    """
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self.client_left = False
-
-    async def __aenter__(self) -> Self:
-        serving = asyncio.current_task()
-        if serving is None:
-            raise RuntimeError("an exchange is served by a task")
-        self._serving = serving
-        self._watching = asyncio.create_task(self._wait())
-        return self
-
-    async def _wait(self) -> None:
-        await self._exchange.left()
-        if not self._exchange.finished:
-            self.client_left = True
-            self._serving.cancel()
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        self._watching.cancel()
-        if self.client_left and kind is asyncio.CancelledError:
-            self._serving.uncancel()
-            raise Aborted("the client left")
+def cancelled_by_client(exchange: Exchange) -> bool:
+    """Whether the task that serves `exchange` was cancelled because its client left."""
+    task = asyncio.current_task()
+    if not exchange.client_left or task is None:
         return False
-
-
-def _lines(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [
-        # Letters, digits and signs of ASCII, as in nearly every header, are sent as they are.
-        (name.encode("latin-1"), value.encode() if _is_plain(value) else _made_safe(value))
-        for name, value in headers.items()
-    ]
-
-
-def _is_plain(value: str) -> bool:
-    return value.isascii() and value.isprintable() and len(value) <= LONGEST_HEADER
-
-
-def _made_safe(value: str) -> bytes:
-    """Return a header that is short and ASCII without control characters.
-
-    Many clients refuse the whole answer otherwise, whatever a model's name or an error text holds.
-    """
-    safe = value[:LONGEST_HEADER].encode("ascii", "backslashreplace")[:LONGEST_HEADER]
-    return _CONTROLS.sub(b" ", safe)
+    task.uncancel()
+    return True

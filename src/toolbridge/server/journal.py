@@ -1,7 +1,8 @@
-"""One line per request: what was asked, who answered, what it took and what was changed.
+"""The request log: one line per request with who answered, what it took and what was changed.
 
-Names follow OpenTelemetry's conventions for generative AI where they have one. Bodies and keys are
-never written.
+Names follow OpenTelemetry's conventions for generative AI where they have one. Prompts, answers and
+keys are never written: of healing the log has what was done and not to which text, every line passes
+the redactor, and its length is bounded. A log that cannot be written changes no answer.
 """
 
 import re
@@ -10,12 +11,16 @@ import time
 from contextlib import suppress
 from typing import TextIO
 
-import msgspec
-
 from toolbridge.core.json import Json, dumps
+from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
+from toolbridge.core.redaction import Redactor
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LONGEST = 500
+"""Characters of a text in a line."""
+_MOST = 20
+"""Items of a list in a line."""
 
 
 class Entry:
@@ -29,6 +34,8 @@ class Entry:
         self.losses: list[Loss] = []
         self.healed: tuple[HealingReport, ...] = ()
         self.message: Message | None = None
+        self.body = b""
+        """What the client sent: errors that quote it are written without the quote."""
 
     def note(self, **fields: Json) -> None:
         self.fields.update({name.replace("__", "."): value for name, value in fields.items()})
@@ -53,11 +60,30 @@ class Entry:
             shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
         if self.message is not None:
             shown |= _answer(self.message)
+        if isinstance(said := shown.get("error.message"), str) and self.body:
+            bounded = str(_bounded(said))
+            shown["error.message"] = without_quotes(bounded, self.body.decode("utf-8", "replace"))
         if self.losses:
             shown["dropped"] = [str(loss) for loss in self.losses]
         if self.healed:
-            shown["healed"] = [msgspec.to_builtins(report) for report in self.healed]
+            shown["healed"] = [_healed(report) for report in self.healed]
         return shown
+
+
+def _healed(report: HealingReport) -> Json:
+    """Return what was done, without the texts before and after, which are the model's answer."""
+    steps: list[Json] = [{"what": step.what, "level": step.level} for step in report.steps]
+    return {"name": report.name, "level": report.level, "steps": _bounded(steps)}
+
+
+def _bounded(value: Json) -> Json:
+    """Return `value` with long texts and long lists cut."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        more: list[Json] = [f"… ({len(value)} in all)"] if len(value) > _MOST else []
+        return [_bounded(item) for item in value[:_MOST]] + more
+    return value
 
 
 def _answer(message: Message) -> dict[str, Json]:
@@ -84,20 +110,39 @@ def _answer(message: Message) -> dict[str, Json]:
 class Journal:
     """Writes entries: JSON for machines, a short line on a terminal."""
 
-    def __init__(self, style: str, out: TextIO | None = None) -> None:
+    def __init__(
+        self, style: str, out: TextIO | None = None, redactor: Redactor | None = None
+    ) -> None:
         self._out = out or sys.stderr
-        pretty = self._out.isatty() if style == "auto" else style == "pretty"
+        self._redactor = redactor or Redactor()
+        # A process may be started without a standard error.
+        self.writes = style != "off" and self._out is not None
+        pretty = self.writes and (
+            style == "pretty" or (style == "auto" and _is_terminal(self._out))
+        )
         self._style = "pretty" if pretty else "json"
-        self.writes = style != "off"
 
     def write(self, line: dict[str, Json]) -> None:
         if not self.writes:
             return
+        bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
+        text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
         # What a client sent must not write lines of its own, nor steer the terminal.
-        text = _CONTROLS.sub("?", _pretty(line)) if self._style == "pretty" else dumps(line)
-        with suppress(OSError):  # whoever read the log has left, or its disk is full
+        text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
+        with suppress(OSError, ValueError):  # nobody reads it, its disk is full, or it was closed
             self._out.write(text + "\n")
             self._out.flush()
+
+
+def _is_terminal(out: TextIO) -> bool:
+    try:
+        return out.isatty()
+    except (OSError, ValueError):  # closed
+        return False
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _pretty(line: dict[str, Json]) -> str:

@@ -1,8 +1,12 @@
 """Counters for `/metrics`, in the text format that Prometheus reads."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TypeAlias
 
+from toolbridge.config import Config
+from toolbridge.core.messages import Request
+from toolbridge.core.redaction import Redactor
 from toolbridge.server.journal import Entry
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -18,29 +22,64 @@ _HELP = {
 }
 
 
+OTHER = "other"
+"""The label of everything beyond the bounds."""
+_MOST_MODELS = 100
+_MOST_VALUES = 64
+"""Values of any other label; all of ours are fewer."""
+_LONGEST = 128
+_PARTS = frozenset({*Request.__struct_fields__, "prompt"})
+
+
 class Metrics:
-    """Bounded: labels come from our own words and from the models that the roster knows."""
+    """Counters with bounded labels.
 
-    MAX_SERIES = 2000
+    A client can invent model names and fields. A model is named once it has answered, or if the
+    configuration names it; whatever else there is, and every value beyond a bound, is `other`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, models: Iterable[str] = (), redactor: Redactor | None = None) -> None:
+        """`models` are those that the configuration names."""
         self._counts: Counter[tuple[str, Labels]] = Counter()
+        self._configured = frozenset(models)
+        self._answered: set[str] = set()
+        self._values: dict[tuple[str, str], set[str]] = {}
+        self._redactor = redactor or Redactor()
 
     def add(self, name: str, value: float, *labels: tuple[str, str]) -> None:
         """Add to a series; its labels come in the order of their names."""
-        key = (name, labels)
-        if key in self._counts or len(self._counts) < self.MAX_SERIES:
-            self._counts[key] += value  # type: ignore[assignment]  # a Counter counts floats too
+        bounded = tuple((label, self._bounded(name, label, text)) for label, text in labels)
+        self._counts[name, bounded] += value  # type: ignore[assignment]  # a Counter counts floats too
+
+    def _bounded(self, name: str, label: str, text: str) -> str:
+        if label == "model":
+            return text  # bounded by `_model`
+        seen = self._values.setdefault((name, label), set())
+        if text not in seen and len(seen) >= _MOST_VALUES:
+            return OTHER
+        seen.add(text)
+        return text
+
+    def _model(self, entry: Entry, status: int) -> str:
+        name = str(entry.fields.get("gen_ai.response.model", ""))[:_LONGEST]
+        if not name or name in self._configured or name in self._answered:
+            return name
+        answered = status < 400 and entry.message is not None and entry.message.problem is None
+        if not answered or len(self._answered) >= _MOST_MODELS:
+            return OTHER
+        self._answered.add(name)
+        return name
 
     def record(self, entry: Entry, status: int, seconds: float) -> None:
         surface = ("surface", str(entry.fields.get("surface", "")))
-        model = ("model", str(entry.fields.get("gen_ai.response.model", "")))
+        model = ("model", self._model(entry, status))
         self.add("toolbridge_requests_total", 1, model, ("status", str(status)), surface)
         self.add("toolbridge_seconds_total", seconds, surface)
         if entry.first_token is not None:
             self.add("toolbridge_first_token_seconds_total", entry.first_token, surface)
         for loss in entry.losses:
-            self.add("toolbridge_dropped_total", 1, ("what", loss.what.partition(".")[0]))
+            what = loss.what.partition(".")[0]
+            self.add("toolbridge_dropped_total", 1, ("what", what if what in _PARTS else OTHER))
         for report in entry.healed:
             for step in report.steps:
                 level = ("level", str(step.level))
@@ -61,10 +100,16 @@ class Metrics:
             lines += [f"# HELP {name} {_HELP.get(name, name)}", f"# TYPE {name} counter"]
             for (series, labels), value in sorted(self._counts.items()):
                 if series == name:
-                    shown = ",".join(f'{key}="{_escape(text)}"' for key, text in labels)
+                    shown = ",".join(f'{key}="{self._shown(text)}"' for key, text in labels)
                     lines.append(f"{name}{{{shown}}} {value:g}")
         return "\n".join(lines) + "\n"
 
+    def _shown(self, text: str) -> str:
+        text = self._redactor.text(text)
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+def configured_models(config: Config) -> set[str]:
+    """Return the models that the configuration names, with and without their provider."""
+    addresses = {*config.map.values(), *config.models}
+    return addresses | {address.partition("/")[2] for address in addresses}

@@ -6,14 +6,14 @@ import time
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import IncomingRequest
 from toolbridge.switchboard.roster import CLAUDE, Listed, Route
 
 OLLAMA_VERSION = "0.32.15"
 """The server that our Ollama surface behaves like; clients refuse what is too old for them."""
 
 
-def asked_shape(exchange: Exchange) -> str:
+def asked_shape(exchange: IncomingRequest) -> str:
     """Return the API whose list a caller of `/v1/models` expects, by the headers it sends."""
     if exchange.header("anthropic-version") or is_claude_code(exchange):
         return "anthropic"
@@ -22,7 +22,7 @@ def asked_shape(exchange: Exchange) -> str:
     return "openai"
 
 
-def is_claude_code(exchange: Exchange) -> bool:
+def is_claude_code(exchange: IncomingRequest) -> bool:
     return exchange.header("user-agent").startswith(("claude-cli/", "claude-code/"))
 
 

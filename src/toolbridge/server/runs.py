@@ -1,7 +1,7 @@
 """Past runs over HTTP, from their artifacts: a list, and one of them whole.
 
 Artifacts are the operator's. Whoever has the key may read all of them; without a key the server
-answers its own machine only.
+answers its own machine only. What is shown passes the redactor, as did what was written.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbridge.core.json import Json, dump_bytes
+from toolbridge.core.json import Json
 from toolbridge.runs.shelf import NO_LINK, Summary, list_runs, load_run, run_folder
 from toolbridge.runs.streams import UnknownRun
 from toolbridge.server.http import Exchange
@@ -49,7 +49,7 @@ async def listed(app: "App", exchange: Exchange, entry: Entry) -> None:
     entry.note(surface="stream")
     state = app.gateway.state
     found = await asyncio.to_thread(_list, state / "runs") if state else []
-    await exchange.reply(200, dump_bytes({"runs": found}))
+    await exchange.reply(200, app.gateway.redactor.json({"runs": found}))
 
 
 async def one(app: "App", exchange: Exchange, entry: Entry) -> None:
@@ -63,7 +63,8 @@ async def one(app: "App", exchange: Exchange, entry: Entry) -> None:
         found = await asyncio.to_thread(load_run, state / "runs", run)
     except LookupError:
         raise UnknownRun(f"nothing is kept of {run}") from None
-    await exchange.reply(200, msgspec.json.encode(found))
+    # Redacted once more: an earlier version may have written it.
+    await exchange.reply(200, await asyncio.to_thread(app.gateway.redactor.json, found))
 
 
 def _list(root: Path) -> list[Json]:

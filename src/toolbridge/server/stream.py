@@ -3,6 +3,7 @@
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import MalformedRequest, status_of
 from toolbridge.core.json import JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Problem
@@ -33,7 +34,8 @@ async def start(app: "App", exchange: Exchange, entry: Entry) -> None:
         run, after = place_of(last)
         followed = await app.desk.streams.follow(run, exchange.caller, after)
     else:
-        body = _object(await exchange.body(app.config.max_body))
+        entry.body = await exchange.body(app.config.max_body)
+        body = _object(entry.body)
         key = exchange.header("idempotency-key")
         followed = await app.desk.open(body, exchange.caller, key)
     await _tell(app, exchange, entry, followed)
@@ -94,11 +96,11 @@ def encode_rejection(problem: Problem) -> bytes:
     return dump_bytes({"error": error})
 
 
-async def reject(exchange: Exchange, problem: Problem) -> None:
+def reject(problem: Problem) -> Rejection:
     headers = {}
     if problem.retry_after is not None:
         headers["retry-after"] = str(max(1, round(problem.retry_after)))
-    await exchange.reply(status_of(problem), encode_rejection(problem), headers)
+    return Rejection(status_of(problem), encode_rejection(problem), headers)
 
 
 async def _tell(app: "App", exchange: Exchange, entry: Entry, followed: Followed) -> None:

@@ -8,25 +8,26 @@ from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.log import Record
 from toolbridge.runs.streams import Followed, place_of
-from toolbridge.server.http import Exchange, Receive, Scope, Send
 from toolbridge.server.pulse import Pulse
-from toolbridge.server.stream import encode_rejection, read_outcome
+from toolbridge.server.scopes import Receive, Scope, Send, request_of
+from toolbridge.server.stream import encode_rejection, read_outcome, reject
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
 
-PATH = "/v1/stream/ws"
 _PING = b'{"event":"ping","data":{}}'
 _REFUSED = 4400
 """The close code for a request that was not understood; its reason is the last message."""
+_SLOW = 4408
+"""The close code for a client that opened the line and sent no request."""
 
 
 class Line:
     """One WebSocket, from its first message to its end."""
 
-    def __init__(self, app: "App", exchange: Exchange, receive: Receive, send: Send) -> None:
+    def __init__(self, app: "App", caller: str, receive: Receive, send: Send) -> None:
         self._app = app
-        self._caller = exchange.caller
+        self._caller = caller
         self._receive = receive
         self._send = send
         self._flowing = asyncio.Event()
@@ -36,8 +37,13 @@ class Line:
         await self._receive()  # websocket.connect
         await self._send({"type": "websocket.accept"})
         try:
-            followed = await self._open(await self._hear())
+            async with asyncio.timeout(self._app.config.http.body_timeout):
+                first = await self._hear()
+            followed = await self._open(first)
         except Aborted:
+            return
+        except TimeoutError:
+            await self._send({"type": "websocket.close", "code": _SLOW})
             return
         except ToolbridgeError as error:
             await self._write(b'{"event":"error","data":%b}' % encode_rejection(error.problem))
@@ -124,19 +130,27 @@ class Line:
 
 
 async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one WebSocket; refuse it before it opens if its caller may not pass."""
-    exchange = Exchange({**scope, "method": "GET"}, receive, send)
+    """Serve one WebSocket; refuse it in JSON before it opens if its caller may not pass."""
+    request = request_of(scope)
     try:
-        app.guard.check(exchange)
-    except ToolbridgeError:
+        app.guard.check(request)
+        app.admit()
+    except ToolbridgeError as error:
         await receive()
-        await send({"type": "websocket.close", "code": 4403})
-        return
-    if exchange.path.rstrip("/") != PATH:
-        await receive()
-        await send({"type": "websocket.close", "code": 4404})
-        return
-    await Line(app, exchange, receive, send).serve()
+        await _deny(send, error)
+    else:
+        await Line(app, request.caller, receive, send).serve()
+    finally:
+        app.release()
+
+
+async def _deny(send: Send, error: ToolbridgeError) -> None:
+    rejection = reject(error.problem)
+    headers = {"content-type": "application/json"} | rejection.headers
+    lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+    start = {"type": "websocket.http.response.start", "status": rejection.status, "headers": lines}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": rejection.body})
 
 
 def _encode(run: str, record: Record) -> bytes:

@@ -1,8 +1,37 @@
 """A streamed reply: opened when there is something to say, kept alive in silence, ended once."""
 
-from toolbridge.core.codec import Codec, Encoder
+from typing import Protocol
+
+from toolbridge.core.codec import Encoder
 from toolbridge.server.http import Exchange
 from toolbridge.server.pulse import Pulse
+from toolbridge.switchboard.sources import Batch
+
+
+class Writer(Protocol):
+    """Makes the bytes of a streamed reply."""
+
+    def write(self, batch: Batch) -> bytes: ...
+    def close(self) -> bytes: ...
+    def keep_alive(self) -> bytes:
+        """Return an empty event: something for a client to read in silence."""
+        ...
+
+
+class EventWriter:
+    """Encodes events in the client's API."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._feed = encoder.feed
+        self._close = encoder.close
+        self.keep_alive = encoder.keep_alive
+
+    def write(self, batch: Batch) -> bytes:
+        feed = self._feed
+        return b"".join([piece for event in batch for piece in feed(event)])
+
+    def close(self) -> bytes:
+        return b"".join(self._close())
 
 
 class StreamReply:
@@ -13,12 +42,11 @@ class StreamReply:
     """
 
     def __init__(
-        self, exchange: Exchange, codec: Codec, encoder: Encoder, waits: tuple[float, float]
+        self, exchange: Exchange, content_type: str, writer: Writer, waits: tuple[float, float]
     ) -> None:
         self._exchange = exchange
-        self._codec = codec
-        self._encoder = encoder
-        self.headers: dict[str, str] = {}
+        self._content_type = content_type
+        self._writer = writer
         self.opened = False
         first, interval = waits
         self._pulse = Pulse(self._beat, first=first, interval=interval)
@@ -27,8 +55,8 @@ class StreamReply:
         """Send a piece, and wait while the client is slow."""
         if not self.opened:
             await self._open()
-        self._pulse.touch()
         if piece:
+            self._pulse.touch()
             await self._exchange.write(piece)
 
     async def finish(self) -> None:
@@ -47,13 +75,12 @@ class StreamReply:
         await self._exchange.start(
             200,
             {
-                "content-type": self._codec.content_type,
+                "content-type": self._content_type,
                 "cache-control": "no-cache",
                 **({} if closes else {"connection": "keep-alive"}),
                 "x-accel-buffering": "no",
-                **self.headers,
             },
         )
 
     async def _beat(self) -> None:
-        await self.write(self._encoder.keep_alive())
+        await self.write(self._writer.keep_alive())

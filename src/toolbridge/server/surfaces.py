@@ -8,19 +8,21 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from toolbridge import codecs
-from toolbridge.core.errors import UnknownModel, UnknownRoute
+from toolbridge.core.codec import Rejection
+from toolbridge.core.errors import MalformedRequest, UnknownModel, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
+from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
-from toolbridge.server import ui
 from toolbridge.server.gateway import Ask
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import Exchange, IncomingRequest
 from toolbridge.server.journal import Entry
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
 
 STREAM = "/v1/stream"
+WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
 Serve = Callable[["App", Exchange, Entry], Awaitable[None]]
 
@@ -43,27 +45,10 @@ async def count_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
 # ── OpenAI ───────────────────────────────────────────────────────────────────
 
 
-async def input_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
-    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load("openai_responses")))
-    shown = {"object": "response.input_tokens", "input_tokens": counted}
-    await exchange.reply(200, dump_bytes(shown))
+async def completions(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.openai_chat.completions import COMPLETIONS
 
-
-async def stored_response(app: "App", exchange: Exchange, entry: Entry) -> None:
-    entry.note(surface="openai_responses")
-    id = exchange.path.removeprefix("/v1/responses/")
-    kept = await app.gateway.conversations.find(id, exchange.caller)
-    if kept is None:
-        raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
-    await exchange.reply(200, kept.body)
-
-
-async def delete_response(app: "App", exchange: Exchange, entry: Entry) -> None:
-    entry.note(surface="openai_responses")
-    id = exchange.path.removeprefix("/v1/responses/")
-    if not await app.gateway.conversations.drop(id, exchange.caller):
-        raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
-    await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
+    await app.gateway.converse(exchange, entry, Ask(COMPLETIONS))
 
 
 # ── Gemini ───────────────────────────────────────────────────────────────────
@@ -78,9 +63,15 @@ async def gemini(app: "App", exchange: Exchange, entry: Entry) -> None:
         counted = await app.gateway.count_tokens(exchange, entry, Ask(codec, model=model))
         await exchange.reply(200, dump_bytes({"totalTokens": counted}))
         return
+    if method in {"embedContent", "batchEmbedContents"}:
+        batch = method == "batchEmbedContents"
+        await embeddings.gemini(app, exchange, entry, model, batch=batch)
+        return
     if method not in {"generateContent", "streamGenerateContent"}:
-        raise UnknownRoute(f"there is no method {method!r}; there are generateContent, "
-                           "streamGenerateContent and countTokens")  # fmt: skip
+        raise UnknownRoute(
+            f"there is no method {method!r}; there are generateContent, streamGenerateContent, "
+            "countTokens, embedContent and batchEmbedContents"
+        )
     stream = method == "streamGenerateContent"
     # Without `alt=sse` a stream is one long JSON array.
     alt: JsonObject = {"alt": "json"} if stream and exchange.query("alt") != "sse" else {}
@@ -112,6 +103,22 @@ async def show(app: "App", exchange: Exchange, entry: Entry) -> None:
         raise UnknownModel("model is required", where="model")
     route = await app.gateway.roster.route(name)
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
+
+
+async def pull(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """Report a model that is on offer as pulled; `codex --oss` and others ask before they chat."""
+    entry.note(surface="ollama")
+    asked = maybe_object(await exchange.body(app.config.max_body)) or {}
+    name = asked.get("model") or asked.get("name")
+    if not isinstance(name, str) or not name:
+        raise MalformedRequest("field required", where="model")
+    await app.gateway.roster.route(name)
+    if asked.get("stream") is False:
+        await exchange.reply(200, dump_bytes({"status": "success"}))
+        return
+    lines = [dump_bytes({"status": status}) for status in ("pulling manifest", "success")]
+    body = b"".join(line + b"\n" for line in lines)
+    await exchange.reply(200, body, {"content-type": "application/x-ndjson"})
 
 
 async def version(_: "App", exchange: Exchange, entry: Entry) -> None:
@@ -154,10 +161,10 @@ def is_page(path: str) -> bool:
     return path in ui.FILES
 
 
-async def reject_stream(exchange: Exchange, problem: Problem) -> None:
+def reject_stream(problem: Problem) -> Rejection:
     from toolbridge.server import stream
 
-    await stream.reject(exchange, problem)
+    return stream.reject(problem)
 
 
 # ── shared ───────────────────────────────────────────────────────────────────
@@ -177,6 +184,7 @@ async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.roster.route(name)
+    exchange.extra_headers["x-toolbridge-model"] = route.address
     found = shapes.one_model(name, route.target.window, shape, app.started)
     await exchange.reply(200, dump_bytes(found))
 
@@ -185,9 +193,16 @@ async def health(app: "App", exchange: Exchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
         "model": app.gateway.roster.default,
-        "in_flight": len(app.in_flight) - 1,
+        "in_flight": len(app.in_flight),
+        "store": _store(app),
     }
     await exchange.reply(200, dump_bytes(shown))
+
+
+def _store(app: "App") -> str:
+    """Return where values are kept: on the disk, or in memory and why."""
+    trouble = app.gateway.store.trouble
+    return f"memory ({trouble})" if trouble else "disk"
 
 
 async def hello(app: "App", exchange: Exchange, _: Entry) -> None:
@@ -211,10 +226,16 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/v1/messages": {"POST": _converse("anthropic")},
     "/v1/messages/count_tokens": {"POST": count_tokens},
     "/v1/chat/completions": {"POST": _converse("openai_chat")},
+    "/v1/completions": {"POST": completions},
+    "/v1/embeddings": {"POST": embeddings.openai},
     "/v1/responses": {"POST": _converse("openai_responses")},
-    "/v1/responses/input_tokens": {"POST": input_tokens},
+    "/v1/responses/input_tokens": {"POST": responses.input_tokens},
+    "/v1/responses/compact": {"POST": responses.compact},
     "/api/chat": {"POST": _converse("ollama")},
     "/api/generate": {"POST": generate},
+    "/api/embed": {"POST": embeddings.ollama},
+    "/api/embeddings": {"POST": embeddings.ollama_legacy},
+    "/api/pull": {"POST": pull},
     "/api/tags": {"GET": tags},
     "/api/show": {"POST": show},
     "/api/version": {"GET": version},
@@ -234,14 +255,35 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
     (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model}),
-    (re.compile(r"/v1/responses/[^/]+"), {"GET": stored_response, "DELETE": delete_response}),
+    (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),
+    (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": responses.cancel}),
+    (
+        re.compile(r"/v1/responses/[^/]+"),
+        {"GET": responses.stored_response, "DELETE": responses.delete_response},
+    ),
 ]
 _APIS = [
-    (re.compile(r"/v1/chat/|/v1/completions|/v1/embeddings"), "openai_chat"),
-    (re.compile(r"/v1/responses"), "openai_responses"),
+    (
+        re.compile(
+            r"/v1/(chat|completions|embeddings|audio|images|files|batches|moderations|assistants"
+            r"|threads|fine_tuning|vector_stores|uploads|realtime)(/|$)"
+        ),
+        "openai_chat",
+    ),
+    (re.compile(r"/v1/(responses|conversations)(/|$)"), "openai_responses"),
     (re.compile(r"/v1(beta|alpha)|/v1/models/.+:"), "gemini"),
     (re.compile(r"/api/(?!hello)"), "ollama"),
+    (re.compile(r"/v1/messages(/|$)"), "anthropic"),
 ]
+_OFFERS = {
+    "anthropic": "the Messages API is at POST /v1/messages",
+    "openai_chat": "there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, "
+    "and GET /v1/models",
+    "openai_responses": "the Responses API is at POST /v1/responses",
+    "gemini": "models answer at POST /v1beta/models/{model}:generateContent, "
+    ":streamGenerateContent, :countTokens and :embedContent",
+    "ollama": "there are POST /api/chat, /api/generate, /api/embed and /api/show, and GET /api/tags",
+}
 
 
 def find(path: str) -> dict[str, Serve] | None:
@@ -250,6 +292,17 @@ def find(path: str) -> dict[str, Serve] | None:
     return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
 
 
-def api_of(path: str) -> str:
-    """Return the API whose error envelope a caller of `path` understands."""
-    return next((api for pattern, api in _APIS if pattern.match(path)), "anthropic")
+def api_of(exchange: IncomingRequest) -> str:
+    """Return the API whose error envelope the caller understands: by its path, then its headers."""
+    found = next((api for pattern, api in _APIS if pattern.match(exchange.path)), "")
+    if found:
+        return found
+    asked = shapes.asked_shape(exchange)
+    if asked == "openai" and not exchange.header("authorization"):
+        return "anthropic"
+    return "openai_chat" if asked == "openai" else asked
+
+
+def offer_of(exchange: Exchange) -> str:
+    """Return where the caller's API is served, for a path that is not."""
+    return _OFFERS[api_of(exchange)]

@@ -1,48 +1,80 @@
-"""The embedded store: one SQLite file, or memory.
+"""The embedded store: what outlives a request, exact in memory and redacted in one SQLite file.
 
-Values have a scope (what they are and whose: `kind/whose`), a key, an end, and a bound on how many
-of a kind are kept. SQLite runs in a thread of its own, so that a slow disk does not stop the streams.
-Keeping is a convenience: where it fails, that is said, and whoever wanted it goes on without.
+Whatever is kept is kept twice. Memory holds the value itself, so that a repeat in the same process
+is the same, byte for byte. The file holds the value without secrets, so that nothing on the disk can
+give one away; after a restart a repeat has masks where secrets were. When the file cannot be used,
+memory serves, and that is said (`trouble`): no answer depends on a disk. SQLite runs in a thread of
+its own, so that a slow disk does not stop the streams.
 """
 
 import asyncio
 import sqlite3
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from toolbridge.core.redaction import Redactor
+from toolbridge.store.database import Bounds, Database, in_memory
+from toolbridge.store.file import StoreFile, Unavailable
+from toolbridge.store.notices import notice
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SCHEMA = """
-create table if not exists kept (
-    scope text not null, key text not null, value blob not null, ends real not null,
-    primary key (scope, key)
-) without rowid;
-create index if not exists kept_ends on kept (ends);
-"""
+SIZE = 256 * 1024 * 1024
+"""Bytes of all values in the file."""
+MEMORY = 64 * 1024 * 1024
+"""Bytes of each kind of value in memory."""
 
 
 class SqliteStore:
-    def __init__(self, path: Path | None = None, *, most: int = 10_000, wait: float = 5.0) -> None:
-        self._path = path
-        self._wait = wait
-        self._most = most
-        # Looking at all of a kind takes as long as there are many; so a hundredth more may stand.
-        self._pace = max(1, most // 100)
-        self._written = 0
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        redactor: Redactor | None = None,
+        most: int = 10_000,
+        size: int = SIZE,
+        wait: float = 5.0,
+    ) -> None:
+        self.redactor = redactor or Redactor()
+        # Two kinds are large: events of streams, and stored responses. Each gets half.
+        bounds = Bounds(values=most, bytes=max(1, size // 2))
+        self._file = None if path is None else StoreFile(path, bounds, wait)
         self._thread = ThreadPoolExecutor(1, "toolbridge-store")
-        self._connection: sqlite3.Connection | None = None
+        self._in_memory: Database | None = None
+        self._too_large: set[str] = set()
+        self._memory_bounds = Bounds(values=most, bytes=min(MEMORY, bounds.bytes))
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing outlives this process; empty while something does."""
+        return "there is no home directory" if self._file is None else self._file.trouble
 
     async def get(self, scope: str, key: str) -> bytes | None:
+        """Return the value: as it was given, or without secrets if this process has not got it."""
         return await self._run(self._get, scope, key)
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
+        """Keep a value: JSON, MessagePack or text."""
         await self._run(self._put, scope, key, value, seconds)
+
+    async def put_pair(
+        self,
+        scope: str,
+        exact: Iterable[tuple[str, bytes]],
+        redacted: Callable[[], Iterable[tuple[str, bytes]]],
+        *,
+        seconds: float,
+    ) -> None:
+        """Keep `exact` in memory and, in the file, what `redacted` returns: keys and values.
+
+        For values that the caller must redact as a whole. `redacted` runs in the store's thread.
+        """
+        await self._run(self._put_pair, scope, exact, redacted, seconds)
 
     async def once(
         self,
@@ -56,13 +88,18 @@ class SqliteStore:
 
         `make` may write through the connection that it is given: what it writes and what is kept are
         one transaction, also for another process and also when this one is killed. It runs in the
-        store's own thread, so it must be short. Raise `sqlite3.Error` where nothing could be kept.
+        store's own thread, so it must be short. Where the file cannot be used this holds for this
+        process alone.
         """
         return await self._run(self._once, scope, key, make, seconds)
 
     async def drop(self, scope: str, key: str) -> bool:
         """Forget a value; return whether there was one."""
         return await self._run(self._drop, scope, key)
+
+    async def check(self) -> str:
+        """Try to write to the file; return what is wrong, or nothing."""
+        return await self._run(self._check)
 
     async def close(self) -> None:
         await self._run(self._close)
@@ -72,103 +109,108 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, partial(work, *args, **kwargs))
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            try:
-                self._connection = _connect(self._path, self._wait)
-            except (OSError, sqlite3.Error) as error:
-                _complain(f"nothing is kept beyond this run: {self._path}: {error}")
-                self._connection = _connect(None, self._wait)
-        return self._connection
+    # ── in the thread ────────────────────────────────────────────────────────
+
+    @property
+    def _memory(self) -> Database:
+        if self._in_memory is None:
+            self._in_memory = in_memory(self._memory_bounds)
+        return self._in_memory
 
     def _get(self, scope: str, key: str) -> bytes | None:
-        found = self._open().execute(
-            "select value from kept where scope = ? and key = ? and ends > ?",
-            (scope, key, time.time()),
-        )
-        row = found.fetchone()
-        return None if row is None else bytes(row[0])
+        value = self._memory.get(scope, key)
+        return self._read(scope, key) if value is None else value
+
+    def _read(self, scope: str, key: str) -> bytes | None:
+        if self._file is not None:
+            with suppress(Unavailable):
+                return self._file.read(lambda file: file.get(scope, key))
+        return None
 
     def _put(self, scope: str, key: str, value: bytes, seconds: float) -> None:
-        try:
-            self._write(self._open(), scope, key, value, seconds)
-        except sqlite3.Error as error:  # a full disk, a lock that is not given up
-            _complain(f"an answer was not kept: {self._path}: {error}")
+        self._put_pair(scope, [(key, value)], lambda: [(key, value)], seconds)
+
+    def _put_pair(
+        self,
+        scope: str,
+        exact: Iterable[tuple[str, bytes]],
+        redacted: Callable[[], Iterable[tuple[str, bytes]]],
+        seconds: float,
+    ) -> None:
+        for key, value in exact:
+            self._refuse_large(scope, value)
+            self._memory.put(scope, key, value, seconds)
+        if self._file is None:
+            return
+        for key, value in redacted():
+            # Whatever the caller has done, nothing passes that the redactor would have masked.
+            safe = self.redactor.encoded(value)
+            with suppress(Unavailable):
+                self._file.write(
+                    partial(_put_in, scope=scope, key=key, value=safe, seconds=seconds)
+                )
+
+    def _refuse_large(self, scope: str, value: bytes) -> None:
+        kind = scope.partition("/")[0]
+        if len(value) > self._memory_bounds.largest and kind not in self._too_large:
+            self._too_large.add(kind)
+            notice(f"a value of {len(value)} bytes ({kind}) is too large to be kept in memory")
 
     def _once(
         self, scope: str, key: str, make: Callable[[sqlite3.Connection], bytes], seconds: float
     ) -> tuple[bytes, bool]:
-        connection = self._open()
-        # What others rely on must outlive a loss of power too; the rest may be asked for again.
-        connection.execute("pragma synchronous = full")
-        try:
-            connection.execute("begin immediate")
-            try:
-                kept = self._get(scope, key)
-                value = make(connection) if kept is None else kept
-                if kept is None:
-                    self._write(connection, scope, key, value, seconds)
-                connection.execute("commit")
-            except BaseException:
-                # A full disk may have rolled it back already.
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
-        finally:
-            connection.execute("pragma synchronous = normal")
-        return value, kept is None
+        if self._file is not None:
+            with suppress(Unavailable):
+                return self._once_in(self._file, scope, key, make, seconds)
+            if self._memory.get(scope, key) is None and (kept := self._read(scope, key)):
+                return kept, False
+        return self._memory.once(scope, key, make, seconds, bytes)
 
-    def _write(
-        self, connection: sqlite3.Connection, scope: str, key: str, value: bytes, seconds: float
-    ) -> None:
-        now = time.time()
-        connection.execute(
-            "insert or replace into kept values (?, ?, ?, ?)", (scope, key, value, now + seconds)
+    def _once_in(
+        self,
+        file: StoreFile,
+        scope: str,
+        key: str,
+        make: Callable[[sqlite3.Connection], bytes],
+        seconds: float,
+    ) -> tuple[bytes, bool]:
+        held = self._memory.get(scope, key)  # also from when the file could not be used
+        value, new = file.write(
+            lambda database: database.once(
+                scope, key, make if held is None else lambda _: held, seconds, self.redactor.encoded
+            )
         )
-        self._written += 1
-        if self._written % self._pace == 0:
-            connection.execute("delete from kept where ends <= ?", (now,))
-            self._trim(connection, scope.partition("/")[0])
-
-    def _trim(self, connection: sqlite3.Connection, kind: str) -> None:
-        """Let go of what ends first where there is too much of a kind: none crowds out another."""
-        span = (kind, f"{kind}0")  # a kind alone, and `kind/…`: in ASCII, 0 comes after the slash
-        among = "from kept where scope >= ?1 and scope < ?2 and (scope = ?1 or scope >= ?1 || '/')"
-        found = connection.execute(
-            f"select ends {among} order by ends desc limit 1 offset ?3",
-            (*span, self._most),
-        )
-        if (first := found.fetchone()) is not None:
-            connection.execute(f"delete {among} and ends <= ?3", (*span, first[0]))
+        if held is not None:
+            return held, False
+        if new:
+            self._memory.put(scope, key, value, seconds)
+        return value, new
 
     def _drop(self, scope: str, key: str) -> bool:
-        return (
-            self._open()
-            .execute("delete from kept where scope = ? and key = ?", (scope, key))
-            .rowcount
-            > 0
-        )
+        dropped = self._memory.drop(scope, key)
+        if self._file is not None:
+            with suppress(Unavailable):
+                dropped |= self._file.write(lambda file: file.drop(scope, key))
+        return dropped
+
+    def _check(self) -> str:
+        if self._file is not None:
+            with suppress(Unavailable):
+                self._file.write(_try_to_write)
+        return self.trouble
 
     def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._file is not None:
+            self._file.close()
+        if self._in_memory is not None:
+            self._in_memory.close()
+            self._in_memory = None
 
 
-def _connect(path: Path | None, wait: float) -> sqlite3.Connection:
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # conversations are nobody else's business
-    connection = sqlite3.connect(path or ":memory:", timeout=wait, isolation_level=None)
-    try:
-        connection.execute("pragma journal_mode = wal")
-        connection.execute("pragma synchronous = normal")
-        connection.executescript(_SCHEMA)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
+def _put_in(file: Database, *, scope: str, key: str, value: bytes, seconds: float) -> None:
+    file.put(scope, key, value, seconds)
 
 
-def _complain(text: str) -> None:
-    sys.stderr.write(f"toolbridge: {text}\n")
+def _try_to_write(file: Database) -> None:
+    file.put("check", "check", b"0", 0.0)
+    file.drop("check", "check")

@@ -1,14 +1,17 @@
-"""From a request of ours to the events that the client is told.
+"""From a request to the events that the client is told, over as many attempts as it takes.
 
 Until the client has been told anything of the content, a failure is ours to mend: the same request
 is sent again, after the wait that the provider asks for, or at once without what it refused. From
 the first word on, a second answer would not match the first, and a failure is told.
+
+Translated requests and passthrough share this: they differ in what is sent and in what is kept of
+the answer, not in when to ask again.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
-from typing import TypeAlias
+from collections.abc import AsyncGenerator
+from typing import Protocol
 
 import msgspec
 
@@ -16,70 +19,61 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
 from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dumps
-from toolbridge.core.messages import Loss, Message, Problem, Request, Text
-from toolbridge.core.stage import Passage
-from toolbridge.policy.mending import Lack, lacking, without_thoughts
+from toolbridge.core.messages import Message, Problem
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.switchboard.roster import Route
-from toolbridge.switchboard.sources import Batch, Source, Sources
-from toolbridge.translate import AnswerStages, Plan, Wishes, answer_stages, plan
+from toolbridge.switchboard.sources import Batch, Source
+from toolbridge.translate import AnswerStages
 
-__all__ = ["Answering", "Batch", "Tell", "quiet"]
+__all__ = ["Answering", "Batch", "SendableRequest"]
 
-Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
 _PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
-def quiet(_: tuple[Loss, ...]) -> None:
-    """Do nothing with what gets lost."""
+class SendableRequest(Protocol):
+    """A request that can be sent any number of times."""
+
+    route: Route
+    retries_empty: bool
+    """Whether an answer without any content is asked for once more."""
+
+    def source(self, ids: Ids) -> Source:
+        """Return a new answer, yet to be asked for."""
+        ...
+
+    def stages(self, seed: bytes) -> AnswerStages:
+        """Return what the events of that answer pass through."""
+        ...
+
+    def downgrade(self, problem: Problem) -> bool:
+        """Leave out what the provider refused; return whether there was such a thing."""
+        ...
 
 
 class Answering:
-    """One answer to one request, over as many attempts as it takes."""
+    """One answer to one request."""
 
-    def __init__(
-        self,
-        sources: Sources,
-        route: Route,
-        request: Request,
-        wishes: Wishes,
-        *,
-        heal: int = 2,
-        tell: Tell = quiet,
-    ) -> None:
-        self._sources = sources
-        self._route = route
+    def __init__(self, request: SendableRequest) -> None:
         self._request = request
-        self._wishes = wishes
-        self._heal = heal
-        self._tell = tell
         self._seed = random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
-        self._mended: dict[Lack, tuple[Loss, ...]] = {}
         self.attempts = 0
-        self._plan = self._prepare()
-
-    def _prepare(self) -> Plan:
-        ready = _planned(self._request, self._route, self._wishes)
-        mended = [loss for losses in self._mended.values() for loss in losses]
-        self._tell((*mended, *ready.losses))
-        return ready
 
     @property
     def aborts(self) -> bool:
         """Whether a failure in mid-stream is told by hanging up alone."""
-        return self._route.place.midstream_failure == "abort"
+        return self._request.route.place.midstream_failure == "abort"
 
     async def events(self) -> AsyncGenerator[Batch, None]:
         """Yield what the model does, one batch per delivery of the network.
 
-        Raise while nothing was yielded; afterwards a failure is the last event.
+        Raise while nothing was yielded; afterwards a failure is the last event. A batch is empty
+        only in passthrough, where bytes may arrive that no event describes.
         """
         while True:
             attempt = self._attempt()
             try:
                 try:
-                    while batch := await attempt.read():
+                    while (batch := await attempt.read()) is not None:
                         yield batch
                 finally:
                     await attempt.close()
@@ -95,61 +89,37 @@ class Answering:
             last: ev.Event | None = None
             try:
                 try:
-                    while batch := await attempt.read():
-                        last = batch[-1]
+                    while (batch := await attempt.read()) is not None:
+                        last = batch[-1] if batch else last
                 finally:
                     await attempt.close()
                 if isinstance(last, ev.Finished):
                     return without_cut_calls(last.message)
                 if isinstance(last, ev.Failed):
                     raise error_of(last.problem)
-                raise Truncated(f"{self._route.provider} ended without an end")
+                raise Truncated(f"{self._request.route.provider} ended without an end")
             except ToolbridgeError as error:
                 if not await self._again(error.problem):
                     raise
 
     async def _again(self, problem: Problem) -> bool:
         """Whether to ask again: at once without what was refused, or after a wait."""
-        if self._mend(problem):
+        if self._request.downgrade(problem):
+            self.attempts = 0
             return True
-        if self.attempts > self._route.retries:
+        if self.attempts > self._request.route.retries:
             return False
         if not may_retry(problem, attempt=self.attempts, content_sent=False):
             return False
         await asyncio.sleep(wait(problem, self.attempts, random.random()))  # noqa: S311  jitter
         return True
 
-    def _mend(self, problem: Problem) -> bool:
-        """Leave out what the provider refused, once; return whether there was such a thing."""
-        lack = lacking(problem)
-        if lack is None or lack in self._mended:
-            return False
-        self._mended[lack] = ()
-        if lack == "history":
-            self._request, self._mended[lack] = without_thoughts(self._request)
-        else:
-            self._route = _without(self._route, lack)
-        self._plan = self._prepare()
-        self.attempts = 0
-        return True
-
     def _attempt(self) -> "_Attempt":
         self.attempts += 1
-        source = self._sources.source(self._route, self._plan, Ids(self._seed))
-        # A model that says nothing at all is asked once more.
-        return _Attempt(source, self._stages(), bare=self.attempts > 1 or not self._route.retries)
-
-    def _stages(self) -> AnswerStages:
-        if self._route.is_demo:
-            return AnswerStages(Passage(), self._plan.stops)
-        return answer_stages(
-            self._request,
-            self._plan,
-            model=self._route.target.model,
-            dialect=self._route.settings.dialect,
-            heal=self._heal,
-            seed=self._seed,
-        )
+        request = self._request
+        again = request.retries_empty and request.route.retries and self.attempts == 1
+        source = request.source(Ids(self._seed))
+        return _Attempt(source, request.stages(self._seed), bare=not again)
 
 
 class _Attempt:
@@ -167,37 +137,39 @@ class _Attempt:
         self._over = False
         self.spoke = False
 
-    async def read(self) -> Batch:
-        """Return what is to be told next, nothing at the end."""
+    async def read(self) -> Batch | None:
+        """Return what is to be told next, None at the end."""
         while not self._over:
             try:
                 piece = await self._source.read()
-                batch = self._stages.feed_all(piece)
+                batch = [] if piece is None else self._stages.feed_all(piece)
             except ToolbridgeError as error:
                 if not self.spoke:
                     raise
                 self._over = True
                 return self._stages.feed(ev.Failed(error.problem, Message()))
-            if not piece:
+            if piece is None:
                 self._over = True
-                return self._held + self._stages.close()
-            self._over = self._stages.done
-            if batch := batch if self.spoke else self._worth_telling(batch):
-                return batch
-        return []
+                return self._held + self._stages.close() or None
+            # After a failure there is nothing more to read, whether or not the provider hangs up.
+            self._over = self._stages.done or (bool(batch) and isinstance(batch[-1], ev.Failed))
+            if self.spoke:
+                if batch or self._source.passing:
+                    return batch
+            elif self._is_worth_telling(batch):
+                held, self._held = self._held, []
+                return held
+        return None
 
     async def close(self) -> None:
         """Hang up, unless all was read: a provider would go on writing for nobody."""
         await self._source.close()
 
-    def _worth_telling(self, batch: Batch) -> Batch:
-        """Return all so far once it holds anything that cannot be taken back by asking again."""
+    def _is_worth_telling(self, batch: Batch) -> bool:
+        """Whether all so far holds anything that cannot be taken back by asking again."""
         self._held += batch
-        if not self._speaks(self._held):
-            return []
-        self.spoke = True
-        held, self._held = self._held, []
-        return held
+        self.spoke = self._speaks(self._held) or self._source.passing
+        return self.spoke
 
     def _speaks(self, batch: Batch) -> bool:
         for event in batch:
@@ -210,34 +182,6 @@ class _Attempt:
             if not isinstance(event, _PRELUDE):
                 return True
         return False
-
-
-def _planned(request: Request, route: Route, wishes: Wishes) -> Plan:
-    ready = plan(request, route.wording, route.target, wishes)
-    if request.output is None or not _schema_lost(ready.losses):
-        return ready
-    return plan(_told(request), route.wording, route.target, wishes)
-
-
-def _schema_lost(losses: tuple[Loss, ...]) -> bool:
-    return any(loss.what in {"output", "output.schema"} for loss in losses)
-
-
-def _told(request: Request) -> Request:
-    """Return `request` with its format in words, for a place that cannot be held to one."""
-    schema = request.output.schema if request.output else None
-    shape = f", of the shape of this JSON Schema:\n{dumps(schema)}" if schema else "."
-    system = (*request.system, Text(f"Answer with JSON only{shape}"))
-    return msgspec.structs.replace(request, system=system)
-
-
-def _without(route: Route, lack: Lack) -> Route:
-    """Return `route` to a model that is now known to lack something."""
-    target = route.target
-    can = target.capabilities
-    known = frozenset({"tools", "thinking", "vision"}) if can is None else can
-    lesser = msgspec.structs.replace(target, capabilities=known - {lack})
-    return msgspec.structs.replace(route, target=lesser)
 
 
 class _EmptyAnswer(ToolbridgeError):

@@ -10,9 +10,10 @@ from toolbridge.accounting.count import estimate_request
 from toolbridge.config import Config
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.limits import check_window, was_truncated
-from toolbridge.switchboard.answering import Answering, Tell, quiet
+from toolbridge.switchboard.answering import Answering
 from toolbridge.switchboard.roster import Roster, Route
 from toolbridge.switchboard.sources import Sources
+from toolbridge.switchboard.translated import ClientSide, Tell, TranslatedRequest, quiet
 from toolbridge.translate import Wishes
 from toolbridge.upstream.http import Upstream
 
@@ -54,6 +55,7 @@ class Switchboard:
         *,
         attaches: bool = False,
         tell: Tell = quiet,
+        client: ClientSide | None = None,
     ) -> Answering:
         """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost."""
         settings = route.settings
@@ -65,7 +67,10 @@ class Switchboard:
             dialect=settings.dialect,
         )
         heal = self.config.heal if settings.heal is None else settings.heal
-        return Answering(self.sources, route, request, wishes, heal=heal, tell=tell)
+        client = client or ClientSide(losses=tell)
+        return Answering(
+            TranslatedRequest(self.sources, route, request, wishes, heal=heal, client=client)
+        )
 
     async def close(self) -> None:
         """Close what was opened for answers; the upstream is its owner's to close."""

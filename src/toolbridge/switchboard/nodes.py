@@ -44,6 +44,9 @@ class NodeWording:
 
         return RULES
 
+    def completes(self, request: Request, target: Target) -> bool:  # noqa: ARG002 (a node only chats)
+        return False
+
     def encode_request(self, request: Request, target: Target) -> Outgoing:
         """Return the prompt. A node takes no stop sequences, so all of them are ours to find."""
         from toolbridge.node.request import encode_request

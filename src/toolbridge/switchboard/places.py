@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache, lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
 
 from toolbridge import codecs, dialects, providers
-from toolbridge.config import Config, ProviderConfig
+from toolbridge.config import Config, ProviderConfig, key_variable, secret
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.switchboard.nodes import NODE, check_node_quirks, read_place
+from toolbridge.upstream.hosts import hostname, is_loopback
 
 DEMO = "demo"
 OLLAMA = "ollama"
@@ -36,6 +38,19 @@ def find_places(config: Config, env: Mapping[str, str]) -> dict[str, ProviderCon
     _check_map(config, found)
     _check_dialects(config)
     return found
+
+
+def missing_key(name: str, place: ProviderConfig, env: Mapping[str, str]) -> str:
+    """Return the variable of the key that a provider needs and does not have; nothing if it has.
+
+    Servers that people run themselves need a key only where one is configured.
+    """
+    variable = key_variable(place.key)
+    if not variable or place.api == NODE or secret(place.key, env):
+        return ""
+    known = providers.load(name) if name in providers.names() else ProviderConfig()
+    elsewhere = bool(known.url) and place.url != known.url and place.key == known.key
+    return "" if elsewhere or is_loopback(hostname(place.url)) else variable
 
 
 def _check_map(config: Config, places: Mapping[str, ProviderConfig]) -> None:
@@ -80,6 +95,8 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
             for field in ProviderConfig.__struct_fields__
             if (value := getattr(place, field)) != getattr(blank, field)
         }
+        if place.url not in {"", known.url}:
+            given.setdefault("passthrough", None)  # the vendor's name, but not the vendor's server
         place = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
     if not place.api:
@@ -98,6 +115,30 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
     except ConfigError as error:
         raise ConfigError(str(error), where=where) from None
     return place
+
+
+def is_first_party(place: ProviderConfig) -> bool:
+    """Whether `place` is a vendor's own server: one whose shipped file asks for passthrough."""
+    return _host(place.url) in _first_party_hosts()
+
+
+def passes_through(place: ProviderConfig) -> bool:
+    """Whether a client of the same API gets the provider's own bytes."""
+    return is_first_party(place) if place.passthrough is None else place.passthrough
+
+
+@cache
+def _first_party_hosts() -> frozenset[str]:
+    known = (providers.load(name) for name in providers.names())
+    return frozenset(_host(place.url) for place in known if place.passthrough)
+
+
+@lru_cache(256)
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_url(text: str) -> bool:

@@ -28,13 +28,24 @@ def check_status(incoming: Incoming, provider: str) -> None:
         raise BrokenWire(f"{provider} answered with status {status} and no content")
 
 
+async def check_type(incoming: Incoming, provider: str) -> None:
+    """Raise for an accepted request that is answered with a web page."""
+    if "html" not in incoming.headers.get("content-type", "").lower():
+        return
+    words = _words(await incoming.read_some(20_000))
+    raise BrokenWire(
+        f"{provider} answered {incoming.status} with a web page: {words}; is its `url` right?",
+        provider=provider,
+    )
+
+
 def is_page(body: bytes) -> bool:
     """Whether `body` was written for a browser: by a proxy, or by something else at that URL."""
     return _PAGE.match(body) is not None
 
 
 async def rejection(incoming: Incoming, route: Route) -> ToolbridgeError:
-    """Return what the place refuses with, as an error that names the place and no key."""
+    """Return the provider's rejection as an error that names the provider."""
     return rejected(incoming, await incoming.read_some(MOST), route)
 
 
@@ -47,7 +58,6 @@ def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
         body = text.encode()
     problem = route.codec.decode_rejection(status, _headers(incoming.headers), body)
     text = problem.text[:LONGEST_TEXT]
-    text = text.replace(route.key, "[key]") if route.key else text
     if provider not in text and problem.kind != "context_overflow":
         text = f"{provider}: {text}"
     return error_of(msgspec.structs.replace(problem, provider=provider, text=text))

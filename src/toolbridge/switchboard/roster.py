@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -10,18 +10,25 @@ from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import Codec, Target, Wording
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
-from toolbridge.demo import MODEL as DEMO_MODEL
-from toolbridge.policy.models import TIERS, resolve, split_address
-from toolbridge.policy.thinking import is_thinking_capable
+from toolbridge.policy.models import CLAUDE, Facts, resolve, split_address
+from toolbridge.switchboard.capabilities import target_of, window_of
+from toolbridge.switchboard.discovery import DEMO_ADDRESS, SLOW, Discovery, Found
 from toolbridge.switchboard.nodes import NODE, NodeWording, model_of, short_name
-from toolbridge.switchboard.places import DEMO, OLLAMA, find_places
+from toolbridge.switchboard.places import DEMO, OLLAMA, find_places, missing_key
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.ollama import OllamaCatalog, Shown
+from toolbridge.upstream.ollama import Shown
 
-CLAUDE = "claude-"
+__all__ = ["CLAUDE", "Listed", "Roster", "Route"]
+
+CHAT = "chat"
+EMBEDDING = "embedding"
 RETRIES = 2
 ROUTES_KEPT = 30.0
 """Seconds for which a name means the same model, without asking again what that can do."""
+LOOK_AGAIN = 2.0
+"""Seconds between looks for an Ollama, while nothing but the demo model serves."""
+LOOK_AGAIN_SLOW = 30.0
+"""The same where a look takes long: an address that swallows packets must not delay requests."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -70,6 +77,8 @@ class Listed(msgspec.Struct, frozen=True):
     id: str
     address: str
     window: int = 0
+    kind: str = CHAT
+    """`chat`, or `embedding` for a model that cannot chat."""
 
 
 class Roster:
@@ -79,86 +88,89 @@ class Roster:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self._config = config
-        self._upstream = upstream
         self._env = env
         self.places = find_places(config, env)
         """Every provider, configured or known anyway."""
-        self._catalogs: dict[str, OllamaCatalog] = {}
+        self._missing = {name: missing_key(name, at, env) for name, at in self.places.items()}
+        self._discovery = Discovery(config, self.places, upstream, env)
         self._routes: dict[str, tuple[float, Route]] = {}
-        self._default = ""
-        self.found = ""
-        """How the model that serves was found, in words for the banner."""
+        self._found = Found()
+        self._next_look = 0.0
+        self._looking = asyncio.Lock()
+
+    # ── what serves ──
 
     async def look_around(self) -> None:
         """Find out what serves when the configuration does not say."""
         if "default" in self._config.map:
-            self._default = self._config.map["default"]
-            self.found = "configured"
-        elif self._config.providers:
-            self._default = await self._first_model(next(iter(self._config.providers)))
-            self.found = "the first configured provider"
+            await self._ask_lists("default")
+            self._found = Found(self._default_address(), "configured")
+            return
+        before = self._found.default
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        self._found = await self._discovery.look()
+        if self._found.default != before:
+            self._routes.clear()
+        if loop.time() - started > SLOW:
+            self._next_look = loop.time() + LOOK_AGAIN_SLOW
         else:
-            self._default = await self._ollama_or_demo()
+            self._next_look = loop.time() + (LOOK_AGAIN if self._found.default else 0.0)
 
-    async def _ollama_or_demo(self) -> str:
+    def _default_address(self) -> str:
+        given = self._config.map["default"]
         try:
-            models = await self._catalog(OLLAMA).names(wait=0.5)
-        except (ToolbridgeError, msgspec.DecodeError):
-            self.found = "no provider is configured and no Ollama answers"
-            return f"{DEMO}/{DEMO_MODEL}"
-        if not models:
-            self.found = "Ollama answers but has no model yet (ollama pull qwen3:8b)"
-            return f"{DEMO}/{DEMO_MODEL}"
-        self.found = "found on this machine's Ollama"
-        return f"{OLLAMA}/{await self._best(models)}"
+            return resolve("default", self._facts())
+        except UnknownModel:  # its key is missing: the first request says so
+            return given
 
-    async def _best(self, models: list[str]) -> str:
-        """Return the first model that can call tools, else the first."""
-        for name in models[:12]:
-            try:
-                shown = await self._catalog(OLLAMA).show(name)
-            except ToolbridgeError:
-                continue
-            if shown.capabilities and "tools" in shown.capabilities:
-                return name
-        return models[0]
-
-    async def _first_model(self, provider: str) -> str:
-        for address in self._config.models:
-            name, model = split_address(address, self.places)
-            if name == provider:
-                return f"{name}/{model}"
-        place = self.places[provider]
-        if place.api == OLLAMA:
-            try:
-                models = await self._catalog(provider).names()
-            except (ToolbridgeError, msgspec.DecodeError):
-                return ""
-            return f"{provider}/{models[0]}" if models else ""
-        if place.api == NODE:
-            return f"{provider}/{model_of(place)}"
-        return f"{provider}/{DEMO_MODEL}" if place.api == DEMO else ""
+    async def _look_again(self) -> None:
+        """Look once more, now and then, while nothing but the demo model serves."""
+        provisional = self._found.nothing or not self._found.default
+        if not provisional or "default" in self._config.map or self._looking.locked():
+            return
+        async with self._looking:
+            if asyncio.get_running_loop().time() >= self._next_look:
+                await self.look_around()
 
     @property
     def default(self) -> str:
-        return self._default
+        """The address that serves when a name says nothing else; empty if nothing does."""
+        return self._found.default
+
+    @property
+    def found(self) -> str:
+        """How the default was found, in words for the banner."""
+        return self._found.how
+
+    # ── names ──
 
     async def route(self, name: str) -> Route:
         """Return where a request for model `name` goes; raise `UnknownModel` when nowhere."""
+        await self._look_again()
         now = asyncio.get_running_loop().time()
         kept = self._routes.get(name)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]
-        if not self._default and not split_address(name, self.places)[0]:
-            await self.look_around()  # whoever was down at the start may be up by now
-        route = await self._find(name)
+        await self._ask_lists(name)
+        route = await self._find(resolve(name, self._facts()))
         if len(self._routes) > 256:  # a client may ask for any name
             self._routes.clear()
         self._routes[name] = (now, route)
         return route
 
-    async def _find(self, name: str) -> Route:
-        provider, model = self._locate(await self._offered(name) or name)
+    def address(self, name: str) -> str:
+        """Return the address that `name` means, without asking any provider."""
+        kept = self._routes.get(name)
+        if kept is not None:
+            return kept[1].address
+        try:
+            return resolve(name, self._facts())
+        except UnknownModel:  # a list that was not asked for yet may have it
+            return name
+
+    async def _find(self, address: str) -> Route:
+        provider, _, model = address.partition("/")
         place = self.places[provider]
         if place.api == NODE:
             model = _on_node(provider, place, model)
@@ -169,64 +181,65 @@ class Roster:
             place=place,
             # A wallet's key is no word in a request, and is not carried about with one.
             key="" if place.api == NODE else secret(place.key, self._env),
-            target=_target(provider, place, model, settings, shown),
+            target=target_of(provider, place, model, settings, shown),
             settings=settings,
         )
 
-    def address(self, name: str) -> str:
-        """Return the address that `name` means, without asking anybody what is there."""
-        kept = self._routes.get(name)
-        return "/".join(self._locate(name)) if kept is None else kept[1].address
+    def _facts(self) -> Facts:
+        """Return all that is known of names at this moment."""
+        config, names = self._config, self._discovery.names
+        asked = self._asked()
+        lists = {name for name, at in self.places.items() if at.api in {OLLAMA, NODE, DEMO}}
+        return Facts(
+            table=config.map,
+            listed=dict(self._names()),
+            providers=self._missing,
+            configured=config.providers,
+            default=config.map.get("default") or ("" if self._found.nothing else self.default),
+            fixed="default" in config.map,
+            demo=DEMO_ADDRESS if self._found.nothing else "",
+            owner=self._owner(),
+            silent=next((p for p in asked if p in config.providers and p not in names), ""),
+            unlisted=[p for p in config.providers if p not in lists],
+            fetches=any(p in names for p in asked),
+        )
 
-    async def _offered(self, name: str) -> str:
-        """Return the address of the model that is listed as `name`; nothing if none is.
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """Yield every listed name with its address; where two are the same, the last one counts."""
+        yield from ((DEMO_ADDRESS.partition("/")[2], DEMO_ADDRESS), (DEMO, DEMO_ADDRESS))
+        for provider in reversed(self._asked()):
+            for model in self._discovery.names.get(provider, []):
+                if not self._is_direct(model):
+                    yield model, f"{provider}/{model}"
+        for provider, place in self.places.items():
+            if place.api == NODE:
+                for name in (model_of(place), short_name(model_of(place))):
+                    yield name, f"{provider}/{model_of(place)}"
+        for address in self._config.models:
+            provider, model = split_address(address, self.places)
+            whole = f"{provider or self._owner()}/{model}"
+            yield from ((model, whole), (address, whole))
 
-        Claude Code shows only models that are called claude, so to it the others are listed with
-        that in front; its own names need no look at the list.
-        """
-        own = name.removeprefix(CLAUDE)
-        if name in self._config.map or split_address(name, self.places)[0]:
-            return ""
-        if own != name and any(tier in own for tier in TIERS):
-            return ""
-        listed = {model.id: model.address for model in await self.listed()}
-        names = (name, f"{name}:latest", own, f"{own}:latest")
-        return next((listed[found] for found in names if found in listed), "")
+    async def _ask_lists(self, name: str) -> None:
+        """Ask the Ollamas on offer for their models, all at once, if `name` may be one of these."""
+        if not self._is_direct(name):
+            await asyncio.gather(*map(self._discovery.refresh, self._asked()))
 
-    def _locate(self, name: str) -> tuple[str, str]:
-        """Return provider and model; raise `UnknownModel` when nobody can be meant."""
-        provider, model = split_address(self._resolve(name), self.places)
-        return (provider, model) if provider else (self._owner(), model)
+    def _is_direct(self, name: str) -> bool:
+        """Return whether `name` leads to a provider, whatever anybody lists."""
+        if name in self._config.map:
+            return self._config.map[name].partition("/")[0] in self.places
+        provider, slash, _ = name.partition("/")
+        return bool(slash) and provider in {*self._config.providers, DEMO, OLLAMA}
 
-    def _resolve(self, name: str) -> str:
-        if self._default.startswith(f"{DEMO}/") and "/" not in name:
-            # The demo model is alone here: whatever name a client brings, it means this one.
-            return self._config.map.get(name) or self._default
-        provider, _ = split_address(name, self.places)
-        if provider and name not in self._config.map:
-            return name
-        known = {*self._config.models, *(a.partition("/")[2] for a in self._config.models)}
-        return resolve(name, self._config.map, known, self._fallback(name))
-
-    def _fallback(self, name: str) -> str:
-        """Return the address for a name that the map does not have.
-
-        A configured default serves any name. Without one, names of vendors' models mean "whatever
-        you have"; any other name is taken at its word, and its provider says if it has it not.
-        """
-        if "default" in self._config.map:
-            return self._default
-        if not self._default:
-            # An Ollama that does not answer yet is asked all the same, and its silence told.
-            owner = self._owner()
-            return f"{owner}/{name}" if self.places[owner].api == OLLAMA else ""
-        vendors = ("claude", "gpt", "gemini", "o1", "o3", "o4", "codex")
-        if name.lower().startswith(vendors):
-            return self._default
-        return f"{self._default.partition('/')[0]}/{name}"
+    def _asked(self) -> list[str]:
+        """Return the Ollamas on offer: configured, found, or named in the map."""
+        leads = {to.partition("/")[0] for to in (*self._config.map.values(), self.default)}
+        leads |= self._config.providers.keys()
+        return [name for name, at in self.places.items() if at.api == OLLAMA and name in leads]
 
     def _owner(self) -> str:
-        """Return who is meant by a name without a provider."""
+        """Return the provider of an address in the map that names none."""
         for name, place in self.places.items():
             if place.api == OLLAMA and (
                 name in self._config.providers or not self._config.providers
@@ -242,7 +255,7 @@ class Roster:
         if self.places[provider].api != OLLAMA:
             return Shown()
         try:
-            return await self._catalog(provider).show(model)
+            return await self._discovery.catalog(provider).show(model)
         except UnknownModel:
             raise UnknownModel(
                 f"{provider} has no model {model!r}; `ollama pull {model}` fetches it, "
@@ -252,57 +265,75 @@ class Roster:
         except ToolbridgeError:
             return Shown()  # the request itself will say what is wrong
 
-    def _catalog(self, provider: str) -> OllamaCatalog:
-        if provider not in self._catalogs:
-            place = self.places[provider]
-            headers = codecs.load(OLLAMA).authorize(secret(place.key, self._env))
-            self._catalogs[provider] = OllamaCatalog(self._upstream, place.url, headers)
-        return self._catalogs[provider]
+    async def problems(self) -> list[str]:
+        """Return what is wrong with the models that the map names, one line each."""
+        await asyncio.gather(*map(self._discovery.refresh, self._asked()))
+        found: list[str] = []
+        for name in self._config.map:
+            try:
+                provider, _, model = resolve(name, self._facts()).partition("/")
+            except UnknownModel as error:
+                found.append(f"{name}: {error.problem.text}")
+                continue
+            if self.places[provider].api == OLLAMA and (wrong := self._absence(provider, model)):
+                found.append(f"{name}: {wrong}")
+        return found
 
-    async def listed(self) -> list[Listed]:
-        """Return the models on offer: the map's names, then each provider's own."""
+    def _absence(self, provider: str, model: str) -> str:
+        if (names := self._discovery.names.get(provider)) is None:
+            return f"{provider} does not answer at {self.places[provider].url}; start it"
+        if {model, f"{model}:latest"} & set(names):
+            return ""
+        return f"{provider} has no model {model!r}; `ollama pull {model}` fetches it"
+
+    # ── the list ──
+
+    async def listed(self, kind: str = CHAT) -> list[Listed]:
+        """Return the models of a kind on offer: the map's names, then each provider's own."""
+        await self._look_again()
+        offered = await self._offered()
         found: dict[str, Listed] = {}
-        for name, address in self._config.map.items():
+        for name in self._config.map:
             if name != "default":
-                found[name] = self._entry(name, address)
+                found[name] = self._entry(name, self.address(name))
         for address in self._config.models:
             found.setdefault(address, self._entry(address, address))
         for provider, place in self.places.items():
             if place.api == NODE:
                 name = short_name(model_of(place))
                 found.setdefault(name, self._entry(name, f"{provider}/{model_of(place)}"))
-        asked = [p for p, at in self.places.items() if at.api == OLLAMA and self._offers(p)]
-        # All at once: clients give a list three seconds, and a server that is down takes two.
-        for provider, models in zip(
-            asked, await asyncio.gather(*map(self._names, asked)), strict=True
-        ):
+        for model in offered:
+            found.setdefault(model.id, model)
+        if self.default and not self._default_is_listed(found):
+            model_name = self.default.partition("/")[2]
+            found.setdefault(model_name, self._entry(model_name, self.default))
+        return [model for model in found.values() if model.kind == kind]
+
+    async def _offered(self) -> list[Listed]:
+        """Return the models of every Ollama on offer, all asked at once."""
+        asked = self._asked()
+        await asyncio.gather(*map(self._discovery.refresh, asked))
+        lists = await asyncio.gather(*map(self._discovery.offered, asked))
+        found: list[Listed] = []
+        for provider, models in zip(asked, lists, strict=True):
             for model in models:
-                found.setdefault(model, self._entry(model, f"{provider}/{model}"))
-        if self._default and not self._default_is_listed(found):
-            model = self._default.partition("/")[2]
-            found.setdefault(model, self._entry(model, self._default))
-        return list(found.values())
+                settings = self._settings(provider, model.name)
+                window = window_of(self.places[provider], settings, model.shown)
+                kind = EMBEDDING if model.embeds else CHAT
+                found.append(Listed(model.name, f"{provider}/{model.name}", window, kind))
+        return found
 
     def _default_is_listed(self, found: Mapping[str, Listed]) -> bool:
         """Whether the default stands in the list under a name that is better than its own."""
-        provider = self._default.partition("/")[0]
+        provider = self.default.partition("/")[0]
         at = self.places.get(provider, ProviderConfig())
-        return at.api == NODE and any(m.address == self._default for m in found.values())
+        return at.api == NODE and any(m.address == self.default for m in found.values())
 
     def _entry(self, id: str, address: str) -> Listed:
         """Return a model with its window, as far as it is known without asking."""
         provider, model = split_address(address, self.places)
         place = self.places.get(provider, ProviderConfig())
         return Listed(id, address, self._settings(provider, model).window or place.window)
-
-    def _offers(self, provider: str) -> bool:
-        return provider in self._config.providers or self._default.startswith(f"{provider}/")
-
-    async def _names(self, provider: str) -> list[str]:
-        try:
-            return await asyncio.wait_for(self._catalog(provider).names(), 2.0)
-        except (ToolbridgeError, msgspec.DecodeError, TimeoutError):
-            return []
 
 
 def _on_node(provider: str, place: ProviderConfig, model: str) -> str:
@@ -313,53 +344,3 @@ def _on_node(provider: str, place: ProviderConfig, model: str) -> str:
     raise UnknownModel(
         f"{provider} has no model {model!r}; its hosts are paid for {own}", where="model"
     )
-
-
-def _target(
-    provider: str, place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
-) -> Target:
-    window = settings.window or shown.window or place.window
-    if place.window_cap and not settings.window:
-        window = min(window, place.window_cap) if window else place.window_cap
-    return Target(
-        model=model,
-        provider=provider,
-        window=window,
-        max_output=settings.max_output,
-        capabilities=_capabilities(place, model, settings, shown),
-        quirks={**place.quirks, **settings.quirks},
-        options=settings.options,
-    )
-
-
-def _capabilities(
-    place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
-) -> frozenset[str] | None:
-    """Return what the model can: by the configuration, then the server, then the name's prefix."""
-    if place.api == DEMO:
-        return frozenset({"tools", "thinking", "vision"})
-    if place.api == NODE:
-        return _of_node(settings)
-    wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
-    if shown.capabilities is not None:
-        known = set(shown.capabilities)
-    elif place.api == OLLAMA:
-        known = {"tools", "vision"} | ({"thinking"} if is_thinking_capable(model) else set())
-    elif all(value is None for value in wanted.values()):
-        return None
-    else:
-        known = {"tools", "thinking", "vision"}
-    for name, value in wanted.items():
-        if value is not None:
-            known = known | {name} if value else known - {name}
-    return frozenset(known)
-
-
-def _of_node(settings: ModelConfig) -> frozenset[str]:
-    """Return what a model on a node can.
-
-    Every node takes a wish to think and none takes tools; a picture is described to the model where
-    the host has somebody for that, and nobody says so beforehand.
-    """
-    thinks = {"thinking"} if settings.thinking is not False else set()
-    return frozenset(thinks | ({"vision"} if settings.vision else set()))

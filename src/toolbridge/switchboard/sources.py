@@ -1,43 +1,74 @@
 """Where an answer comes from: the demo model, a server over HTTP, or an encrypted node.
 
 Each kind of source gives what the model does, a batch per delivery, and raises while nothing was
-said.
+said. `passthrough.py` has the source that also keeps the provider's own bytes.
 """
 
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+import msgspec
 
 from toolbridge import demo
 from toolbridge.config import ProviderConfig
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Outgoing
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.switchboard.nodes import Batch, Nodes
-from toolbridge.switchboard.refusals import check_status, rejection
+from toolbridge.switchboard.refusals import check_status, check_type, rejection
 from toolbridge.switchboard.roster import Route
 from toolbridge.translate import Plan
 from toolbridge.upstream.http import Incoming, Upstream
 
-__all__ = ["Batch", "Source", "Sources", "base_url", "send"]
+BETA = "anthropic-beta"
+
+__all__ = [
+    "Batch",
+    "HearHead",
+    "HttpRequest",
+    "Opening",
+    "Source",
+    "Sources",
+    "base_url",
+    "ignore_head",
+]
 
 
 class Source(Protocol):
     """One answer on its way. Whoever stops reading closes it."""
 
-    async def read(self) -> Batch:
-        """Return what was delivered next, nothing at the end."""
+    passing: bool
+    """Whether content was read that no event describes; only passthrough knows of such."""
+
+    async def read(self) -> Batch | None:
+        """Return what was delivered next, None at the end."""
         ...
 
     async def close(self) -> None: ...
+
+
+HearHead: TypeAlias = Callable[[Mapping[str, str]], None]
+"""Takes the headers of each answer of the provider, rejections included."""
+
+
+def ignore_head(_: Mapping[str, str]) -> None:
+    """Do nothing with the provider's headers."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """A request as it goes over the wire, before authorization."""
+
+    path: str
+    body: bytes
+    headers: dict[str, str] = {}
 
 
 class Sources:
@@ -47,13 +78,17 @@ class Sources:
         self.upstream = upstream
         self.nodes = Nodes(env)
 
-    def source(self, route: Route, ready: Plan, ids: Ids) -> Source:
+    def source(
+        self, route: Route, ready: Plan, ids: Ids, hear_head: HearHead = ignore_head
+    ) -> Source:
         """Return what the model behind `route` answers, yet to be asked for."""
         if route.is_demo:
             return Generated(from_demo(ready.request, ids))
         if route.is_node:
             return Generated(from_node(self.nodes, route, ready, ids))
-        return FromServer(self.upstream, route, ready.outgoing, ids)
+        outgoing = ready.outgoing
+        request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
+        return FromServer(Opening(self.upstream, route, request, hear_head), ids)
 
     async def close(self) -> None:
         await self.nodes.close()
@@ -62,14 +97,16 @@ class Sources:
 class Generated:
     """A source that a generator makes."""
 
+    passing = False
+
     def __init__(self, batches: AsyncGenerator[Batch, None]) -> None:
         self._batches = batches
 
-    async def read(self) -> Batch:
+    async def read(self) -> Batch | None:
         async for batch in self._batches:
             if batch:
                 return batch
-        return []
+        return None
 
     async def close(self) -> None:
         await self._batches.aclose()
@@ -103,70 +140,97 @@ def _counted(batch: Batch, tokens: int) -> Batch:
     return [*batch[:at], ev.UsageReported(Usage(output=tokens)), *batch[at:]]
 
 
+class Opening:
+    """Sends one request and returns its answer; used by the translated path and by passthrough."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        route: Route,
+        request: HttpRequest,
+        hear_head: HearHead = ignore_head,
+    ) -> None:
+        self._upstream = upstream
+        self._request = request
+        self._hear_head = hear_head
+        self.route = route
+
+    async def open(self) -> Incoming:
+        """Return an accepted request's answer; raise for a rejection."""
+        incoming = await self.send()
+        try:
+            if incoming.status >= 400:
+                raise await rejection(incoming, self.route)
+            await check_type(incoming, self.route.provider)
+        except ToolbridgeError:
+            await incoming.release()
+            raise
+        return incoming
+
+    async def send(self) -> Incoming:
+        """Return an answer or a rejection; raise for anything else."""
+        place, key = self.route.place, self.route.key
+        authorization = self.route.codec.authorize(key) if key else {}
+        incoming = await self._upstream.ask(
+            "POST",
+            base_url(place) + self._request.path,
+            provider=self.route.provider,
+            body=self._request.body,
+            headers=merged_headers(
+                {"content-type": "application/json"},
+                self._request.headers,
+                place.headers,
+                authorization,
+            ),
+            waits=(place.connect_timeout, place.idle_timeout),
+        )
+        self._hear_head(incoming.headers)
+        try:
+            check_status(incoming, self.route.provider)
+        except ToolbridgeError:
+            await incoming.release()
+            raise
+        return incoming
+
+
+def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Return all headers; a later layer replaces an earlier one, but betas add up."""
+    merged: dict[str, str] = {}
+    betas: dict[str, None] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            merged[name.lower()] = value
+            if name.lower() == BETA:
+                betas |= dict.fromkeys(beta.strip() for beta in value.split(","))
+    return merged | {BETA: ",".join(filter(None, betas))} if betas else merged
+
+
 class FromServer:
     """A server's answer over HTTP. No generator: every word of every stream comes this way."""
 
-    def __init__(self, upstream: Upstream, route: Route, outgoing: Outgoing, ids: Ids) -> None:
-        self._upstream = upstream
-        self._route = route
-        self._outgoing = outgoing
-        self._decoder = route.codec.stream_decoder(ids)
+    passing = False
+
+    def __init__(self, opening: Opening, ids: Ids) -> None:
+        self._opening = opening
+        self._decoder = opening.route.codec.stream_decoder(ids)
         self._incoming: Incoming | None = None
         self._ended = False
 
-    async def read(self) -> Batch:
+    async def read(self) -> Batch | None:
         incoming = self._incoming
         if incoming is None:
-            incoming = await _open(self._upstream, self._route, self._outgoing)
-            self._incoming = incoming
+            incoming = self._incoming = await self._opening.open()
         while piece := await incoming.read():
             if batch := self._decoder.feed(piece):
                 return batch
         if self._ended:
-            return []
+            return None
         self._ended = True
-        return self._decoder.close()
+        return self._decoder.close() or None
 
     async def close(self) -> None:
         if self._incoming is not None:
             await self._incoming.release()
-
-
-async def _open(upstream: Upstream, route: Route, outgoing: Outgoing) -> Incoming:
-    body = dump_bytes(outgoing.body)
-    incoming = await send(upstream, route, outgoing.path, body, outgoing.headers)
-    if incoming.status < 400:
-        return incoming
-    try:
-        raise await rejection(incoming, route)
-    finally:
-        await incoming.release()
-
-
-async def send(
-    upstream: Upstream, route: Route, path: str, body: bytes, headers: dict[str, str]
-) -> Incoming:
-    """Send a request; return an answer or a rejection, and raise for what is neither."""
-    place = route.place
-    incoming = await upstream.ask(
-        "POST",
-        base_url(place) + path,
-        provider=route.provider,
-        body=body,
-        headers={
-            "content-type": "application/json",
-            **place.headers,
-            **(route.codec.authorize(route.key) if route.key else {}),
-            **headers,
-        },
-        waits=(place.connect_timeout, place.idle_timeout),
-    )
-    try:
-        check_status(incoming, route.provider)
-    except ToolbridgeError:
-        await incoming.release()
-        raise
-    return incoming
 
 
 def base_url(place: ProviderConfig) -> str:

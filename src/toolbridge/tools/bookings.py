@@ -36,9 +36,7 @@ async def _run(arguments: JsonObject, context: Context) -> Json:
     asked = read_arguments(arguments, BookingsCreate)
     at = moment_of(asked.time, "time")
     place = _place(asked, at)
-    return await context.once(
-        lambda connection: _book(connection, context.caller, asked, at, place)
-    )
+    return await context.once(lambda connection: _book(connection, context, asked, at, place))
 
 
 def _place(asked: BookingsCreate, at: Moment) -> Place:
@@ -58,13 +56,18 @@ def _place(asked: BookingsCreate, at: Moment) -> Place:
 
 
 def _book(
-    connection: sqlite3.Connection, caller: str, asked: BookingsCreate, at: Moment, place: Place
+    connection: sqlite3.Connection,
+    context: Context,
+    asked: BookingsCreate,
+    at: Moment,
+    place: Place,
 ) -> Json:
     connection.execute(_TABLE)
-    code = confirmation(caller, asked, at)
+    caller, code = context.caller, confirmation(context.caller, asked, at)
     if not _is_booked(connection, caller, code):
         _refuse_when_full(connection, at, place)
-        row = (caller, code, place.id, str(at), asked.party_size, asked.name, time.time())
+        name = asked.name if context.store is None else context.store.redactor.text(asked.name)
+        row = (caller, code, place.id, str(at), asked.party_size, name, time.time())
         connection.execute("insert into bookings values (?, ?, ?, ?, ?, ?, ?)", row)
         connection.execute(
             "delete from bookings where (caller, confirmation) in "

@@ -7,39 +7,62 @@ while nobody reads, the socket is not read either, so a slow client slows its up
 
 import io
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
+from toolbridge.upstream.masking import KeyMask, secrets_of
 
 MAX_WHOLE = 64 * 1024 * 1024
 LARGE = 512 * 1024
+SUSPICION = 5.0
+"""Seconds for which kept connections are not used after one of them was found closed."""
 
 
 class Incoming:
-    """An answer whose head has come."""
+    """An answer whose head has come. The keys in `secrets` are masked in its body and headers."""
 
-    def __init__(self, response: aiohttp.ClientResponse, provider: str, idle: float) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        provider: str,
+        idle: float,
+        secrets: Sequence[str] = (),
+    ) -> None:
         self._response = response
         self._provider = provider
         self._idle = idle
+        self._mask = KeyMask(secrets) if secrets else None
 
     @property
     def status(self) -> int:
         return self._response.status
 
     @property
-    def headers(self) -> CIMultiDictProxy[str]:
-        return self._response.headers
+    def headers(self) -> CIMultiDict[str] | CIMultiDictProxy[str]:
+        found = self._response.headers
+        if self._mask is None:
+            return found
+        return CIMultiDict((name, self._mask.text(value)) for name, value in found.items())
 
     async def read(self) -> bytes:
         """Return what the network delivered next, nothing at the end."""
+        mask = self._mask
+        if mask is None:
+            return await self._read()
+        while piece := await self._read():
+            if shown := mask.feed(piece):
+                return shown
+        return mask.close()
+
+    async def _read(self) -> bytes:
         try:
             return await self._response.content.readany()
         except TimeoutError:
@@ -89,17 +112,27 @@ class Upstream:
     def __init__(self, resolver: AbstractResolver | None = None) -> None:
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
+        """Opens a connection for each request, and keeps none."""
+        self._hang_ups: dict[str, float] = {}
+        """Origin → when a connection to it was last found closed."""
 
     async def __aenter__(self) -> Self:
+        self._session = self._new_session(force_close=False)
+        self._fresh = self._new_session(force_close=True)
+        return self
+
+    def _new_session(self, *, force_close: bool) -> aiohttp.ClientSession:
         # No limit on connections: agents open one stream each, and a queue here would look like a
         # silent model. Cookies would leak one caller's state to the next.
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, resolver=self._resolver),
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, ttl_dns_cache=60, resolver=self._resolver, force_close=force_close
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"user-agent": "toolbridge", "accept-encoding": "gzip, deflate"},
             timeout=aiohttp.ClientTimeout(total=None),
         )
-        return self
 
     async def __aexit__(
         self,
@@ -107,9 +140,10 @@ class Upstream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._session, self._fresh):
+            if session is not None:
+                await session.close()
+        self._session = self._fresh = None
 
     async def ask(
         self,
@@ -121,12 +155,15 @@ class Upstream:
         headers: Mapping[str, str] | None = None,
         waits: tuple[float, float] = (10.0, 300.0),
     ) -> Incoming:
-        """Send a request and wait for the head of its answer."""
-        if self._session is None:
-            raise RuntimeError("the upstream is not open")
+        """Send a request and wait for the head of its answer.
+
+        The keys that `headers` carry are masked in that answer and in every error.
+        """
+        session = self._session_for(url)
         connect, idle = waits
+        secrets = secrets_of(headers or {})
         try:
-            response = await self._session.request(
+            response = await session.request(
                 method,
                 url,
                 data=_payload(body),
@@ -142,11 +179,31 @@ class Upstream:
                 f"{provider} at {_place(url)} did not answer within {idle:g} s", provider=provider
             ) from None
         except aiohttp.ClientResponseError as error:
-            why = f"{provider} at {_place(url)} sent no HTTP that can be read ({_reason(error)})"
+            reason = KeyMask(secrets).text(_reason(error))
+            why = f"{provider} at {_place(url)} sent no HTTP that can be read ({reason})"
             raise BrokenWire(why, provider=provider) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _unreachable(provider, url, _reason(error)) from None
-        return Incoming(response, provider, idle)
+            if _is_hang_up(error):
+                self._hang_ups[_place(url)] = time.monotonic()
+            reason = KeyMask(secrets).text(_reason(error))
+            raise _unreachable(provider, url, reason) from None
+        return Incoming(response, provider, idle, secrets)
+
+    def _session_for(self, url: str) -> aiohttp.ClientSession:
+        """Return the session to use: connections that are kept, unless one was just found closed.
+
+        A server that restarts or closes idle connections leaves a pool of dead ones, and a retry
+        would meet the next of them.
+        """
+        if self._session is None or self._fresh is None:
+            raise RuntimeError("the upstream is not open")
+        since = self._hang_ups.get(_place(url)) if self._hang_ups else None
+        if since is None:
+            return self._session
+        if time.monotonic() - since < SUSPICION:
+            return self._fresh
+        del self._hang_ups[_place(url)]
+        return self._session
 
 
 @lru_cache(256)
@@ -171,6 +228,13 @@ def _place(url: str) -> str:
     """Return the part of `url` that may be shown: no path, no query, no password."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+
+
+def _is_hang_up(error: BaseException) -> bool:
+    return isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError) or (
+        isinstance(error, aiohttp.ClientOSError)
+        and not isinstance(error, aiohttp.ClientConnectorError)
+    )
 
 
 def _reason(error: BaseException) -> str:

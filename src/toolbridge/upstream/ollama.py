@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import re
 
 import msgspec
 
@@ -13,6 +14,11 @@ from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.upstream.http import Upstream
 
 KEPT = 300.0
+LIST_KEPT = 1.0
+"""Seconds: a model that was pulled a moment ago must be found."""
+MOST_SHOWN = 64
+AT_ONCE = 8
+_EMBEDS = re.compile(r"embed|bge-|(?:^|/)(?:all-minilm|paraphrase-multilingual|gte-|e5-)")
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -20,13 +26,30 @@ class Shown(msgspec.Struct, frozen=True):
     window: int = 0
 
 
+class Offered(msgspec.Struct, frozen=True):
+    """One model of the server's list, with what the server knows of it."""
+
+    name: str
+    shown: Shown = Shown()
+    embeds: bool = False
+    """Whether it only makes embeddings, and cannot chat."""
+
+
 class _Show(msgspec.Struct):
     capabilities: list[str] | None = None
     model_info: JsonObject | None = None
 
 
+class _Details(msgspec.Struct):
+    family: str | None = None
+    families: list[str] | None = None
+
+
 class _Tag(msgspec.Struct):
     name: str
+    details: _Details | None = None
+    capabilities: list[str] | None = None
+    """Newer servers only."""
 
 
 class _Tags(msgspec.Struct):
@@ -41,18 +64,47 @@ class OllamaCatalog:
         self._url = url.rstrip("/")
         self._headers = headers
         self._shown: dict[str, tuple[float, Shown]] = {}
-        self._listed: tuple[float, list[str]] | None = None
+        self._listed: tuple[float, list[_Tag]] | None = None
+        self._listing = asyncio.Lock()
 
     async def names(self, *, wait: float = 2.0) -> list[str]:
         """Return the models on the server; raise when it cannot be reached."""
-        now = asyncio.get_running_loop().time()
-        if self._listed is not None and now - self._listed[0] < 5:
-            return self._listed[1]
-        body = await self._ask("GET", "/api/tags", None, wait)
-        tags = msgspec.json.decode(body, type=_Tags)
-        found = [tag.name for tag in tags.models or []]
-        self._listed = (now, found)
-        return found
+        return [tag.name for tag in await self._tags(wait)]
+
+    async def offered(self, *, wait: float = 2.0) -> list[Offered]:
+        """Return the models on the server with what it says of them within `wait` seconds."""
+        tags = await self._tags(wait)
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def known(name: str) -> Shown:
+            async with gate:
+                try:
+                    return await self.show(name)
+                except ToolbridgeError:
+                    return Shown()
+
+        asked = [asyncio.ensure_future(known(tag.name)) for tag in tags[:MOST_SHOWN]]
+        try:
+            done, _ = await asyncio.wait(asked, timeout=wait) if asked else (set(), set())
+        finally:
+            for task in asked:
+                task.cancel()
+        shown = [task.result() if task in done else Shown() for task in asked]
+        shown += [Shown()] * (len(tags) - len(asked))
+        return [
+            Offered(tag.name, found, _embeds(tag, found))
+            for tag, found in zip(tags, shown, strict=True)
+        ]
+
+    async def _tags(self, wait: float) -> list[_Tag]:
+        async with self._listing:
+            now = asyncio.get_running_loop().time()
+            if self._listed is not None and now - self._listed[0] < LIST_KEPT:
+                return self._listed[1]
+            body = await self._ask("GET", "/api/tags", None, wait)
+            found = msgspec.json.decode(body, type=_Tags).models or []
+            self._listed = (now, found)
+            return found
 
     async def show(self, model: str) -> Shown:
         """Return what the server knows of `model`; nothing where it does not say.
@@ -91,6 +143,21 @@ class OllamaCatalog:
         if incoming.status >= 400:
             raise ToolbridgeError(f"Ollama answered {incoming.status} to {path}")
         return answer
+
+
+def _embeds(tag: _Tag, shown: Shown) -> bool:
+    """Return whether a model only makes embeddings.
+
+    `/api/show` says so; a server that is too old for capabilities is judged by family and name.
+    """
+    can = shown.capabilities
+    if can is None and tag.capabilities is not None:
+        can = frozenset(tag.capabilities)
+    if can is not None and can:
+        return "embedding" in can and "completion" not in can
+    details = tag.details or _Details()
+    families = [details.family or "", *(details.families or [])]
+    return any("bert" in family for family in families) or bool(_EMBEDS.search(tag.name.lower()))
 
 
 def _read(show: _Show) -> Shown:

@@ -6,10 +6,10 @@ say. What is common to all of them stands here; the lists stand with the codecs.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TypeGuard
 
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+from toolbridge.core.short_cache import cache_short
 
 MAX_NODES = 20_000
 MAX_DEPTH = 64
@@ -226,7 +226,7 @@ def project_strict(schema: JsonObject) -> tuple[JsonObject, bool]:
     return _strict(dumps(schema))
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def _strict(text: str) -> tuple[JsonObject, bool]:
     schema = maybe_object(text) or {}
     inlined, whole = inline(schema)

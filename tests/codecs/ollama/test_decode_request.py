@@ -13,6 +13,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import (
     Audio,
     Call,
+    Completion,
     Document,
     Image,
     OutputFormat,
@@ -340,15 +341,16 @@ def test_a_prompt_is_one_turn_that_remembers_its_endpoint():
         think=Think("on"),
         stream=True,
         origin="ollama",
+        completion=Completion(),
         extra={"generate": True, "raw": True},
     )
 
 
 def test_what_only_generate_takes_is_kept():
-    extra = generate(prompt="a", suffix="b", template="c", context=[1, 2], keep_alive=5).extra
-    assert extra == {
+    request = generate(prompt="a", suffix="b", template="c", context=[1, 2], keep_alive=5)
+    assert request.completion == Completion(suffix="b")
+    assert request.extra == {
         "generate": True,
-        "suffix": "b",
         "template": "c",
         "context": [1, 2],
         "keep_alive": 5,

@@ -1,9 +1,8 @@
 import pytest
 
 from toolbridge.codecs.openai_chat import shapes
-from toolbridge.codecs.openai_chat.shapes import Counts, Detail, split_data_url
+from toolbridge.codecs.openai_chat.shapes import Detail, split_data_url
 from toolbridge.core.messages import Opaque
-from toolbridge.core.usage import Usage
 
 
 @pytest.mark.parametrize(
@@ -39,10 +38,6 @@ def test_a_detail_without_a_token_is_no_seal():
 def test_a_seal_of_another_api_stays_away():
     assert shapes.write_seal(Opaque("anthropic", "signature", "s")) is None
     assert shapes.write_seal(Opaque("openai_chat/openrouter", "signature", "s")) is not None
-
-
-def test_counts_may_be_missing():
-    assert shapes.read_counts(Counts()) == Usage()
 
 
 def test_every_reason_that_is_written_is_read():

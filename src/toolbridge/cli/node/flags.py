@@ -65,6 +65,8 @@ class Chosen:
     settings: "NodeSettings"
     env: dict[str, str] = field(repr=False)
     """Holds the key where that was given by hand, so it is never shown."""
+    file: Path | None = None
+    """The configuration file in force."""
 
     @property
     def place(self) -> ProviderConfig:
@@ -105,7 +107,7 @@ def choose(args: argparse.Namespace, *, paying: bool = True) -> Chosen:
         providers={**config.providers, name: place},
         map={**config.map, "default": f"{name}/{settings.model}"},
     )
-    return Chosen(config, name, settings, env)
+    return Chosen(config, name, settings, env, configuration.choose(args.config, env).path)
 
 
 def _config(args: argparse.Namespace, env: dict[str, str]) -> Config:

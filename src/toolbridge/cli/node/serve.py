@@ -10,7 +10,6 @@ import asyncio
 from toolbridge.cli import options, serve
 from toolbridge.cli.node import flags
 from toolbridge.cli.node.flags import Chosen
-from toolbridge.config import Config
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +31,10 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         asyncio.run(_plan(chosen))
         return 0
-    explicit = args.port is not None or chosen.config.port != Config().port
     options.warn_of_key(args)
-    listener = serve.listen(chosen.config, explicit=explicit)
+    listener = serve.listen(chosen.config)
     print(_terms(chosen), flush=True)
-    serve.run_server(chosen.config, listener, env=chosen.env)
+    serve.run_server(chosen.config, listener, file=chosen.file, env=chosen.env)
     return 0
 
 

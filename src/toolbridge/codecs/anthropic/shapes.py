@@ -281,7 +281,10 @@ ERROR_STATUSES = {
 
 ERROR_TYPES = {ours: theirs for theirs, ours in ERROR_KINDS.items()} | {
     "malformed_request": "invalid_request_error",
+    "bad_http": "invalid_request_error",
+    "busy": "overloaded_error",
     "unsupported": "invalid_request_error",
+    "unknown_encoding": "invalid_request_error",
     "thinking_not_supported": "thinking_not_supported",
     "context_overflow": "invalid_request_error",
     "unknown_model": "not_found_error",

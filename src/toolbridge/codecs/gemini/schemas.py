@@ -4,10 +4,10 @@ Gemini refuses a request for one unknown keyword, so only what is on the list is
 told in the description. A property may have any name, also that of a keyword.
 """
 
-from functools import lru_cache
 from math import floor
 
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+from toolbridge.core.short_cache import cache_short
 from toolbridge.wire.json_schema import describe, inline, is_number, split_null, unite
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
@@ -40,7 +40,7 @@ def project(schema: JsonObject) -> JsonObject:
     return _projected(dumps(schema))
 
 
-@lru_cache(maxsize=512)
+@cache_short(512)
 def _projected(text: str) -> JsonObject:
     inlined, _ = inline(maybe_object(text) or {})
     return _node(inlined)

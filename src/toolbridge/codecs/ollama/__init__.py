@@ -2,7 +2,7 @@
 
 from toolbridge.codecs.ollama.decode_request import decode_generate, decode_request
 from toolbridge.codecs.ollama.decode_stream import StreamDecoder, decode_rejection
-from toolbridge.codecs.ollama.encode_request import QUIRKS, encode_request
+from toolbridge.codecs.ollama.encode_request import QUIRKS, completes, encode_request
 from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, encode_rejection
 from toolbridge.codecs.ollama.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
@@ -28,4 +28,5 @@ CODEC = Codec(
     authorize=authorize,
     content_type="application/x-ndjson",
     rules=Rules(pairs=True, system_in_place=True),
+    completes=completes,
 )

@@ -18,6 +18,7 @@ from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.core.messages import (
     Audio,
     Call,
+    Completion,
     Effort,
     Image,
     OutputFormat,
@@ -83,6 +84,7 @@ def decode_generate(body: bytes, *, model: str = "", stream: bool | None = None)
         request,
         system=(Text(asked.system),) if asked.system else (),
         turns=(Turn("user", tuple(parts)),) if parts else (),
+        completion=Completion(suffix=asked.suffix or ""),
     )
 
 

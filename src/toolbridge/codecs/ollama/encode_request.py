@@ -5,6 +5,7 @@ and messages of one conversation are therefore always written in the same way an
 """
 
 from toolbridge.codecs.ollama import shapes
+from toolbridge.codecs.ollama.encode_generate import PATH, encode_generate
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
 from toolbridge.core.codec import Outgoing, Target, check_quirks
 from toolbridge.core.json import Json, JsonObject
@@ -28,6 +29,13 @@ _BUDGETS = ((1_024, "low"), (8_192, "medium"))
 """The level that a budget of thinking tokens stands for; above the last, "high"."""
 
 _ENFORCE = "Ollama cannot be made to call a tool; the prompt asks it to"
+
+
+def completes(request: Request, target: Target) -> bool:
+    """Whether the server's own completion endpoint takes this request."""
+    if request.completion is None or len(request.turns) > 1 or request.tools:
+        return False
+    return not request.completion.suffix or target.can("insert", unknown=False)
 
 
 def encode_request(request: Request, target: Target) -> Outgoing:
@@ -69,6 +77,8 @@ class _RequestEncoder:
         if request.user:
             why = "Ollama is not told who the user is"
             self._losses.append(Loss("user", why, minor=True))
+        if completes(request, self._target):
+            return Outgoing(PATH, encode_generate(body, request), tuple(self._losses))
         return Outgoing("/api/chat", body, tuple(self._losses))
 
     def _lose(self, what: str, why: str) -> None:
@@ -176,6 +186,8 @@ class _RequestEncoder:
         for name, value in self._request.extra.items():
             if self._request.origin != "ollama":
                 self._lose(f"extra.{name}", f"only {self._request.origin or 'its API'} knows it")
+            elif name in shapes.GENERATE_EXTRAS and completes(self._request, self._target):
+                continue
             elif name in shapes.GENERATE_EXTRAS:
                 self._lose(f"extra.{name}", "a chat has no such field")
             elif name == "options" and isinstance(value, dict):

@@ -39,7 +39,7 @@ ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 
 CHAT_EXTRAS = ("keep_alive", "truncate", "shift", "_debug_render_only")
-GENERATE_EXTRAS = ("suffix", "template", "raw", "context")
+GENERATE_EXTRAS = ("template", "raw", "context")
 GENERATE = "generate"
 """Marks, in `Request.extra`, a request that came to `/api/generate` and is answered in its shape."""
 LOAD = "load"

@@ -3,6 +3,7 @@
 from toolbridge.codecs.openai_chat.decode_rejection import decode_rejection
 from toolbridge.codecs.openai_chat.decode_request import decode_request
 from toolbridge.codecs.openai_chat.decode_stream import StreamDecoder
+from toolbridge.codecs.openai_chat.encode_completion import completes
 from toolbridge.codecs.openai_chat.encode_rejection import encode_rejection
 from toolbridge.codecs.openai_chat.encode_request import encode_request
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
@@ -35,4 +36,5 @@ CODEC = Codec(
         pairs=True,
         system_in_place=True,
     ),
+    completes=completes,
 )

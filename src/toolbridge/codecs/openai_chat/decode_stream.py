@@ -10,6 +10,7 @@ import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.calls import Calls
+from toolbridge.codecs.openai_chat.counts import maybe_all_counts, read_counts, read_envelope
 from toolbridge.codecs.openai_chat.decode_rejection import decode_error
 from toolbridge.core.citations import link
 from toolbridge.core.draft import Draft
@@ -148,18 +149,21 @@ class _Answer:
 
     def read(self, chunk: shapes.Chunk) -> list[Event]:
         choices = chunk.choices or ()
-        counts = [chunk.usage, chunk.x_groq and chunk.x_groq.usage]
+        counts = [chunk.x_groq and chunk.x_groq.usage]
         said: list[Event] = []
-        if choices or any(counts):
-            said += self._draft.start(id=chunk.id or "", model=chunk.model or "")
+        if (choices or chunk.usage or any(counts)) and not self._draft.started:
+            envelope = read_envelope(chunk)
+            said += self._draft.start(id=chunk.id or "", model=chunk.model or "", envelope=envelope)
         for choice in choices:
             if choice.index in {None, 0}:
                 said += self._choice(choice)
                 counts.append(choice.usage)
             else:
                 said += self._other(choice.index or 0, choice, chunk)
+        if chunk.usage and (usage := maybe_all_counts(chunk.usage)):
+            said += self._draft.usage(usage)
         for count in counts:
-            said += self._draft.usage(shapes.read_counts(count)) if count else []
+            said += self._draft.usage(read_counts(count)) if count else []
         return said
 
     def _other(self, number: int, choice: shapes.AnswerChoice, chunk: shapes.Chunk) -> list[Event]:
@@ -174,6 +178,8 @@ class _Answer:
 
     def _choice(self, choice: shapes.AnswerChoice) -> list[Event]:
         said = self._delta(choice.delta) if choice.delta is not None else []
+        if choice.text:  # a text completion
+            said += self._text(choice.text)
         if choice.message is not None:
             said += self._delta(self._untold(choice.message))
         if choice.logprobs is not None:
@@ -268,17 +274,22 @@ class _Answer:
                 said += self._text("".join(_texts([part])))
         return said
 
-    def _thought(self, text: str) -> list[Event]:
+    def _thought(self, text: str, field: str = "") -> list[Event]:
         if not text:
             return []
         self._told.add("thought")
-        return self._calls.settle() + self._draft.think(text)
+        return self._calls.settle() + self._draft.think(text, field=field)
 
     def _think(self, delta: shapes.Delta) -> list[Event]:
         """Read a thought, which servers send under several names, some under two at once."""
-        named = (delta.reasoning_content, delta.reasoning, delta.thinking)
-        told = next((text for text in named if isinstance(text, str) and text), "")
-        said = self._thought(told)
+        named = (
+            ("", delta.reasoning_content),
+            ("reasoning", delta.reasoning),
+            ("thinking", delta.thinking),
+        )
+        found = ((field, text) for field, text in named if isinstance(text, str) and text)
+        field, told = next(found, ("", ""))
+        said = self._thought(told, field)
         for detail in delta.reasoning_details or ():
             if not told:
                 said += self._thought(detail.text or detail.summary or "")

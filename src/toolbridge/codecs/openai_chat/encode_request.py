@@ -6,6 +6,7 @@ Cache marks that a place does not know are not sent and not lost: it keeps prefi
 from hashlib import blake2b
 
 from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.encode_completion import completes, encode_completion_request
 from toolbridge.codecs.openai_chat.encode_thinking import encode_thinking
 from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_chat.quirks import read_quirks
@@ -71,6 +72,9 @@ class _RequestEncoder:
         self._restore()
         body |= self._target.options
         left = self._request.stop[self._quirks.max_stop :]
+        if completes(self._request, self._target):
+            body = encode_completion_request(body, self._request)
+            return Outgoing(self._quirks.completions, body, tuple(self._losses), stops=left)
         return Outgoing(PATH, body, tuple(self._losses), stops=left)
 
     def _lose(self, what: str, why: str, *, minor: bool = False) -> None:

@@ -10,6 +10,7 @@ from collections import deque
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
+from toolbridge.codecs.openai_chat.counts import write_counts
 from toolbridge.codecs.openai_chat.encode_calls import call_writer, encode_calls, finish_reason
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.core import events as ev
@@ -30,9 +31,10 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
-from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
+THINKING = "reasoning_content"
+"""The name of a thought, unless the provider gave it another."""
 _DONE = write_frame(b"[DONE]")
 
 
@@ -55,6 +57,7 @@ class StreamEncoder:
         self._request = asked.request
         self._length = 0
         """Of all text so far: citations say where in it they belong."""
+        self._thinking_field = THINKING
         self._ended = False
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
@@ -67,8 +70,8 @@ class StreamEncoder:
                 return self._deltas(self._thoughts.feed(index, event))
             case ev.CallStart(index) | ev.CallDelta(index) | ev.CallEnd(index):
                 return self._deltas(self._calls.feed(index, event))
-            case ev.Started(id, model):
-                self._envelope.start(id, model)
+            case ev.Started(id, model, envelope):
+                self._envelope.start(id, model, envelope)
                 return [self._chunk({"role": "assistant", "content": ""})]
             case ev.Finished(reason, message):
                 return self._finish(reason, message)
@@ -155,8 +158,11 @@ class StreamEncoder:
             case ev.TextEnd(_, text):
                 cited = _annotations(text, self._length)
                 return {"annotations": cited} if cited else {}
+            case ev.ThinkingStart(_, field):
+                self._thinking_field = field or THINKING
+                return {}
             case ev.ThinkingDelta(_, piece):
-                return {"reasoning_content": piece}
+                return {self._thinking_field: piece}
             case ev.ThinkingEnd(_, thought):
                 details = _details(thought)
                 return {"reasoning_details": details} if details else {}
@@ -219,10 +225,17 @@ class _Envelope:
         self._asked = asked
         self._id = ""
         self._model = asked.request.model
+        self._rest: JsonObject = {"created": int(asked.at)}
         self.estimate = asked.estimate
 
-    def start(self, id: str, model: str) -> None:
-        self._id = self._id or write_id(id)
+    def start(self, id: str, model: str, envelope: Foreign | None) -> None:
+        own = envelope if envelope is not None and envelope.origin == shapes.ORIGIN else None
+        # Our own ids begin with "msg_"; any other is the provider's.
+        given = id if own is not None and not id.startswith("msg_") else write_id(id)
+        # A keep-alive may have come first, and the head must not change within an answer.
+        if own is not None and not self._id:
+            self._rest |= own.raw
+        self._id = self._id or given
         self._model = self._model or model
 
     def head(self, object: str) -> JsonObject:
@@ -231,7 +244,7 @@ class _Envelope:
         return {
             "id": self._id,
             "object": object,
-            "created": int(self._asked.at),
+            **self._rest,
             "model": self._model,
         }
 
@@ -248,7 +261,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     if message.problem is not None:
         return encode_error(message.problem)
     envelope = _Envelope(asked)
-    envelope.start(message.id, message.model)
+    envelope.start(message.id, message.model, message.envelope)
     whole = (other for other in message.alternatives if other.problem is None)
     choices: list[Json] = [
         _encode_choice(number, one, asked.request) for number, one in enumerate((message, *whole))
@@ -272,8 +285,10 @@ def _encode_content(message: Message, request: Request) -> JsonObject:
     body["refusal"] = _explanation(message) or None
     if not message.calls:
         body["content"] = message.text
-    if thinking := message.thinking:
-        body["reasoning_content"] = thinking
+    for part in message.content:
+        if isinstance(part, Thinking) and part.text:
+            field = part.field or THINKING
+            body[field] = f"{body.get(field, '')}{part.text}"
     gathered: dict[str, list[Json]] = {
         "reasoning_details": _all_details(message),
         "annotations": _all_annotations(message),
@@ -344,21 +359,6 @@ def _annotations(text: Text, end: int) -> list[Json]:
             }
             found.append({"type": "url_citation", "url_citation": inner})
     return found
-
-
-def write_counts(usage: Usage, estimate: int) -> JsonObject:
-    """Return the counts: the prompt's include what the cache read and wrote."""
-    prompt = usage.input_total or estimate
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": usage.output,
-        "total_tokens": prompt + usage.output,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cache_read,
-            "cache_write_tokens": usage.cache_write,
-        },
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
-    }
 
 
 def _wants_counts(request: Request) -> bool:

@@ -14,6 +14,10 @@ from toolbridge.core.messages import Effort
 
 
 class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    completions: str = ""
+    """The path of the text completion endpoint, such as `/completions`; empty where there is none."""
+    completion_suffix: bool = False
+    """Whether that endpoint fills in the middle: takes a `suffix`."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     max_stop: int = 4
     """How many stop sequences are taken; 0 where the field is refused."""

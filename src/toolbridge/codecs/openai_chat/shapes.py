@@ -9,7 +9,6 @@ import msgspec
 from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Cache, Effort, Opaque, StopReason
-from toolbridge.core.usage import Usage
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "openai_chat"
@@ -255,6 +254,8 @@ class AnswerChoice(msgspec.Struct):
     index: int | None = None
     delta: Delta | None = None
     message: Delta | None = None
+    text: str | None = None
+    """In answers of `/completions`."""
     finish_reason: str | None = None
     stop_reason: Json = None
     """At vLLM, the stop sequence that was met."""
@@ -275,9 +276,14 @@ class Chunk(msgspec.Struct):
     id: str | None = None
     model: str | None = None
     choices: list[AnswerChoice] | None = None
-    usage: Counts | None = None
+    usage: AnyObject | None = None
     x_groq: GroqPart | None = None
     error: Json = None
+    created: Json = None
+    system_fingerprint: Json = None
+    service_tier: Json = None
+    provider: Json = None
+    """Who served it, at OpenRouter."""
 
 
 # ── tables ───────────────────────────────────────────────────────────────────
@@ -400,18 +406,3 @@ def write_seal(opaque: Opaque) -> Detail | None:
     if opaque.kind == "item":
         return msgspec.json.decode(opaque.value, type=Detail)
     return Detail("reasoning.encrypted", data=opaque.value)
-
-
-def read_counts(counts: Counts) -> Usage:
-    """Return the usage; the prompt's tokens include what the cache read and wrote."""
-    prompt = counts.prompt_tokens_details or PromptDetails()
-    completion = counts.completion_tokens_details or CompletionDetails()
-    read = max(prompt.cached_tokens or counts.prompt_cache_hit_tokens or 0, 0)
-    write = max(prompt.cache_write_tokens or 0, 0)
-    return Usage(
-        input=max((counts.prompt_tokens or 0) - read - write, 0),
-        output=max(counts.completion_tokens or 0, 0),
-        cache_read=read,
-        cache_write=write,
-        reasoning=max(completion.reasoning_tokens or 0, 0),
-    )

@@ -11,6 +11,7 @@ import msgspec
 
 from toolbridge.codecs.openai_responses import shapes
 from toolbridge.codecs.openai_responses.builtins import BY_CALL, read_call, read_output
+from toolbridge.codecs.openai_responses.compaction import read_summary
 from toolbridge.codecs.openai_responses.marks import (
     full_name,
     is_own_id,
@@ -105,6 +106,9 @@ class Conversation:
 
     def _add_typed(self, kind: str, item: JsonObject, where: str) -> None:
         """Add a call of a built-in tool or its output; any other item is only its API's."""
+        if (summary := read_summary(item)) is not None:
+            self.say(summary)
+            return
         arguments = read_call(item)
         result = None if item.get("call_id") in self._hosted else self._result(item, where)
         if arguments is not None:

@@ -65,7 +65,7 @@ class Tape:
         self.output: list[Json] = []
         self.logprobs: list[Json] = []
         """Of the tokens of the text that is open."""
-        self._sequence = 0
+        self.next_number = 0
 
     def frame(self, type: str, fields: JsonObject) -> bytes:
         numbered: JsonObject = {"type": type, "sequence_number": self._next()}
@@ -94,8 +94,8 @@ class Tape:
         return done
 
     def _next(self) -> int:
-        self._sequence += 1
-        return self._sequence - 1
+        self.next_number += 1
+        return self.next_number - 1
 
 
 class BlockWriter(Protocol):

@@ -68,6 +68,9 @@ class StreamEncoder:
             return b"".join(self._start(_early_id(self._asked), ""))
         return self._tape.frame("response.in_progress", {"response": self._envelope.begun()})
 
+    def continue_from(self, number: int) -> None:
+        self._tape.next_number = number
+
     def feed(self, event: ev.Event, /) -> list[bytes]:
         match event:
             case ev.Started(id, model):

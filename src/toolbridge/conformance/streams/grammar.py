@@ -27,7 +27,7 @@ MEMBERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 LAST = frozenset(
     {
         "no_result", "aborted", "request_timeout", "upstream_error", "overloaded",
-        "context_overflow", "abandoned",
+        "context_overflow", "abandoned", "replay_truncated",
     }
 )  # fmt: skip
 CODES = LAST | {

@@ -2,13 +2,16 @@
 
 import time
 from itertools import pairwise
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.json import dumps, loads
-from toolbridge.runs.redaction import MASK, Redactor, is_secret_name, redact, redact_text
+from toolbridge.core.messages import Text
+from toolbridge.core.redaction import MASK, Redactor, is_secret_name, redact, redact_text
 
 pytestmark = pytest.mark.req("TF-50")
 
@@ -28,6 +31,9 @@ SECRETS = [
     ("bearer ABCdef", "bearer [redacted]"),
     ("curl -H 'x-api-key: abc123' x", "curl -H 'x-api-key: [redacted]' x"),
     ("GROQ_API_KEY=abc", "GROQ_API_KEY=[redacted]"),
+    ("Ocp-Apim-Subscription-Key: abc", "Ocp-Apim-Subscription-Key: [redacted]"),
+    ("DB_PWD=abc", "DB_PWD=[redacted]"),
+    ("https://x.org/?q=%20sk-ant-1234567", "https://x.org/?q=%20[redacted]"),
     ("apikey: abc, next", "apikey: [redacted], next"),
     ("password = hunter2; x", "password = [redacted]; x"),
     ('{"api_key": "a b c", "x": 1}', '{"api_key": "[redacted]", "x": 1}'),
@@ -43,6 +49,15 @@ SECRETS = [
     ("https://ada:pw@example.com/x", "https://[redacted]@example.com/x"),
     ("https://x.org/y?a=1&key=abc&b=2#f", "https://x.org/y?a=1&key=[redacted]&b=2#f"),
     ("http://x.org/?access_token=abc def", "http://x.org/?access_token=[redacted] def"),
+    (
+        "-----BEGIN RSA PRIVATE KEY-----\\nMIIEabc\\n-----END RSA",
+        "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA",
+    ),
+    ('see {"credentials":{"user":"a"}} here', 'see {"credentials":{"user":"[redacted]"}} here'),
+    (
+        '{"a":"{\\"tokens\\":[],\\"secret\\":[\\"a\\"]}"}',
+        '{"a":"{\\"tokens\\":[],\\"secret\\":[\\"[redacted]\\"]}"}',
+    ),
     ("the gate code is open-sesame!", "the gate code is [redacted]!"),
     ('{"code":"say \\"open-sesame\\""}', '{"code":"say \\"[redacted]\\""}'),
 ]
@@ -99,6 +114,18 @@ def test_ordinary_words_stay(text):
         ({"sk_live_123456": 1}, {MASK: 1}),
         ([["see sk_live_123456"]], [["see " + MASK]]),
         (5, 5),
+        (("see sk_live_123456", {"password": ("hunter2",)}), ["see " + MASK, {"password": [MASK]}]),
+        ({"a": frozenset({"sk_live_123456"})}, {"a": [MASK]}),
+        ({"a": b"sk_live_123456", "token": b"x"}, {"a": MASK, "token": MASK}),
+        (Text("sk_live_123456", citations=({"secret": "hunter2"},)), {"type": "text", "text": MASK, "citations": [{"secret": MASK}]}),
+        ({"a": Path("/sk_live_123456")}, {"a": "/" + MASK}),
+        ({"api_key": {"type": "string", "default": "x", "enum": ["y"]}}, {"api_key": {"type": "string", "default": MASK, "enum": [MASK]}}),
+        ({"token": {"type": "bearer", "value": "hunter2"}}, {"token": {"type": MASK, "value": MASK}}),
+        ({"name": "X-Api-Key", "value": "hunter2"}, {"name": "X-Api-Key", "value": MASK}),
+        ({"name": "weight", "value": "hunter2"}, {"name": "weight", "value": "hunter2"}),
+        ({"said": '{"password":["hunter2"]}'}, {"said": '{"password":["[redacted]"]}'}),
+        ({"said": '{"a":"{\\"secrets\\":{\\"x\\":\\"hunter2\\"}}"}'}, {"said": '{"a":"{\\"secrets\\":{\\"x\\":\\"[redacted]\\"}}"}'}),
+        ({("sk_live_123456", 1): 2}, {"('[redacted]', 1)": 2}),
     ],
 )  # fmt: skip
 def test_a_member_is_redacted_by_its_name(value, expected):
@@ -123,6 +150,41 @@ WORDS = st.sampled_from(
      "abc123", " ", "\n", "open-sesame", "gsk_", "x" * 13, "null", "{", "password", "'", "\\"]
 )  # fmt: skip
 TEXTS = ALPHABET | st.lists(WORDS, max_size=20).map("".join)
+
+
+def test_a_private_key_is_masked_over_its_lines():
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nIBADAN==\n-----END PRIVATE KEY-----"
+    masked = "-----BEGIN PRIVATE KEY-----[redacted]-----END PRIVATE KEY-----"
+    assert redact_text(f"a {key} b {key}") == f"a {masked} b {masked}"
+    assert redact_text(f"a {key[:40]}") == "a -----BEGIN PRIVATE KEY-----[redacted]"
+    public = "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----"
+    assert redact_text(public) == public
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b'{"token": "hunter2"}', b'{"token":"[redacted]"}'),
+        (b"\xff sk_live_123456", "\ufffd [redacted]".encode()),
+        (msgspec.msgpack.encode([1, "n", b'{"token":"hunter2"}']), msgspec.msgpack.encode([1, "n", b'{"token":"[redacted]"}'])),
+        (msgspec.msgpack.encode({"n": 5, "token": "hunter2"}), msgspec.msgpack.encode({"n": 5, "token": MASK})),
+    ],
+)  # fmt: skip
+def test_encoded_values_keep_their_format(data, expected):
+    assert Redactor().encoded(data) == expected
+
+
+def test_members_of_json_in_pieces_are_redacted_by_their_names():
+    pieces = ['{"passw', 'ords":{"a":"hun', 'ter2"},"b":1}']
+    assert "".join(Redactor().json_pieces(pieces)) == '{"passwords":{"a":"[redacted]"},"b":1}'
+    assert Redactor().json_pieces(['{"a"', ":1}"]) == ['{"a"', ":1}"]
+
+
+def test_no_depth_is_too_deep():
+    value: object = "sk_live_123456"
+    for _ in range(5000):
+        value = [value]
+    assert "sk_live" not in str(redact(value))
 
 
 @given(TEXTS)
@@ -168,7 +230,7 @@ def test_json_stays_json_when_it_is_redacted_as_text(value):
     [
         "sk_", "sk-", "token=", 'token="', "token='", 'token=\\"', "a://b:", "://", "bearer ", "?key=",
         '"token":', "eyJaaaaaaaa.", "password", "\\", '"', "gsk_", "word ", "api-key: \\\\\\\\", "[redacted]",
-        "x", "sk_x\n",
+        "x", "sk_x\n", '"token":[', '{"token":', '{\\"token\\":', '"token":{"a":1},', "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----a", "-",
     ],
 )  # fmt: skip
 def test_no_text_takes_more_than_linear_time(unit):

@@ -1,0 +1,49 @@
+"""Allow the toolbridge.toml of a directory: it is used there from now on, until it changes.
+
+A file in the working directory can name providers, addresses and money, so toolbridge uses it only
+after you have allowed its content. A file named with --config or TOOLBRIDGE_CONFIG, and the one in
+your configuration directory, need no such step.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolbridge import config as configuration
+from toolbridge import trust
+from toolbridge.config import FILE_NAME, Config
+from toolbridge.core.errors import ConfigError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", type=Path, default=Path(FILE_NAME), metavar="FILE",
+                        help=f"the file (./{FILE_NAME})")  # fmt: skip
+    parser.add_argument("--forget", action="store_true", help="do not use it any more")
+
+
+def run(args: argparse.Namespace) -> int:
+    path: Path = args.file / FILE_NAME if args.file.is_dir() else args.file
+    if args.forget:
+        known = trust.forget(path, os.environ)
+        print(f"{path.resolve()} {'is no longer used' if known else 'was not allowed'}")
+        return 0
+    if not path.exists():
+        raise ConfigError(f"there is no file {path}; `toolbridge init` writes one")
+    file = trust.allow(path, os.environ)
+    # Read from the list that was just written, so that exactly what is shown was allowed.
+    content = trust.read_allowed(file, os.environ)
+    config = configuration.read(configuration.Source(file, content))
+    print("\n".join([f"allowed {file}", *_contents(config)]))
+    return 0
+
+
+def _contents(config: Config) -> Iterator[str]:
+    """Yield what a user should know of a file that came from elsewhere."""
+    for name, place in config.providers.items():
+        paid = " and may spend money" if place.node else ""
+        yield f"  provider {name}: {place.url or place.api or 'as known'}{paid}"
+    for name, address in config.map.items():
+        yield f"  {name} → {address}"
+    if tools := (*config.stream.tools, *config.stream.roots, *config.stream.databases.values()):
+        yield f"  structured streams may use {', '.join(tools)}"

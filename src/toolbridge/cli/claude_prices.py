@@ -1,0 +1,89 @@
+"""What Claude Code is told about prices.
+
+Claude Code shows costs from a price list of its own, and takes a model that is not in it for an
+expensive one. Other prices can come only from managed settings or, with
+CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST, from the program that starts it; that is this one.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from toolbridge.config import Config, RatesConfig
+from toolbridge.switchboard.nodes import NODE
+from toolbridge.switchboard.places import DEMO, find_places
+from toolbridge.upstream.hosts import hostname, is_loopback
+
+FLAG = "--managed-settings"
+SINCE = (2, 1, 325)
+"""The first version of Claude Code that is known to take prices this way."""
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def price_arguments(
+    command: str, given: Sequence[str], rates: Mapping[str, RatesConfig]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the arguments and variables that give Claude Code the prices of models by name."""
+    taken = any(word.partition("=")[0] == FLAG for word in given)
+    if not rates or taken or installed_version(Path(command)) < SINCE:
+        return [], {}
+    settings = {"modelPricing": {"overrides": {name: _row(rate) for name, rate in rates.items()}}}
+    return [FLAG, json.dumps(settings)], {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"}
+
+
+def _row(rates: RatesConfig) -> dict[str, float]:
+    return {
+        "input": rates.input,
+        "output": rates.output,
+        "cacheRead": rates.input if rates.cache_read is None else rates.cache_read,
+        "cacheWrite": rates.input if rates.cache_write is None else rates.cache_write,
+    }
+
+
+def rates_for(config: Config, names: Mapping[str, str]) -> dict[str, RatesConfig]:
+    """Return the rates of names that lead to addresses, as far as they are known."""
+    found = {name: rates_of(config, address) for name, address in names.items()}
+    return {name: rates for name, rates in found.items() if rates is not None}
+
+
+def rates_of(config: Config, address: str) -> RatesConfig | None:
+    """Return US dollars per million tokens of the model at `address`; None where nobody knows."""
+    provider, _, model = address.partition("/")
+    place = find_places(config, os.environ).get(provider)
+    settings = config.models.get(address) or config.models.get(model)
+    if settings is not None and settings.rates is not None:
+        return settings.rates
+    if place is None or place.api == NODE or provider == "anthropic":
+        return None  # a node's price is its host's; Claude Code knows Anthropic's own
+    if place.api == DEMO or is_loopback(hostname(place.url)):
+        return RatesConfig()
+    from toolbridge.accounting.tariff import tariff  # the price list takes a while to load
+
+    found = tariff(model, provider)
+    rates = found.rates(time.time(), 0) if found else None
+    if rates is None:
+        return None
+    return RatesConfig(rates.input, rates.output, rates.cache_read, rates.cache_write)
+
+
+def installed_version(command: Path) -> tuple[int, ...]:
+    """Return the version of an installed Claude Code, without running it; (0,) if unknown."""
+    file = command.resolve()
+    if file.parent.name == "versions" and _VERSION.fullmatch(file.name):  # its own installer
+        return _numbers(file.name)
+    for folder in list(file.parents)[:3]:  # npm: bin/claude.exe or cli.js beside package.json
+        try:
+            found = json.loads((folder / "package.json").read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and str(found.get("name", "")).startswith("@anthropic-ai/"):
+            return _numbers(str(found.get("version", "")))
+    return (0,)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    match = _VERSION.match(text)
+    return tuple(map(int, match[0].split("."))) if match else (0,)

@@ -1,0 +1,215 @@
+"""Text completions: `/v1/completions`, in front and behind.
+
+OpenAI calls the endpoint legacy; editors still use it to fill in the middle (`prompt` and `suffix`),
+and evaluation programs to continue a text. A request becomes one user turn with a `Completion`;
+a provider whose `completions` quirk names its endpoint gets it as it was, every other model gets
+a chat (`policy.completion`).
+"""
+
+import dataclasses
+
+import msgspec
+
+from toolbridge.codecs.openai_chat import CODEC
+from toolbridge.codecs.openai_chat.counts import write_counts
+from toolbridge.codecs.openai_chat.encode_completion import prompt_of
+from toolbridge.codecs.openai_chat.encode_rejection import encode_error
+from toolbridge.codecs.openai_chat.shapes import FINISH_REASONS, ORIGIN
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Asked
+from toolbridge.core.errors import MalformedRequest, Unsupported
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.messages import (
+    Completion,
+    Message,
+    Request,
+    Sampling,
+    StopReason,
+    Text,
+    Turn,
+)
+from toolbridge.core.usage import Usage
+from toolbridge.wire import shapes as wire
+from toolbridge.wire.sse import write_frame
+
+_DONE = write_frame(b"[DONE]")
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class _Body(msgspec.Struct):
+    prompt: Json = None
+    model: str | None = None
+    suffix: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    echo: bool | None = None
+    n: int | None = None
+    best_of: int | None = None
+    logprobs: int | None = None
+    user: str | None = None
+
+
+_bodies = msgspec.json.Decoder(_Body)
+
+
+def decode_completion(
+    body: bytes,
+    *,
+    model: str = "",
+    stream: bool | None = None,
+    counting: bool = False,  # noqa: ARG001 (no field is required only when an answer is wanted)
+) -> Request:
+    """Read what was sent to `/v1/completions`."""
+    asked = wire.decode_request(body, _bodies)
+    name = model or asked.model or ""
+    if not name:
+        raise MalformedRequest("field required", where="model")
+    if asked.max_tokens is not None and asked.max_tokens < 1:
+        raise MalformedRequest("must be at least 1", where="max_tokens")
+    for field, value in (("n", asked.n), ("best_of", asked.best_of)):
+        if value not in {None, 1}:
+            raise Unsupported("one completion per request is offered here", where=field)
+    stop = asked.stop or ()
+    options = asked.stream_options or _StreamOptions()
+    return Request(
+        model=name,
+        turns=(Turn("user", (Text(_prompt(asked.prompt)),)),),
+        completion=Completion(suffix=asked.suffix or "", echo=bool(asked.echo)),
+        max_tokens=asked.max_tokens,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        sampling=Sampling(
+            temperature=asked.temperature,
+            top_p=asked.top_p,
+            frequency_penalty=asked.frequency_penalty,
+            presence_penalty=asked.presence_penalty,
+            seed=asked.seed,
+            logprobs=asked.logprobs,
+        ),
+        stream=bool(asked.stream) if stream is None else stream,
+        user=asked.user or "",
+        origin=ORIGIN,
+        extra={"stream_options": {"include_usage": True}} if options.include_usage else {},
+    )
+
+
+def _prompt(given: Json) -> str:
+    if isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if isinstance(given, str):
+        return given
+    if given is None:
+        raise MalformedRequest("field required", where="prompt")
+    raise Unsupported(
+        "one text per request is offered here, not token ids or a list of texts", where="prompt"
+    )
+
+
+class CompletionEncoder:
+    """Events in, chunks of a text completion out. Calls and thoughts have no place in one."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._id = ""
+        self._model = asked.request.model
+        options = asked.request.extra.get("stream_options")
+        self._counts = isinstance(options, dict) and bool(options.get("include_usage"))
+        self._ended = False
+
+    def feed(self, event: ev.Event, /) -> list[bytes]:
+        if self._ended:
+            return []
+        match event:
+            case ev.Started(id):
+                self._id = self._id or _write_id(id)
+                return [self._chunk(echo)] if (echo := _echo(self._asked.request)) else []
+            case ev.TextDelta(_, piece):
+                return [self._chunk(piece)]
+            case ev.Finished(reason, message):
+                return self._finish(reason, message.usage)
+            case ev.Failed(problem):
+                self._ended = True
+                return [write_frame(encode_error(problem))]
+            case _:
+                return []
+
+    def close(self) -> list[bytes]:
+        return []
+
+    def keep_alive(self) -> bytes:
+        return self._chunk("")
+
+    def _finish(self, reason: StopReason, usage: Usage) -> list[bytes]:
+        self._ended = True
+        said = [self._chunk("", _finish_reason(reason))]
+        if self._counts:
+            counts = {"usage": write_counts(usage, self._asked.estimate)}
+            said.append(write_frame(dump_bytes(self._head() | {"choices": []} | counts)))
+        return [*said, _DONE]
+
+    def _chunk(self, text: str, finish: str | None = None) -> bytes:
+        choice: JsonObject = {"text": text, "index": 0, "logprobs": None, "finish_reason": finish}
+        return write_frame(dump_bytes(self._head() | {"choices": [choice]}))
+
+    def _head(self) -> JsonObject:
+        # A keep-alive may be sent before the answer has begun and has its own id.
+        self._id = self._id or _write_id(Ids(str(self._asked.at)).message())
+        return _head(self._id, self._asked)
+
+
+def encode_completion(message: Message, asked: Asked) -> bytes:
+    """Return the answer as one body."""
+    if message.problem is not None:
+        return encode_error(message.problem)
+    choice: JsonObject = {
+        "text": _echo(asked.request) + message.text,
+        "index": 0,
+        "logprobs": None,
+        "finish_reason": _finish_reason(message.stop or "end"),
+    }
+    counts = write_counts(message.usage, asked.estimate)
+    head = _head(_write_id(message.id), asked)
+    return dump_bytes(head | {"choices": [choice], "usage": counts})
+
+
+def _head(id: str, asked: Asked) -> JsonObject:
+    return {
+        "id": id,
+        "object": "text_completion",
+        "created": int(asked.at),
+        "model": asked.request.model,
+    }
+
+
+def _echo(request: Request) -> str:
+    """Return the prompt where the client wants it in front of the completion."""
+    return prompt_of(request) if request.completion and request.completion.echo else ""
+
+
+def _write_id(id: str) -> str:
+    return f"cmpl-{id.removeprefix('cmpl-').removeprefix('chatcmpl-').removeprefix('msg_')}"
+
+
+def _finish_reason(reason: StopReason) -> str:
+    found = FINISH_REASONS.get(reason, "stop")
+    return "stop" if found == "tool_calls" else found
+
+
+COMPLETIONS = dataclasses.replace(
+    CODEC,
+    name="openai_completions",
+    decode_request=decode_completion,
+    stream_encoder=CompletionEncoder,
+    encode_message=encode_completion,
+)
+"""The codec of the endpoint: requests and answers of its own, errors as everywhere in this API."""

@@ -1,0 +1,62 @@
+"""Compaction: a conversation as its user messages and a summary.
+
+OpenAI's `POST /v1/responses/compact` returns an item whose `encrypted_content` only OpenAI can read.
+The items made here hold a summary that a model wrote, marked with a prefix and in base64, not
+encrypted; sent back as input they become the summary again, for any model.
+"""
+
+import base64
+import binascii
+
+import msgspec
+
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Request, Text, ToolChoice, Turn
+
+PREFIX = "toolbridge-summary-1."
+_ORDER = (
+    "The conversation above is about to be replaced by a handoff summary. Write that summary now, "
+    "for another language model that will continue the work: the task and its constraints, what "
+    "was decided and why, what was done with which files, commands and results, what is left, and "
+    "every name, path and value that will be needed. Answer with the summary only; call no tools."
+)
+_INTRODUCTION = "Summary of the conversation so far, written by the assistant:\n\n"
+
+
+def summary_request(request: Request) -> Request:
+    """Return the request that asks the model for a summary of the conversation in `request`."""
+    return msgspec.structs.replace(
+        request,
+        turns=(*request.turns, Turn("user", (Text(_ORDER),))),
+        # The tools stay where they are: the beginning of the prompt is in the provider's cache.
+        tool_choice=ToolChoice("none"),
+        output=None,
+        stream=False,
+        extra={},
+    )
+
+
+def compaction_output(items: list[Json], summary: str, ids: Ids) -> list[Json]:
+    """Return the items that stand for the conversation: what users said, then the summary."""
+    kept: list[Json] = [
+        {"id": ids.message(), **item}
+        for item in items
+        if isinstance(item, dict) and item.get("role") == "user"
+    ]
+    packed = PREFIX + base64.b64encode(summary.encode()).decode()
+    id = f"cmp_{ids.message().removeprefix('msg_')}"
+    return [*kept, {"id": id, "type": "compaction", "encrypted_content": packed}]
+
+
+def read_summary(item: JsonObject) -> str | None:
+    """Return the summary in a compaction item that was made here; None for any other item."""
+    packed = item.get("encrypted_content")
+    if item.get("type") != "compaction" or not isinstance(packed, str):
+        return None
+    if not packed.startswith(PREFIX):
+        return None
+    try:
+        return _INTRODUCTION + base64.b64decode(packed.removeprefix(PREFIX)).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

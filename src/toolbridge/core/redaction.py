@@ -1,0 +1,239 @@
+"""Takes secrets out of whatever is kept: the one door to disks, logs and metrics.
+
+`Redactor` accepts any Python value, so that nothing passes because of its type: structs, tuples, sets
+and bytes become JSON, and a type that it does not know becomes redacted text. A secret is a
+configured key in any spelling (`core.masking`), something with the shape of one
+(`core.secret_patterns`), or the value of a member with the name of one. Redacting twice changes
+nothing more. Artifacts, the store, the request log and the metrics use it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import pairwise
+from typing import NamedTuple, NewType
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps, loads
+from toolbridge.core.masking import MASK, secrets_pattern
+from toolbridge.core.secret_containers import find_containers
+from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name
+
+__all__ = ["MASK", "Redacted", "Redactor", "is_secret_name", "redact", "redact_text"]
+
+Redacted = NewType("Redacted", bytes)
+"""Bytes without secrets. Only `Redactor` makes them, and only they are written to a disk."""
+
+_PASSES = 8
+"""A mask can uncover a beginning that a letter hid; more rounds than this nobody writes by chance."""
+_SCHEMA_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_SCHEMA_VALUES = frozenset({"default", "const", "enum", "example", "examples"})
+"""Members of a JSON Schema that hold values, and so may hold a secret."""
+_DEEPEST = 200
+
+
+class Redactor:
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """Redact what looks like a secret, and `secrets` wherever they stand."""
+        self._given = secrets_pattern(secrets)
+
+    def text(self, text: str) -> str:
+        """Return `text` without secrets."""
+        return self._redacted(text, [])[0]
+
+    def json(self, value: object) -> Redacted:
+        """Return any value as JSON without secrets."""
+        return Redacted(dump_bytes(self.value(value)))
+
+    def encoded(self, data: bytes) -> Redacted:
+        """Return JSON, MessagePack or text without secrets, in the same format."""
+        try:
+            return self.json(loads(data))
+        except ValueError:
+            pass
+        try:
+            value = msgspec.msgpack.decode(data)
+        except (msgspec.DecodeError, ValueError):
+            return Redacted(self.text(data.decode("utf-8", "replace")).encode())
+        return Redacted(msgspec.msgpack.encode(self.value(value, packed=True)))
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return the pieces of one text without the secrets of the whole.
+
+        A secret that was cut is redacted in the piece in which it begins, and gone from the others.
+        """
+        marks = [0]
+        for piece in pieces:
+            marks.append(marks[-1] + len(piece))
+        text, marks = self._redacted("".join(pieces), marks)
+        return [text[start:end] for start, end in pairwise(marks)]
+
+    def json_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """As `pieces`, for a text that is JSON: its members are redacted by their names, too."""
+        redacted = self.pieces(pieces)
+        joined = "".join(redacted)
+        if (better := self._parsed(joined)) is not None:
+            return [better, *("" for _ in redacted[1:])]
+        return redacted
+
+    def value(
+        self, value: object, *, secret: bool = False, packed: bool = False, depth: int = 0
+    ) -> Json:
+        """Return any value as JSON without secrets; all of it is one where `secret`.
+
+        `packed` keeps bytes as bytes, which MessagePack can write and JSON cannot.
+        """
+        if isinstance(value, str):
+            return MASK if secret and value else self._string(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return MASK if secret else value
+        if depth > _DEEPEST:
+            return MASK
+        inner = _Inner(self, secret, packed, depth + 1)
+        if isinstance(value, Mapping):
+            return inner.members(value)
+        if isinstance(value, list | tuple | AbstractSet):
+            return [inner.item(item) for item in value]
+        if isinstance(value, bytes | bytearray | memoryview):
+            return inner.data(bytes(value))
+        return inner.other(value)
+
+    def _string(self, text: str) -> str:
+        redacted = self._redacted(text, [], lines=False)[0]
+        return self._parsed(redacted) or redacted
+
+    def _parsed(self, text: str) -> str | None:
+        """Return JSON that only its parsed form shows to hold more secrets; None where it does not."""
+        if text.lstrip()[:1] not in {"{", "["}:
+            return None
+        try:
+            value = loads(text)
+        except ValueError:
+            return None
+        redacted = self.value(value)
+        return None if redacted == value else dumps(redacted)
+
+    def _redacted(
+        self, text: str, marks: list[int], *, lines: bool = True
+    ) -> tuple[str, list[int]]:
+        for _ in range(_PASSES):
+            changed, marks = _apply(text, self._edits(text, lines=lines), marks)
+            if changed == text:
+                break
+            text = changed
+        return text, marks
+
+    def _edits(self, text: str, *, lines: bool) -> list[Edit]:
+        found = list(find_secrets(text))
+        found += find_containers(text, lambda value: self.value(value, secret=True), lines=lines)
+        if self._given is not None:
+            found += [(*match.span(), MASK) for match in self._given.finditer(text)]
+        return _merged(found)
+
+
+class _Inner(NamedTuple):
+    """How the contents of a container are redacted."""
+
+    redactor: Redactor
+    secret: bool
+    packed: bool
+    depth: int
+
+    def item(self, value: object, *, secret: bool = False) -> Json:
+        return self.redactor.value(
+            value, secret=self.secret or secret, packed=self.packed, depth=self.depth
+        )
+
+    def members(self, members: Mapping[object, object]) -> JsonObject:
+        # A schema that describes a password contains none, apart from its default and its examples.
+        schema = self.secret and _is_schema(members)
+        inner = self._replace(secret=False) if schema else self
+        named = _names_a_secret(members)
+        return {
+            self.redactor.text(str(name)): inner.item(
+                item,
+                secret=is_secret_name(str(name))
+                or (schema and name in _SCHEMA_VALUES)
+                or (named and name == "value"),
+            )
+            for name, item in members.items()
+        }
+
+    def data(self, data: bytes) -> Json:
+        redacted = self.redactor.encoded(MASK.encode() if self.secret else data)
+        if self.packed:
+            return redacted  # type: ignore[return-value]  # MessagePack has bytes
+        return redacted.decode("utf-8", "replace")
+
+    def other(self, value: object) -> Json:
+        """Return a struct, a date or anything else: as JSON where it can be that, else as text."""
+        try:
+            plain = msgspec.to_builtins(value, str_keys=True)
+        except (TypeError, ValueError):
+            plain = str(value)
+        return self.item(str(value) if type(plain) is type(value) else plain)
+
+
+def redact(value: object, secrets: Iterable[str] = ()) -> Json:
+    """Return `value` as JSON without secrets."""
+    return Redactor(secrets).value(value)
+
+
+def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return `text` without secrets."""
+    return Redactor(secrets).text(text)
+
+
+def _is_schema(members: Mapping[object, object]) -> bool:
+    kind = members.get("type")
+    kinds = kind if isinstance(kind, list | tuple) else [kind]
+    if all(isinstance(name, str) and name in _SCHEMA_TYPES for name in kinds):
+        return True
+    choices = (members.get(word) for word in ("anyOf", "oneOf", "allOf", "enum"))
+    reference = members.get("$ref")
+    return any(isinstance(choice, list | tuple) for choice in choices) or (
+        isinstance(reference, str) and reference.startswith("#")
+    )
+
+
+def _names_a_secret(members: Mapping[object, object]) -> bool:
+    """Whether these are the name and the value of a header or a variable that is a secret."""
+    name = members.get("name", members.get("key"))
+    return "value" in members and isinstance(name, str) and is_secret_name(name)
+
+
+def _merged(edits: list[Edit]) -> list[Edit]:
+    """Return `edits` in order, those that overlap as one."""
+    merged: list[Edit] = []
+    for start, end, mask in sorted(edits):
+        if merged and start < merged[-1][1]:
+            before = merged[-1]
+            merged[-1] = (before[0], max(end, before[1]), before[2])
+        else:
+            merged.append((start, end, mask))
+    return merged
+
+
+def _apply(text: str, edits: list[Edit], marks: list[int]) -> tuple[str, list[int]]:
+    """Return `text` after `edits`, and where `marks` are then: one in an edit is behind it."""
+    parts: list[str] = []
+    moved: list[int] = []
+    at = shift = 0
+    waiting = iter([*marks, len(text) + 1])
+    mark = next(waiting)
+    for start, end, mask in edits:
+        parts += (text[at:start], mask)
+        while mark <= start:
+            moved.append(mark + shift)
+            mark = next(waiting)
+        shift += len(mask) - (end - start)
+        while mark < end:
+            moved.append(end + shift)
+            mark = next(waiting)
+        at = end
+    while mark <= len(text):
+        moved.append(mark + shift)
+        mark = next(waiting)
+    return "".join((*parts, text[at:])), moved

@@ -1,0 +1,90 @@
+"""Redacts the events of a run before they are kept: in `frames.ndjson` and in the store.
+
+The network cuts where it likes, also through a secret. So pieces of one text are held until the
+text is whole, or until the end of a line, over which no secret but a private key reaches, and are
+redacted together; each stays an event of its own.
+"""
+
+from typing import Generic, NamedTuple, TypeVar
+
+from toolbridge.core.json import JsonObject
+from toolbridge.core.redaction import Redactor
+from toolbridge.core.secret_patterns import opens_private_key
+
+T = TypeVar("T")
+
+HELD = 131_072
+"""Characters that are held at most: twice a frame, so only endless text is ever cut here."""
+_PIECES = {"text.delta": "text", "json.delta": "chunk", "result.delta": "chunk"}
+"""Events that carry a piece of a text, and the member that holds it."""
+
+
+class _Held(NamedTuple, Generic[T]):
+    item: T
+    event: str
+    data: JsonObject
+
+
+class EventRedactor(Generic[T]):
+    """A stage from events to events without secrets; `item` is whatever comes along with one."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held: list[_Held[T]] = []
+        self._texts: list[str] = []
+        self._size = 0
+
+    def feed(self, item: T, event: str, data: JsonObject) -> list[tuple[T, JsonObject]]:
+        """Return the events that are certain now, in their order."""
+        if event not in _PIECES:
+            redacted = self._redactor.value(data)
+            return [*self.close(), (item, redacted if isinstance(redacted, dict) else {})]
+        told = [] if self._continues(event, data) else self.close()
+        self._held.append(_Held(item, event, data))
+        self._texts.append(_text(event, data))
+        self._size += len(self._texts[-1])
+        if self._size > HELD:
+            return told + self.close()
+        return told + self._settle() if event == "text.delta" else told
+
+    def close(self) -> list[tuple[T, JsonObject]]:
+        """Return all that is held."""
+        if not self._held:
+            return []
+        is_text = self._held[0].event == "text.delta"
+        redact = self._redactor.pieces if is_text else self._redactor.json_pieces
+        told = self._told(redact(self._texts))
+        self._held, self._texts, self._size = [], [], 0
+        return told
+
+    def _told(self, texts: list[str]) -> list[tuple[T, JsonObject]]:
+        return [
+            (held.item, {**held.data, _PIECES[held.event]: text})
+            for held, text in zip(self._held, texts, strict=False)
+        ]
+
+    def _continues(self, event: str, data: JsonObject) -> bool:
+        if not self._held:
+            return True
+        before = self._held[-1]
+        return before.event == event and before.data.get("id") == data.get("id")
+
+    def _settle(self) -> list[tuple[T, JsonObject]]:
+        """Return what the end of a line has made certain."""
+        head, newline, tail = self._texts[-1].rpartition("\n")
+        if not newline or opens_private_key("".join(self._texts)):
+            return []
+        self._texts[-1] = head + newline
+        if not tail:
+            return self.close()
+        # The last piece goes on: what is certain of it is redacted now, with all that came before.
+        last = self._held[-1]
+        *texts, certain = self._redactor.pieces(self._texts)
+        told = self._told(texts)
+        self._held, self._texts, self._size = [last], [certain + tail], len(certain + tail)
+        return told
+
+
+def _text(event: str, data: JsonObject) -> str:
+    text = data.get(_PIECES[event])
+    return text if isinstance(text, str) else ""

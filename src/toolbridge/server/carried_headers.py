@@ -1,0 +1,58 @@
+"""Headers that pass between a client and a provider.
+
+The list of names is open: a vendor adds headers without notice, and each begins with the vendor's
+prefix. Headers that authorize somebody never pass, in either direction.
+"""
+
+from collections.abc import Mapping
+
+from toolbridge.server.http import Exchange
+
+UPSTREAM_ID = "x-toolbridge-upstream-request-id"
+_SENT: dict[str, tuple[bytes, ...]] = {
+    "anthropic": (b"anthropic-",),
+    "openai_chat": (b"openai-",),
+    "openai_responses": (b"openai-",),
+    "gemini": (b"x-goog-",),
+}
+_SECRET_WORDS = ("key", "auth", "token", "secret", "cookie", "iam")
+_BROWSER_ONLY = "anthropic-dangerous-direct-browser-access"
+_RETURNED = ("anthropic-", "openai-", "x-ratelimit-", "x-goog-")
+_REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "cf-ray")
+
+
+def headers_of_client(exchange: Exchange, api: str) -> dict[str, str]:
+    """Return the client's headers that a provider of its own API is to see."""
+    prefixes = _SENT.get(api)
+    if prefixes is None:
+        return {}
+    found = exchange.headers_like(prefixes)
+    return {
+        name: value
+        for name, value in found.items()
+        if name != _BROWSER_ONLY and not _is_secret(name)
+    }
+
+
+def headers_of_provider(headers: Mapping[str, str], *, same_api: bool) -> dict[str, str]:
+    """Return the provider's headers that a client is to see.
+
+    The request id has a name of its own, because `request-id` is the gateway's. Rate limits are
+    in the words of the provider's API, so only a client of that API gets them.
+    """
+    found = {name.lower(): value for name, value in headers.items()}
+    id = next((found[name] for name in _REQUEST_IDS if name in found), "")
+    shown = {UPSTREAM_ID: id} if id else {}
+    if same_api:
+        shown |= {
+            name: value
+            for name, value in found.items()
+            if name.startswith(_RETURNED) and not _is_secret(name)
+        }
+    return shown
+
+
+def _is_secret(name: str) -> bool:
+    # "tokens" is what rate limits count; "token" is what authorizes.
+    words = name.replace("tokens", "").lower()
+    return any(word in words for word in _SECRET_WORDS)

@@ -1,0 +1,45 @@
+"""A timer that is moved more often than it fires, such as that of an idle connection."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class Deadline:
+    """Calls `expire` when its time has come; moving it to a later time only changes a number."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], None]) -> None:
+        self._loop = loop
+        self._expire = expire
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = 0.0
+
+    def set(self, seconds: float) -> None:
+        self._due = self._loop.time() + seconds
+        if self._timer is None or self._at > self._due:
+            self._arm(self._due)
+
+    def clear(self) -> None:
+        self._due = None
+
+    def stop(self) -> None:
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        self._timer = self._loop.call_at(at, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        if self._loop.time() >= self._due:
+            self._due = None
+            self._expire()
+        else:
+            self._arm(self._due)

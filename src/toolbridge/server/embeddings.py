@@ -1,0 +1,68 @@
+"""The embedding endpoints: `/v1/embeddings`, `/api/embed`, `/api/embeddings`, Gemini's two."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toolbridge import codecs
+from toolbridge.core.embeddings import EmbeddingRequest
+from toolbridge.core.messages import Message
+from toolbridge.core.usage import Usage
+from toolbridge.server.gateway import warning
+from toolbridge.server.http import Exchange
+from toolbridge.server.journal import Entry
+from toolbridge.switchboard.embedding import embed
+from toolbridge.switchboard.pricing import priced
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+Decode = Callable[[bytes], EmbeddingRequest]
+
+
+async def serve(app: "App", exchange: Exchange, entry: Entry, decode: Decode) -> None:
+    """Answer one request for embeddings in the format that `decode` reads."""
+    request = decode(await exchange.body(app.config.max_body))
+    codec = codecs.load_embeddings(request.origin)
+    if codec is None:
+        raise TypeError(f"{request.origin} has no embeddings")
+    route = await app.gateway.roster.route(request.model)
+    entry.fields |= {
+        "surface": request.origin,
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.provider.name": route.provider,
+        "gen_ai.request.model": request.model,
+        "gen_ai.response.model": route.target.model,
+    }
+    exchange.extra_headers["x-toolbridge-model"] = route.address
+    answer, losses = await embed(app.upstream, route, request)
+    entry.losses = list(losses)
+    if said := [loss for loss in losses if not loss.minor]:
+        exchange.extra_headers["x-toolbridge-warning"] = warning(said)
+    used = Message(usage=Usage(input=answer.tokens))
+    entry.finish(await priced(used, route, entry.at))
+    await exchange.reply(200, codec.encode_answer(answer, request))
+
+
+async def openai(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.openai_chat.embeddings import decode_embedding_request
+
+    await serve(app, exchange, entry, decode_embedding_request)
+
+
+async def ollama(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.ollama.embeddings import decode_embedding_request
+
+    await serve(app, exchange, entry, decode_embedding_request)
+
+
+async def ollama_legacy(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.ollama.embeddings import decode_legacy_request
+
+    await serve(app, exchange, entry, decode_legacy_request)
+
+
+async def gemini(app: "App", exchange: Exchange, entry: Entry, model: str, *, batch: bool) -> None:
+    from toolbridge.codecs.gemini import embeddings
+
+    decode = embeddings.decode_batch_request if batch else embeddings.decode_embedding_request
+    await serve(app, exchange, entry, lambda body: decode(body, model))

@@ -1,0 +1,377 @@
+"""One connection of a client: the protocol class of uvicorn's server.
+
+uvicorn keeps sockets, signals, start and stop, and WebSockets. This keeps one connection: it reads
+requests with `http_reader`, starts a task of the application for each, one after the other, and
+holds the limits that apply before anybody has shown a key: time for a head and a body, connections,
+bytes that wait to be read.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from uvicorn.config import Config as UvicornConfig
+from uvicorn.server import ServerState
+
+from toolbridge.config import HttpConfig
+from toolbridge.core.codec import Rejection
+from toolbridge.core.errors import Aborted, BadHttp, Busy, TooLarge, ToolbridgeError
+from toolbridge.server.deadline import Deadline
+from toolbridge.server.http import Exchange
+from toolbridge.server.http_head import Head
+from toolbridge.server.http_reader import RequestReader
+from toolbridge.server.http_reply import CONTINUE, encode_head, framing
+
+HIGH_WATER = 64 * 1024
+"""Bytes that may wait for somebody to ask for them; then the socket is not read."""
+SPARE = 64
+"""Connections beyond the limit that live long enough to be told so."""
+SPARE_WAIT = 2.0
+LINGER = 2.0
+"""Seconds that a connection is still read after a fault. Closing a socket that holds unread bytes
+resets it, and the client may never see the response (RFC 9112, section 9.6)."""
+_LONGEST_FIELD = 8000
+"""Bytes; the `websockets` library refuses lines of more than 8192."""
+SLOWEST_BODY = 1024
+"""Bytes per second of a body that takes longer than ten times `body_timeout`."""
+
+
+class Application(Protocol):
+    """What a connection needs of `server.app.App`."""
+
+    async def serve(self, exchange: Exchange) -> None: ...
+
+    def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
+        """Record a request that was refused before it was one; return what to answer."""
+
+    def is_websocket(self, path: str) -> bool: ...
+
+
+class Connection(asyncio.Protocol):
+    def __init__(
+        self,
+        app: Application,
+        limits: HttpConfig,
+        config: UvicornConfig,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._config = config
+        self._state = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._reader = RequestReader(limits.max_head, limits.max_headers)
+        self._exchange: Exchange | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._deadline = Deadline(self._loop, self._expire)
+        self._in_head = False
+        """Whether the deadline is that of a head."""
+        self._closing = False
+        self._unsent: int | None = None
+        """Bytes that the client had not read when the transport was closed, or a while later."""
+        self._keeps = True
+        self._spare = False
+        self._unread = False
+        """Whether reading from the socket is paused."""
+        self._more: asyncio.Future[None] | None = None
+        """Resolved when more of a body has come."""
+        self.paused = False
+        self._drains: list[asyncio.Future[None]] = []
+
+    # ── the transport ────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # TCP: it reads and writes
+        count = len(self._state.connections)
+        self._state.connections.add(self)  # type: ignore[arg-type]  # uvicorn lists its own classes
+        if count >= self._limits.max_connections + SPARE:
+            self._transport.abort()
+            return
+        self._spare = count >= self._limits.max_connections
+        self._deadline.set(SPARE_WAIT if self._spare else self._limits.head_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._state.connections.discard(self)
+        self._deadline.stop()
+        self._closing = True
+        self.resume_writing()
+        self._leave()
+
+    def eof_received(self) -> None:
+        """The client is gone, or will send no more, which clients of these APIs do not do."""
+        if self._exchange is not None:
+            self._leave()
+            self._close()
+        elif not self._closing and self._reader.waiting:
+            self._refuse(BadHttp("the connection ended within the head of a request"))
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self._reader.feed(data)
+        if self._more is not None:
+            self._wake()
+        elif self._exchange is None:
+            self._go_on()
+        elif self._reader.waiting > HIGH_WATER:
+            self._hold()
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        drains, self._drains = self._drains, []
+        for drain in drains:
+            if not drain.done():
+                drain.set_result(None)
+
+    def shutdown(self) -> None:
+        """Close after the answer that is under way: the server is being stopped."""
+        self._keeps = False
+        if self._exchange is None:
+            self._close()
+
+    def _hold(self) -> None:
+        self._unread = True
+        self._transport.pause_reading()
+
+    def _unhold(self) -> None:
+        if self._unread and not self._transport.is_closing():
+            self._unread = False
+            self._transport.resume_reading()
+
+    def _leave(self) -> None:
+        """Tell the exchange under way that its client has left."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None and not exchange.finished:
+            exchange.client_left = True
+            if self._task is not None:
+                self._task.cancel()
+
+    # ── requests ─────────────────────────────────────────────────────────────
+
+    def _go_on(self) -> None:
+        """Serve the next request if it has come."""
+        try:
+            if not self._reader.complete and not self._skip_body():
+                return
+            head = self._reader.head()
+        except BadHttp as error:
+            self._refuse(error)
+            return
+        if head is None:
+            if self._reader.waiting and not self._in_head and not self._spare:
+                self._in_head = True
+                self._deadline.set(self._limits.head_timeout)
+            self._unhold()
+            return
+        if self._spare and len(self._state.connections) > self._limits.max_connections:
+            self._refuse(self._busy())
+        elif head.websocket and self._app.is_websocket(head.path):
+            self._upgrade(head)
+        else:
+            self._serve(head)
+
+    def _skip_body(self) -> bool:
+        """Drop the body of a request that was answered without it; return whether it has ended."""
+        self._reader.body()
+        if not self._reader.complete:
+            self._unhold()
+        return self._reader.complete
+
+    def _serve(self, head: Head) -> None:
+        self._deadline.clear()
+        self._in_head = self._spare = False
+        exchange = self._exchange = Exchange(head, self)
+        task = self._task = self._loop.create_task(self._app.serve(exchange))
+        self._state.tasks.add(task)
+        task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._state.tasks.discard(task)
+        if self._task is task:
+            self._task = None
+            if self._exchange is not None:
+                # The answer broke off: closing without its last chunk says so.
+                self._exchange = None
+                self._close()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    def _upgrade(self, head: Head) -> None:
+        """Hand the connection over to uvicorn's WebSocket protocol."""
+        if fault := _upgrade_fault(head, self._reader.waiting):
+            self._refuse(BadHttp(fault))
+            return
+        self._state.connections.discard(self)
+        self._deadline.stop()
+        make: Callable[..., asyncio.Protocol] = self._config.ws_protocol_class  # type: ignore[assignment]
+        protocol = make(config=self._config, server_state=self._state, app_state=self._app_state)
+        protocol.connection_made(self._transport)
+        protocol.data_received(head.raw)
+        self._transport.set_protocol(protocol)
+
+    def _refuse(self, error: ToolbridgeError) -> None:
+        """Answer what was not a request, and close: where the next one begins is not known."""
+        line = self._reader.line
+        method, path = (line.method, line.path) if line else ("", "")
+        rejection = self._app.refuse(method, path, error)
+        body = rejection.body
+        headers = {"content-type": "application/json", "content-length": str(len(body))}
+        headers |= rejection.headers | {"connection": "close"}
+        framed = framing(method, rejection.status, sized=True, modern=True, keeps=False)
+        head = encode_head(rejection.status, headers, framed, self.defaults())
+        self._transport.write(head + framed.last(body))
+        self._close_slowly(LINGER)
+
+    def _busy(self) -> Busy:
+        most = self._limits.max_connections
+        text = f"the gateway has {most} connections, which is its limit (http.max_connections)"
+        return Busy(text, retry_after=1.0)
+
+    def _close(self) -> None:
+        """Close once the client has read what was written, or has stopped reading it."""
+        self._closing = True
+        self._unsent = self._transport.get_write_buffer_size()
+        self._deadline.set(self._limits.body_timeout)
+        self._transport.close()
+
+    def _flush(self) -> None:
+        """Give a slow reader more time for as long as it reads."""
+        unsent = self._transport.get_write_buffer_size()
+        if self._unsent is not None and 0 < unsent < self._unsent:
+            self._unsent = unsent
+            self._deadline.set(self._limits.body_timeout)
+        else:
+            self._transport.abort()
+
+    def _close_slowly(self, seconds: float) -> None:
+        """End the response, and go on to read and drop what the client still sends."""
+        self._closing = True
+        self._deadline.set(seconds)
+        self._reader.take_rest()
+        if not self._transport.is_closing():
+            with suppress(OSError):  # the client has reset the connection
+                self._transport.write_eof()
+            self._unhold()
+
+    def _expire(self) -> None:
+        if self._more is not None:
+            self._wake(_slow_body(self._limits.body_timeout))
+        elif self._unsent is not None:
+            self._flush()
+        elif self._drains:
+            self._transport.abort()  # the client sends requests and does not read the answers
+        elif self._spare and not self._closing:
+            self._refuse(self._busy())
+        elif self._in_head and self._reader.waiting and not self._closing:
+            seconds = self._limits.head_timeout
+            text = f"the head of the request did not come within {seconds:g} s"
+            self._refuse(BadHttp(text, status=408))
+        else:
+            self._close()
+
+    # ── what an exchange needs ───────────────────────────────────────────────
+
+    def defaults(self) -> list[tuple[bytes, bytes]]:
+        return self._state.default_headers
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    async def drained(self, *, bounded: bool = False) -> None:
+        if not self.paused:
+            return
+        drain = self._loop.create_future()
+        self._drains.append(drain)
+        if bounded:
+            self._deadline.set(self._limits.body_timeout)
+        await drain
+        if bounded:
+            self._deadline.clear()
+
+    def keeps_after(self, exchange: Exchange) -> bool:
+        """Whether what is left of the request's body is known and short enough to skip."""
+        if not self._keeps:
+            return False
+        left = self._reader.left
+        if self._reader.complete:
+            return True
+        return left is not None and left <= HIGH_WATER and not exchange.head.expects
+
+    async def read_body(self, exchange: Exchange, limit: int) -> bytes:
+        reader = self._reader
+        if exchange.head.expects and not reader.waiting and not reader.complete:
+            self._transport.write(CONTINUE)
+        since, kept = self._loop.time(), bytearray()
+        try:
+            while True:
+                kept += reader.body()
+                if len(kept) > limit:
+                    text = f"the request body is longer than the limit of {limit} bytes"
+                    raise TooLarge(text)
+                if reader.complete:
+                    return bytes(kept)
+                await self._wait_for_more(exchange, since, len(kept))
+        except BadHttp:
+            exchange.keeps = False  # where the next request begins is not known
+            raise
+
+    async def _wait_for_more(self, exchange: Exchange, since: float, size: int) -> None:
+        if exchange.client_left:
+            raise Aborted("the client left before its request was read")
+        idle = self._limits.body_timeout
+        slowest = since + 10 * idle + size / SLOWEST_BODY - self._loop.time()
+        self._more = self._loop.create_future()
+        self._unhold()
+        self._deadline.set(max(0.0, min(idle, slowest)))
+        try:
+            await self._more
+        finally:
+            self._more = None
+            self._deadline.clear()
+
+    def _wake(self, error: BadHttp | None = None) -> None:
+        more = self._more
+        if more is not None and not more.done():
+            more.set_exception(error) if error else more.set_result(None)
+
+    def answered(self, exchange: Exchange) -> None:
+        self._state.total_requests += 1
+        if self._exchange is not exchange:
+            return
+        self._exchange = None
+        if not exchange.keeps or not self._keeps:
+            if self._reader.complete and not self._reader.waiting:
+                self._close()
+            else:
+                self._close_slowly(self._limits.body_timeout)
+            return
+        waits = self._limits.idle_timeout if self._reader.complete else self._limits.body_timeout
+        self._deadline.set(waits)
+        self._go_on()
+
+
+def _upgrade_fault(head: Head, waiting: int) -> str:
+    """Return why `head` cannot open a WebSocket; nothing if it can. RFC 6455, section 4.1.
+
+    uvicorn's protocol fails on these with an assertion and without an answer.
+    """
+    if head.method != "GET" or not head.modern or head.length != 0:
+        return "a WebSocket is opened by GET of HTTP/1.1 without a body"
+    if waiting:
+        return "a WebSocket client sends nothing before the server has answered"
+    if max(map(len, head.raw.split(b"\r\n"))) > _LONGEST_FIELD:
+        return f"a field of a WebSocket request may have {_LONGEST_FIELD} bytes"
+    return ""
+
+
+def _slow_body(seconds: float) -> BadHttp:
+    text = f"the body of the request came too slowly (http.body_timeout is {seconds:g} s)"
+    return BadHttp(text, status=408)

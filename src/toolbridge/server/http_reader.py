@@ -1,0 +1,194 @@
+"""Requests out of the bytes of one connection, however the network cuts them.
+
+Pure, as h11 is: `feed` takes bytes, `head` and `body` return what they make certain. The connection
+asks for the next head only when the request before it was answered, so pipelined requests stay
+bytes, in a buffer that the connection bounds.
+"""
+
+import re
+
+from toolbridge.core.errors import BadHttp
+from toolbridge.server.http_head import (
+    MAX_TARGET,
+    Head,
+    RequestLine,
+    long_target,
+    read_head,
+    read_line,
+)
+
+MAX_SIZE_LINE = 1024
+"""Bytes of the line before a chunk: its size, and extensions that nobody uses."""
+MAX_TRAILERS = 8192
+_LONGEST_LINE = MAX_TARGET + 64
+"""The target, and a method and a version beside it."""
+_BLANK = re.compile(rb"(?:\r\n)*+")
+_BARE = re.compile(rb"(?<!\r)\n")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?")
+_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+")
+
+
+class RequestReader:
+    def __init__(self, max_head: int, max_headers: int) -> None:
+        self._max_head = max_head
+        self._max_headers = max_headers
+        self._rest = b""
+        self._scanned = 0
+        """Bytes of the rest that hold no end of a head."""
+        self.line: RequestLine | None = None
+        """The request line, as soon as it has come: it names the API that an error is for."""
+        self._left = 0
+        self._chunks: _Chunks | None = None
+        self.complete = True
+        """Whether the body of the last head has come whole."""
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes have come and were not asked for yet."""
+        return len(self._rest)
+
+    @property
+    def left(self) -> int | None:
+        """How many bytes of the body are still to be read; None for a body in chunks."""
+        return None if self._chunks is not None else self._left
+
+    def feed(self, data: bytes) -> None:
+        self._rest = self._rest + data if self._rest else data
+
+    def take_rest(self) -> bytes:
+        """Return all bytes that came after the last head: they are not HTTP any more."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+    def head(self) -> Head | None:
+        """Return the next head; None until it has come whole. Raise `BadHttp`."""
+        if not self._scanned:
+            self.line = None
+            # RFC 9112, section 2.2: a server ignores empty lines before the request line.
+            if self._rest.startswith(b"\r\n"):
+                self._rest = self._rest[_BLANK.match(self._rest).end() :]  # type: ignore[union-attr]
+        rest = self._rest
+        end = rest.find(b"\r\n\r\n", max(0, self._scanned - 3))
+        if end < 0:
+            self._check_part(rest)
+            self._scanned = len(rest)
+            return None
+        self._scanned = 0
+        first = rest.find(b"\r\n")
+        if self.line is None:
+            self.line = _read_first(rest[:first])
+        if end + 4 > self._max_head:
+            raise self._long_head()
+        head = read_head(self.line, rest[first + 2 : end + 2], self._max_headers)
+        self._rest = rest[end + 4 :]
+        self._left = head.length or 0
+        self._chunks = _Chunks() if head.length is None else None
+        self.complete = head.length == 0
+        return head
+
+    def _check_part(self, rest: bytes) -> None:
+        """Raise for a head that cannot become one, before all of it has come."""
+        if self.line is None and rest:
+            first = rest.find(b"\r\n")
+            if first >= 0:
+                self.line = _read_first(rest[:first])
+            elif not rest[:1].isalpha() and rest != b"\r":
+                read_line(rest)
+            elif len(rest) > _LONGEST_LINE:
+                raise long_target()
+        if _BARE.search(rest, max(0, self._scanned - 1)):
+            raise BadHttp("a line of the head ends with a bare line feed; lines end with CRLF")
+        if len(rest) > self._max_head:
+            raise self._long_head()
+
+    def _long_head(self) -> BadHttp:
+        text = f"the head of the request is longer than {self._max_head} bytes"
+        return BadHttp(text, status=431)
+
+    def body(self) -> bytes:
+        """Return what came of the body since the last call. Raise `BadHttp`."""
+        if self.complete or not self._rest:
+            return b""
+        if self._chunks is not None:
+            piece, used = self._chunks.read(self._rest)
+            self.complete = self._chunks.complete
+            self._rest = self._rest[used:]
+            return piece
+        piece = self._rest
+        if len(piece) > self._left:
+            piece = piece[: self._left]
+        self._rest = self._rest[len(piece) :]
+        self._left -= len(piece)
+        self.complete = not self._left
+        return piece
+
+
+def _read_first(line: bytes) -> RequestLine:
+    if len(line) > _LONGEST_LINE:
+        raise long_target()
+    return read_line(line)
+
+
+class _Chunks:
+    """A body in chunks (RFC 9112, section 7.1). Extensions and trailers are read and dropped."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._step = self._read_size
+        self._pieces: list[bytes] = []
+        self._trailers = 0
+        self.complete = False
+
+    def read(self, data: bytes) -> tuple[bytes, int]:
+        """Return the bytes of the body at the beginning of `data`, and how much of it was read."""
+        at = 0
+        while at < len(data) and not self.complete and (used := self._step(data, at)):
+            at += used
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces), at
+
+    def _read_size(self, data: bytes, at: int) -> int:
+        end = data.find(b"\r\n", at, at + MAX_SIZE_LINE + 2)
+        if end < 0:
+            if len(data) - at > MAX_SIZE_LINE:
+                raise BadHttp(f"the line before a chunk is longer than {MAX_SIZE_LINE} bytes")
+            if b"\n" in data[at:]:
+                raise BadHttp("the line before a chunk ends with a bare line feed")
+            return 0
+        found = _SIZE.fullmatch(data, at, end)
+        if found is None:
+            raise BadHttp("a chunk of the body does not begin with its size in hexadecimal digits")
+        self._left = int(found[1], 16)
+        self._step = self._read_data if self._left else self._read_trailer
+        return end + 2 - at
+
+    def _read_data(self, data: bytes, at: int) -> int:
+        piece = data[at : at + self._left]
+        self._pieces.append(piece)
+        self._left -= len(piece)
+        if not self._left:
+            self._step = self._read_mark
+        return len(piece)
+
+    def _read_mark(self, data: bytes, at: int) -> int:
+        mark = data[at : at + 2]
+        if mark == b"\r":
+            return 0
+        if mark != b"\r\n":
+            raise BadHttp("a chunk of the body is longer than its size says")
+        self._step = self._read_size
+        return 2
+
+    def _read_trailer(self, data: bytes, at: int) -> int:
+        end = data.find(b"\r\n", at)
+        size = (end if end >= 0 else len(data)) - at
+        if self._trailers + size > MAX_TRAILERS:
+            raise BadHttp(f"the trailers are longer than {MAX_TRAILERS} bytes", status=431)
+        if end < 0:
+            return 0
+        self._trailers += size + 2
+        if end == at:
+            self.complete = True
+        elif _TRAILER.fullmatch(data, at, end) is None:
+            raise BadHttp("a trailer of the body is not `name: value`")
+        return size + 2

@@ -1,0 +1,73 @@
+"""The head of an HTTP/1.1 response as bytes, and the framing of its body.
+
+Pure. HTTP/1.0 has no chunks: a body whose length is not known ends where the connection does.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+LONGEST_HEADER = 4000
+_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
+_STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
+_BODILESS = frozenset({204, 304})
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How the client knows where the response ends."""
+
+    chunked: bool
+    keeps: bool
+    """Whether the connection can serve another request afterwards."""
+    bodiless: bool = False
+
+    def frame(self, piece: bytes) -> bytes:
+        """Return `piece` of the body as it stands on the wire."""
+        if self.bodiless or not piece:
+            return b""
+        return b"%x\r\n%b\r\n" % (len(piece), piece) if self.chunked else piece
+
+    def last(self, piece: bytes = b"") -> bytes:
+        """Return the last piece of the body, and the mark that nothing follows."""
+        if not self.chunked or self.bodiless:
+            return self.frame(piece)
+        return self.frame(piece) + b"0\r\n\r\n"
+
+
+def framing(method: str, status: int, *, sized: bool, modern: bool, keeps: bool) -> Framing:
+    """Return the framing of a response to a request of HTTP/1.1 (`modern`) or HTTP/1.0."""
+    if method == "HEAD" or status in _BODILESS:
+        return Framing(chunked=False, keeps=keeps, bodiless=True)
+    return Framing(chunked=modern and not sized, keeps=keeps and (sized or modern))
+
+
+def encode_head(
+    status: int,
+    headers: Mapping[str, str],
+    framing: Framing,
+    defaults: Iterable[tuple[bytes, bytes]] = (),
+) -> bytes:
+    """Return status line and header fields; `defaults` are the server's own, such as the date."""
+    out = [_STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status]
+    out += [b"%b: %b\r\n" % pair for pair in defaults]
+    shown = "\0".join([f"{name}: {value}" for name, value in headers.items()])
+    if len(shown) <= LONGEST_HEADER and shown.isascii() and shown.replace("\0", "").isprintable():
+        out.append(shown.replace("\0", "\r\n").encode() + b"\r\n")
+    else:
+        out += [b"%b: %b\r\n" % (k.encode("latin-1"), _made_safe(v)) for k, v in headers.items()]
+    if framing.chunked:
+        out.append(b"transfer-encoding: chunked\r\n")
+    out.append(b"\r\n")
+    return b"".join(out)
+
+
+def _made_safe(value: str) -> bytes:
+    """Return a header that is short and ASCII without control characters.
+
+    Many clients refuse the whole response otherwise, whatever a model's name or an error text holds.
+    """
+    safe = value[:LONGEST_HEADER].encode("ascii", "backslashreplace")[:LONGEST_HEADER]
+    return _CONTROLS.sub(b" ", safe)

@@ -1,0 +1,111 @@
+"""The client's side of passthrough: which path, body and headers go on, and what is written back."""
+
+from collections.abc import Mapping
+
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Encoder, NumberedEncoder
+from toolbridge.core.messages import Request
+from toolbridge.server.carried_headers import headers_of_client
+from toolbridge.server.http import Exchange
+from toolbridge.switchboard.passthrough import (
+    Framing,
+    PassedBytes,
+    PassthroughRequest,
+    ProviderReply,
+    passthrough_body,
+)
+from toolbridge.switchboard.places import passes_through
+from toolbridge.switchboard.roster import Route
+from toolbridge.switchboard.sources import Batch, HearHead, HttpRequest
+from toolbridge.upstream.http import Upstream
+
+_PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/chat/completions",
+    "openai_responses": "/responses",
+}
+_UNTRANSLATED = {"ollama": "/api/generate"}
+"""A path whose requests no other path of the API can say: raw prompts, suffixes, contexts."""
+_REJECTION_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+_COMMENT = b": still here\n\n"
+
+
+def is_passed_through(exchange: Exchange, api: str, route: Route) -> bool:
+    """Whether a client of `api` gets the provider's own bytes at this path."""
+    if route.place.api != api:
+        return False
+    if exchange.path == _UNTRANSLATED.get(api):
+        return True
+    return passes_through(route.place)
+
+
+def passthrough_request(
+    upstream: Upstream,
+    route: Route,
+    exchange: Exchange,
+    body: bytes,
+    request: Request,
+    hear_head: HearHead,
+) -> PassthroughRequest:
+    """Return the client's request, addressed to the provider."""
+    sent = HttpRequest(
+        _path(exchange, request, route),
+        passthrough_body(body, route),
+        headers_of_client(exchange, route.place.api),
+    )
+    return PassthroughRequest(upstream, route, sent, _framing(request), hear_head)
+
+
+def _framing(request: Request) -> Framing:
+    if not request.stream:
+        return "whole"
+    return "array" if request.extra.get("alt") == "json" else "stream"
+
+
+def _path(exchange: Exchange, request: Request, route: Route) -> str:
+    if route.place.api == "gemini":
+        method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+        return f"/v1beta/models/{route.target.model}:{method}"
+    return _PATHS.get(route.place.api, exchange.path)
+
+
+async def reply_as_provider(exchange: Exchange, reply: ProviderReply) -> None:
+    """Send a rejection in the provider's own words."""
+    found: Mapping[str, str] = {name.lower(): value for name, value in reply.headers.items()}
+    headers = {name: found[name] for name in _REJECTION_HEADERS if name in found}
+    await exchange.reply(reply.status, reply.body, headers)
+
+
+class PassthroughWriter:
+    """Writes the provider's own events; only keep-alives and a failure are encoded here."""
+
+    def __init__(self, encoder: Encoder, passed: PassedBytes) -> None:
+        self._encoder = encoder
+        self._passed = passed
+
+    def write(self, batch: Batch) -> bytes:
+        if not self._passed.exact:
+            return b"".join([piece for event in batch for piece in self._encoder.feed(event)])
+        written = self._passed.take()
+        for event in batch:
+            if isinstance(event, ev.Started):
+                self._encoder.feed(event)  # so that what is added bears the answer's own id
+            elif isinstance(event, ev.Failed) and not self._passed.told_failure:
+                written += self._failure(event)
+        return written
+
+    def close(self) -> bytes:
+        if self._passed.exact:
+            return self._passed.take()
+        return b"".join(self._encoder.close())
+
+    def keep_alive(self) -> bytes:
+        # A numbered event of ours would make the provider's own numbers wrong.
+        if self._passed.exact and isinstance(self._encoder, NumberedEncoder):
+            return _COMMENT
+        return self._encoder.keep_alive()
+
+    def _failure(self, event: ev.Failed) -> bytes:
+        if isinstance(self._encoder, NumberedEncoder):
+            self._encoder.continue_from(self._passed.next_number)
+        return b"".join(self._encoder.feed(event))

@@ -1,0 +1,143 @@
+"""What the Responses API has beside `POST /v1/responses`: stored answers, their input, compaction."""
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolbridge import codecs
+from toolbridge.codecs.openai_responses.compaction import (
+    compaction_output,
+    summary_request,
+)
+from toolbridge.core.codec import Target
+from toolbridge.core.errors import MalformedRequest, Truncated, UnknownRoute
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.messages import Request
+from toolbridge.server.conversations import Kept, stateless
+from toolbridge.server.gateway import Ask
+from toolbridge.server.http import Exchange
+from toolbridge.server.journal import Entry
+from toolbridge.switchboard.pricing import priced
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+API = "openai_responses"
+MOST_ITEMS = 100
+
+
+async def input_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
+    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load(API)))
+    shown = {"object": "response.input_tokens", "input_tokens": counted}
+    await exchange.reply(200, dump_bytes(shown))
+
+
+async def stored_response(app: "App", exchange: Exchange, entry: Entry) -> None:
+    _, kept = await _find(app, exchange, entry)
+    await exchange.reply(200, kept.body)
+
+
+async def delete_response(app: "App", exchange: Exchange, entry: Entry) -> None:
+    id, _ = await _find(app, exchange, entry)
+    await app.gateway.conversations.drop(id, exchange.caller)
+    await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
+
+
+async def cancel(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """Refuse: only answers in the background can be cancelled, and none is made here."""
+    id, _ = await _find(app, exchange, entry)
+    raise MalformedRequest(
+        f"the response {id!r} is complete; only a response created with `background: true` can be "
+        "cancelled, and toolbridge creates none"
+    )
+
+
+async def input_items(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """List the items that a stored response was made from, the newest first unless asked."""
+    id, kept = await _find(app, exchange, entry)
+    items = _items(id, kept)
+    if exchange.query("order") != "asc":
+        items.reverse()
+    if after := exchange.query("after"):
+        at = next((n for n, item in enumerate(items) if item["id"] == after), None)
+        if at is None:
+            raise MalformedRequest(f"there is no item {after!r}", where="after")
+        items = items[at + 1 :]
+    limit = _limit(exchange.query("limit"))
+    page: list[Json] = [*items[:limit]]
+    shown: JsonObject = {
+        "object": "list",
+        "data": page,
+        "first_id": items[0]["id"] if items else None,
+        "last_id": items[:limit][-1]["id"] if items else None,
+        "has_more": len(items) > limit,
+    }
+    await exchange.reply(200, dump_bytes(shown))
+
+
+async def compact(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """Replace a conversation by its user messages and a summary that the model writes."""
+    entry.note(surface=API)
+    gateway = app.gateway
+    codec = codecs.load(API)
+    body = await exchange.body(app.config.max_body)
+    asked = codec.decode_request(body, stream=False)
+    request = stateless(await gateway.conversations.resume(asked, exchange.caller))
+    route = await gateway.roster.route(request.model)
+    entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
+    order = summary_request(request)
+    counted = gateway.board.admit(order, route)
+    message = await gateway.board.answering(order, route, counted.tokens).message()
+    if not message.text:
+        raise Truncated(f"{route.provider} returned no summary")
+    entry.finish(await priced(message, route, entry.at))
+    ids = Ids(os.urandom(16))
+    usage = message.usage
+    shown: JsonObject = {
+        "id": f"resp_{ids.message().removeprefix('msg_')}",
+        "object": "response.compaction",
+        "created_at": int(entry.at),
+        "output": compaction_output(_encoded(request), message.text, ids),
+        "usage": {
+            "input_tokens": usage.input_total or counted.tokens,
+            "input_tokens_details": {"cached_tokens": usage.cache_read},
+            "output_tokens": usage.output,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+            "total_tokens": (usage.input_total or counted.tokens) + usage.output,
+        },
+    }
+    await exchange.reply(200, dump_bytes(shown))
+
+
+async def _find(app: "App", exchange: Exchange, entry: Entry) -> tuple[str, Kept]:
+    entry.note(surface=API)
+    id = exchange.path.split("/")[3]
+    kept = await app.gateway.conversations.find(id, exchange.caller)
+    if kept is None:
+        raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
+    return id, kept
+
+
+def _items(id: str, kept: Kept) -> list[JsonObject]:
+    """Return the input of a stored response; an item that came without an id gets a stable one."""
+    found: list[JsonObject] = []
+    for number, item in enumerate(_encoded(Request(model="", turns=kept.turns[:-1], origin=API))):
+        if isinstance(item, dict):
+            found.append({"id": Ids(f"{id}.{number}").message(), **item})
+    return found
+
+
+def _encoded(request: Request) -> list[Json]:
+    bare = msgspec.structs.replace(request, system=(), tools=(), extra={})
+    items = codecs.load(API).encode_request(bare, Target()).body.get("input")
+    return items if isinstance(items, list) else []
+
+
+def _limit(given: str) -> int:
+    if not given:
+        return 20
+    if not given.isdigit() or not 1 <= int(given) <= MOST_ITEMS:
+        raise MalformedRequest(f"must be a number from 1 to {MOST_ITEMS}", where="limit")
+    return int(given)

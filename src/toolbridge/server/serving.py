@@ -1,0 +1,65 @@
+"""How uvicorn serves the application: with our own protocol for HTTP, and its own for WebSockets."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+import uvicorn
+
+from toolbridge.config import HttpConfig
+from toolbridge.server.http_protocol import SPARE, Connection
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+_OTHER_FILES = 64
+"""Descriptors for the database, the log, libraries and whatever else is open."""
+
+
+def settings(
+    app: "App", *, host: str = "127.0.0.1", port: int = 0, grace: int = 1
+) -> uvicorn.Config:
+    """Return uvicorn's settings for `app`."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=partial(Connection, app, fitting(app.config.http)),  # type: ignore[arg-type]
+        ws="websockets-sansio",
+        ws_max_size=app.config.max_body,
+        lifespan="on",
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=grace,
+    )
+
+
+def fitting(http: HttpConfig) -> HttpConfig:
+    """Return limits for which there are file descriptors, after asking for as many as needed.
+
+    A process that runs out of descriptors cannot accept a connection even to refuse it. Every
+    connection needs one, and every request under way another one for its provider.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return http
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = http.max_connections + min(http.max_connections, http.max_requests) + _others()
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return http
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return msgspec.structs.replace(http, max_connections=connections_for(allowed, http))
+
+
+def _others() -> int:
+    return SPARE + _OTHER_FILES
+
+
+def connections_for(files: int, http: HttpConfig) -> int:
+    """Return how many connections `files` descriptors allow; at most `http.max_connections`."""
+    room = max(8, files - _others())
+    return min(http.max_connections, max(room // 2, room - http.max_requests))

@@ -1,0 +1,156 @@
+"""The SQLite file of the store, and what to do when it cannot be used.
+
+A busy database is asked again, a corrupt one is set aside, and after any other fault (a full disk, a
+read-only one) the store goes on in memory while the file is tried again from time to time. Each
+change of state is said once on standard error; `trouble` says what is wrong now.
+"""
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from toolbridge.store import private_files
+from toolbridge.store.database import Bounds, Database, prepare
+from toolbridge.store.notices import notice
+
+T = TypeVar("T")
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PAUSE = 5.0
+"""Seconds after a fault in which the file is not opened again, and a lock is not waited for."""
+_IMPATIENT = 50
+"""Milliseconds to wait for a lock then."""
+_SET_ASIDE = 3
+"""Corrupt files that are kept."""
+
+
+class Unavailable(Exception):
+    """The file cannot be used now."""
+
+
+class _TooSoon(sqlite3.OperationalError):
+    """The file could not be opened a moment ago."""
+
+
+class StoreFile:
+    def __init__(self, path: Path, bounds: Bounds, wait: float) -> None:
+        self.path = path
+        self.trouble = ""
+        """Why the file is not in use; empty while it is."""
+        self._bounds = bounds
+        self._wait = wait
+        self._database: Database | None = None
+        self._inode = 0
+        self._failed = float("-inf")
+
+    def read(self, work: Callable[[Database], T]) -> T:
+        """Return what `work` reads; raise `Unavailable` when the file cannot be used."""
+        try:
+            return self._work(work)
+        except (OSError, sqlite3.Error) as error:
+            self._fail(error)
+            raise Unavailable(self.trouble) from error
+
+    def write(self, work: Callable[[Database], T]) -> T:
+        """As `read`, for what writes: only that shows that a full disk has room again."""
+        done = self.read(work)
+        # A disk that is nearly full takes small values and refuses large ones.
+        if self.trouble and time.monotonic() - self._failed >= _PAUSE:
+            self._recover()
+        return done
+
+    def _work(self, work: Callable[[Database], T]) -> T:
+        try:
+            return work(self._opened())
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _CORRUPT:
+                raise
+            self._set_aside(error)
+        return work(self._opened())
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            if self.trouble and time.monotonic() - self._failed < _PAUSE:
+                raise _TooSoon(self.trouble)
+            self._database = self._open()
+        return self._database
+
+    def _open(self) -> Database:
+        private_files.make_folder(self.path.parent)
+        self.path.touch(mode=private_files.FILE)
+        private_files.tighten(self.path, private_files.FILE)
+        self._inode = self.path.stat().st_ino
+        until = time.monotonic() + self._wait
+        while True:
+            try:
+                return Database(_connect(self.path, self._wait), self._bounds)
+            except sqlite3.OperationalError as error:
+                # SQLite does not wait for the lock that the switch to WAL takes, in case two
+                # connections wait for each other: asking again is left to us.
+                if _code(error) not in _BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311  no secret
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, _TooSoon):
+            return
+        code, text = _code(error), str(error) or type(error).__name__
+        if not self.trouble:
+            notice(f"{self.path}: {text}; until this is mended, nothing outlives this process")
+        self.trouble = self.trouble or text
+        self._failed = time.monotonic()
+        if self._database is not None and code in _BUSY:
+            self._database.connection.execute(f"pragma busy_timeout = {_IMPATIENT}")
+        elif code != sqlite3.SQLITE_FULL:  # what a full disk holds can still be read
+            self.close()
+
+    def _recover(self) -> None:
+        notice(f"{self.path} is in use again")
+        self.trouble = ""
+        if self._database is not None:
+            wait = round(self._wait * 1000)
+            self._database.connection.execute(f"pragma busy_timeout = {wait}")
+
+    def _set_aside(self, error: Exception) -> None:
+        """Rename a corrupt file, unless another process has done so already."""
+        self.close()
+        with suppress(FileNotFoundError):
+            if self.path.stat().st_ino != self._inode:
+                return
+        aside = Path(f"{self.path}.corrupt-{time.strftime('%Y%m%dT%H%M%S')}")
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")  # noqa: PTH105  a suffix
+        notice(f"{self.path} is corrupt ({error}); it is now {aside.name}, and a new one begins")
+        old = sorted(self.path.parent.glob(f"{self.path.name}.corrupt-*"))
+        names = sorted({str(file).removesuffix("-wal").removesuffix("-shm") for file in old})
+        for file in old:
+            if str(file).startswith(tuple(names[:-_SET_ASIDE])):
+                file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._database is not None:
+            with suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+
+
+def _connect(path: Path, wait: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=wait, isolation_level=None)
+    try:
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _code(error: Exception) -> int:
+    """Return SQLite's primary error code; 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -1,0 +1,112 @@
+"""Which configuration files of a working directory the user has allowed.
+
+A directory that came from somewhere else may hold a `toolbridge.toml` that names providers,
+addresses and money. Such a file is read only if it belongs to the user and its content is the one
+that the user allowed with `toolbridge allow`; direnv does the same with `.envrc`.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from toolbridge.core.errors import ConfigError
+
+STORE = "allowed.json"
+_EVERYONE_WRITES = stat.S_IWOTH
+
+
+class Refused(ConfigError):
+    """The file is not allowed; the text says why and what to do."""
+
+
+def read_allowed(path: Path, env: Mapping[str, str]) -> bytes:
+    """Return the content of `path`; raise `Refused` if the user has not allowed exactly that."""
+    file = path.resolve()
+    content = _read_own(file)
+    allowed = _load(env).get(str(file))
+    if allowed == _digest(content):
+        return content
+    why = "you have not allowed it" if allowed is None else "it has changed since you allowed it"
+    raise Refused(f"{file} is not used: {why}; read it, then run `toolbridge allow {file}`")
+
+
+def allow(path: Path, env: Mapping[str, str]) -> Path:
+    """Remember the content of `path` as allowed; return the file that was meant."""
+    file = path.resolve()
+    _save({**_load(env), str(file): _digest(_read_own(file))}, env)
+    return file
+
+
+def forget(path: Path, env: Mapping[str, str]) -> bool:
+    """Take back what `allow` did; return whether there was anything to take back."""
+    allowed = _load(env)
+    known = allowed.pop(str(path.resolve()), None) is not None
+    if known:
+        _save(allowed, env)
+    return known
+
+
+def _read_own(file: Path) -> bytes:
+    """Return the content of a file that is the user's own.
+
+    Owner and content come from one open file: a path may lead elsewhere a moment later.
+    """
+    try:
+        with file.open("rb") as opened:
+            found = os.fstat(opened.fileno())
+            if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+                raise Refused(
+                    f"{file} is not used: it belongs to another user (uid {found.st_uid}); copy it, "
+                    "or name it with --config"
+                )
+            if os.name == "posix" and found.st_mode & _EVERYONE_WRITES:
+                raise Refused(
+                    f"{file} is not used: everybody can write to it; `chmod o-w {file}`, then "
+                    f"`toolbridge allow {file}`"
+                )
+            return opened.read()
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _store(env: Mapping[str, str]) -> Path | None:
+    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
+    return Path(home) / "toolbridge" / STORE if home else None
+
+
+def _load(env: Mapping[str, str]) -> dict[str, str]:
+    """Return path → digest; nothing where the list is missing, broken or not the user's own."""
+    file = _store(env)
+    if file is None or not file.exists():
+        return {}
+    try:
+        found = json.loads(_read_own(file))
+    except (Refused, ValueError):
+        return {}
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {path: digest for path, digest in pairs if isinstance(digest, str)}
+
+
+def _save(allowed: Mapping[str, str], env: Mapping[str, str]) -> None:
+    file = _store(env)
+    if file is None:
+        raise ConfigError("there is nowhere to remember it: set HOME or XDG_STATE_HOME")
+    made = file.with_name(f"{STORE}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+            json.dump(allowed, opened, indent=1, sort_keys=True)
+        made.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            made.unlink(missing_ok=True)
+        raise ConfigError(f"cannot write {file} ({error.strerror})") from None

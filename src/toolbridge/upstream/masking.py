@@ -1,0 +1,65 @@
+"""Replace a provider's keys in what the provider sends back.
+
+Some providers repeat the key in an error or a header. The gateway's key must not reach a client
+or a log, so every answer passes through here before anything reads it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+MASK = "[key]"
+SHORTEST = 8
+"""Shorter keys ("none", "ollama") are placeholders, and masking them would damage ordinary text."""
+_SECRET_WORDS = ("authorization", "key", "token", "secret", "cookie")
+
+
+def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys that the headers of a request carry, the longest first."""
+    found: set[str] = set()
+    for name, value in headers.items():
+        if any(word in name.lower() for word in _SECRET_WORDS):
+            scheme, _, rest = value.partition(" ")
+            found.add(rest if rest and scheme.isalpha() else value)
+    long = [value for value in found if len(value) >= SHORTEST and value.isascii()]
+    return tuple(sorted(long, key=len, reverse=True))
+
+
+class KeyMask:
+    """Bytes in, bytes out with every key replaced, also one that arrives in several pieces."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._texts = tuple(secrets)
+        self._secrets = tuple(text.encode() for text in self._texts)
+        self._alphabet = frozenset(b"".join(self._secrets))
+        self._held = b""
+
+    def text(self, text: str) -> str:
+        for secret in self._texts:
+            text = text.replace(secret, MASK)
+        return text
+
+    def feed(self, piece: bytes, /) -> bytes:
+        """Return what is certain; hold back an end that may become a key."""
+        data = self._held + piece if self._held else piece
+        for secret in self._secrets:
+            if secret in data:
+                data = data.replace(secret, MASK.encode())
+        kept = self._possible_start(data)
+        self._held = data[len(data) - kept :] if kept else b""
+        return data[: len(data) - kept] if kept else data
+
+    def close(self) -> bytes:
+        rest, self._held = self._held, b""
+        return rest
+
+    def _possible_start(self, data: bytes) -> int:
+        """Return the length of the longest end of `data` with which a key begins."""
+        # Nearly every piece ends in a line end or a brace, which no key contains.
+        if not data or data[-1] not in self._alphabet:
+            return 0
+        longest = 0
+        for secret in self._secrets:
+            for length in range(min(len(data), len(secret) - 1), longest, -1):
+                if secret.startswith(data[len(data) - length :]):
+                    longest = length
+                    break
+        return longest

@@ -1,0 +1,225 @@
+"""The first run, as a person meets it: files that were found, models that are missing, busy ports."""
+
+import asyncio
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+from tests.peers import model_server, ollama, replay
+
+SAID = {
+    "message": {"role": "assistant", "content": "from Ollama"},
+    "done": True,
+    "done_reason": "stop",
+}
+TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
+
+
+def run(env, *args, cwd) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TOOLBRIDGE, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=30,
+        cwd=cwd, check=False,
+    )  # fmt: skip
+
+
+@contextmanager
+def serving(env, *args, cwd):
+    """Run `toolbridge serve`; yield its URL and its banner."""
+    process = subprocess.Popen(
+        [*TOOLBRIDGE, "serve", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, text=True
+    )  # fmt: skip
+    try:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "Stop with Ctrl-C" in line:
+                break
+        banner = "".join(lines)
+        assert banner, process.stderr.read()
+        yield re.search(r"http://\S+", banner)[0], banner
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=20)
+        print(said)  # shown when the test failed
+
+
+# ── files that were found ──
+
+
+def test_a_foreign_file_is_named_and_not_used(env, tmp_path):
+    (tmp_path / "toolbridge.toml").write_text('[map]\ndefault = "evil/m"\n[providers.evil]\napi = "ollama"\nurl = "http://127.0.0.1:1"\n')  # fmt: skip
+    with serving(env, "--port", "0", cwd=tmp_path) as (_, banner):
+        pass
+    assert "Configuration:  no configuration file" in banner
+    assert "evil" not in banner
+    shown = run(env, "models", cwd=tmp_path)
+    assert "evil" not in shown.stdout
+    assert f"toolbridge allow {tmp_path}/toolbridge.toml" in shown.stderr
+
+
+def test_an_allowed_file_is_used_and_named(env, tmp_path):
+    file = tmp_path / "toolbridge.toml"
+    file.write_text('[map]\ndefault = "mine/m"\n[providers.mine]\napi = "ollama"\nurl = "http://127.0.0.1:1"\n')  # fmt: skip
+    file.chmod(0o644)
+    allowed = run(env, "allow", cwd=tmp_path)
+    assert allowed.returncode == 0
+    assert "provider mine: http://127.0.0.1:1" in allowed.stdout
+    with serving(env, "--port", "0", cwd=tmp_path) as (_, banner):
+        pass
+    assert f"Configuration:  {file}" in banner
+    assert "mine does not answer at http://127.0.0.1:1" in banner
+    file.write_text(file.read_text() + "# changed\n")
+    shown = run(env, "models", cwd=tmp_path)
+    assert "mine/m" not in shown.stdout
+    assert "it has changed since you allowed it" in shown.stderr
+    assert run(env, "allow", "--forget", cwd=tmp_path).returncode == 0
+
+
+def test_allow_says_what_is_missing_or_wrong(env, tmp_path):
+    missing = run(env, "allow", cwd=tmp_path)
+    assert missing.returncode == 1
+    assert "toolbridge init" in missing.stderr
+    (tmp_path / "toolbridge.toml").write_text("prot = 1")
+    wrong = run(env, "allow", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert "did you mean `port`?" in wrong.stderr
+
+
+def test_doctor_names_a_file_that_is_not_used(env, tmp_path):
+    (tmp_path / "toolbridge.toml").write_text("port = 1")
+    done = run(env, "doctor", cwd=tmp_path)
+    assert "configuration: no configuration file" in done.stdout
+    assert f"read it, then run `toolbridge allow {tmp_path}/toolbridge.toml`" in done.stdout
+
+
+def test_the_money_of_a_foreign_file_is_not_spent(env, tmp_path):
+    (tmp_path / "toolbridge.toml").write_text(
+        '[providers.mine]\napi = "node"\n[providers.mine.node]\nmodel = "a/b:c"\ndeposit = "9"\n'
+    )
+    done = run(env | {"CLAUDE_BRIDGE_PRIVATE_KEY": "c3" * 32}, "node", "balance", cwd=tmp_path)
+    assert "you have not allowed it" in done.stderr
+    assert "no `model` is set" in done.stderr
+
+
+# ── models ──
+
+
+async def test_init_without_ollama_does_not_pin_the_demo_model(env, tmp_path):
+    done = await asyncio.to_thread(run, env, "init", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "toolbridge.toml").read_text()
+    assert "demo/" not in text
+    assert "\ndefault" not in text
+    async with model_server(ollama(replay(SAID), models=("qwen3:8b",))) as server:
+        found = env | {"OLLAMA_HOST": server.url}
+        listed = await asyncio.to_thread(run, found, "models", cwd=tmp_path)
+    assert "qwen3:8b  →  ollama/qwen3:8b  (default)" in listed.stdout
+    assert "toolbridge allow" not in listed.stderr
+
+
+async def test_init_with_ollama_names_its_first_chat_model(env, tmp_path):
+    models = ("nomic-embed-text:latest", "qwen3:8b")
+    embeds = {"capabilities": None, "model_info": {}}
+    async with model_server(ollama(replay(SAID), models=models, show=embeds)) as server:
+        done = await asyncio.to_thread(run, env | {"OLLAMA_HOST": server.url}, "init", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '\ndefault = "ollama/qwen3:8b"\n' in (tmp_path / "toolbridge.toml").read_text()
+
+
+async def test_a_model_that_the_provider_does_not_have_is_said_at_the_start(env, tmp_path):
+    async with model_server(ollama(replay(SAID), models=("qwen3:8b",))) as server:
+        found = env | {"OLLAMA_HOST": server.url, "MODEL_HAIKU": "ollama/qwen3"}
+
+        def start():
+            with serving(found, "--port=0", "--model=ollama/gemma3:4b", cwd=tmp_path) as (
+                _,
+                banner,
+            ):
+                return banner
+
+        banner = await asyncio.to_thread(start)
+    problems = [line for line in banner.splitlines() if "PROBLEM" in line]
+    assert len(problems) == 2
+    assert "default: ollama has no model 'gemma3:4b'; `ollama pull gemma3:4b` fetches it" in banner
+    assert "haiku: ollama has no model 'qwen3'" in banner
+
+
+def test_a_default_without_its_key_is_said_at_the_start(env, tmp_path):
+    with serving(env, "--port=0", "--model=openai/gpt-5", cwd=tmp_path) as (_, banner):
+        pass
+    assert "OPENAI_API_KEY is not set" in banner
+
+
+def test_serve_with_the_demo_model_answers_to_every_name(env, tmp_path):
+    with serving(env, "--port=0", "--model=demo", cwd=tmp_path) as (url, banner):
+        body = b'{"model": "gpt-5", "input": "5 + 5"}'
+        asked = urllib.request.Request(f"{url}/v1/responses", body)
+        with urllib.request.urlopen(asked) as answer:
+            assert b"5 + 5 = 10" in answer.read()
+    assert "demo/toolbridge-demo (configured)" in banner
+    assert "it answers every name" in banner
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("claude-opus-5", 0, "claude-opus-5 → demo/toolbridge-demo"),
+        ("gpt-4o-mini", 1, "OPENAI_API_KEY"),
+        ("antropic/claude-opus-5", 1, "Did you mean anthropic/claude-opus-5?"),
+    ],
+)
+def test_doctor_shows_what_a_name_leads_to(env, tmp_path, name, status, words):
+    done = run(env, "doctor", name, cwd=tmp_path)
+    assert (done.returncode, words in done.stdout) == (status, True), done.stdout
+
+
+def test_doctor_names_the_keys_that_are_set_and_asks_nobody(env, tmp_path):
+    done = run(env | {"GROQ_API_KEY": "k"}, "doctor", cwd=tmp_path)
+    assert "GROQ_API_KEY is set: `groq/MODEL` can be used" in done.stdout
+    assert done.returncode == 0
+
+
+def test_ask_for_an_unknown_model_says_which_there_are(env, tmp_path):
+    done = run(env, "ask", "-m", "gpt-4o-mini", "hi", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# ── the port ──
+
+
+def test_a_busy_port_is_said_in_one_line(env, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = run(env | {"TOOLBRIDGE_PORT": port}, "serve", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "another program uses the port; --port N" in done.stderr
+
+
+def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
+    with serving(env, "--port", "0", cwd=tmp_path) as (url, _):
+        port = url.rpartition(":")[2]
+        done = run(env, "serve", "--port", port, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"a toolbridge with demo/toolbridge-demo runs there; use it at {url}" in done.stderr
+
+
+def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
+    started = run(env, "serve", "--background", "--port", "0", cwd=tmp_path)
+    try:
+        port = re.search(r"http://\S+:(\d+)", started.stdout)[1]
+        done = run(env, "serve", "--port", port, cwd=tmp_path)
+    finally:
+        run(env, "stop", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "`toolbridge status` shows it, `toolbridge stop` ends it" in done.stderr

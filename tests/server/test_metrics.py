@@ -1,0 +1,85 @@
+"""No client can fill the metrics, whatever names it invents."""
+
+import aiohttp
+import pytest
+from tests.peers import bridged, replay, whole
+
+from toolbridge.core.messages import Loss, Message, Problem
+from toolbridge.server.journal import Entry
+from toolbridge.server.metrics import Metrics
+
+DONE = {"model": "m", "message": {"role": "assistant", "content": "hi"}, "done": True}
+
+
+def entry(model: str, *, problem: Problem | None = None) -> Entry:
+    made = Entry("req_00000000")
+    made.note(surface="openai_chat", gen_ai__response__model=model)
+    made.finish(Message(problem=problem))
+    return made
+
+
+def series(metrics: Metrics, name: str) -> list[str]:
+    return [line for line in metrics.text().split("\n") if line.startswith(f"{name}{{")]
+
+
+def test_a_model_is_named_when_it_has_answered_or_is_configured():
+    metrics = Metrics(["configured"])
+    failed = Problem("unknown_model", "no")
+    for n in range(1000):
+        metrics.record(entry(f"invented-{n}"), 404, 0.1)
+        metrics.record(entry(f"invented-{n}", problem=failed), 200, 0.1)
+    metrics.record(entry("configured"), 500, 0.1)
+    metrics.record(entry("real"), 200, 0.1)
+    shown = series(metrics, "toolbridge_requests_total")
+    assert len(shown) == 4
+    assert "invented" not in metrics.text()
+    assert 'model="other",status="404",surface="openai_chat"} 1000' in "\n".join(shown)
+    assert any('model="real"' in line for line in shown)
+    assert any('model="configured",status="500"' in line for line in shown)
+
+
+def test_models_that_answer_to_any_name_are_bounded():
+    metrics = Metrics(["configured"])
+    for n in range(5000):
+        metrics.record(entry(f"invented-{n}"), 200, 0.1)
+    metrics.record(entry("configured"), 200, 0.1)
+    assert len(series(metrics, "toolbridge_requests_total")) <= 102
+    assert 'model="configured"' in metrics.text()
+    assert len(metrics.text()) < 100_000
+
+
+def test_no_label_holds_what_a_client_has_written():
+    metrics = Metrics()
+    made = entry("sk_live_123456")
+    made.losses = [Loss(f"field{n}.x", "no") for n in range(1000)] + [Loss("tool_choice", "no")]
+    metrics.record(made, 200, 0.1)
+    for status in range(1000):
+        metrics.record(entry("m"), status, 0.1)
+    text = metrics.text()
+    assert "field" not in text.replace("fields", "")
+    assert "sk_live" not in text
+    assert 'toolbridge_dropped_total{what="tool_choice"} 1' in text
+    assert 'toolbridge_dropped_total{what="other"} 1000' in text
+    assert len(series(metrics, "toolbridge_requests_total")) < 100
+
+
+@pytest.mark.req("PX-X6")
+async def test_invented_names_do_not_fill_the_metrics_of_a_gateway():
+    async def chat(heard, line):
+        if heard.json["model"] == "tiny:latest":
+            await replay(DONE)(heard, line)
+        else:
+            await whole(line, {"error": "model not found"}, 404)
+
+    async with (
+        bridged(chat, place={"retries": 0}) as (url, _, _),
+        aiohttp.ClientSession() as client,
+    ):
+        for name in ["ollama/tiny:latest", *(f"ollama/invented-{n}" for n in range(30))]:
+            body = {"model": name, "messages": [{"role": "user", "content": "hi"}]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as response:
+                await response.read()
+        async with client.get(f"{url}/metrics") as response:
+            text = await response.text()
+    assert "invented" not in text
+    assert 'model="tiny:latest",status="200"' in text
