@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 from tests.peers import Heard, Line, gateway, model_server
 
-from toolbridge.config import Config, HttpConfig, ProviderConfig, StreamConfig
+from toolbridge.config import Config, HttpConfig, ModelConfig, ProviderConfig, StreamConfig
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,16 @@ def chunk(delta: dict, finish: str | None = None) -> str:
 
 @asynccontextmanager
 async def streaming(answer, env: dict[str, str] | None = None, key: str = "", **stream):
-    """Serve structured streams in front of a model that answers with `answer`; yield URL, server, app."""
+    """Serve structured streams in front of a model that answers with `answer`; yield URL, server, app.
+
+    The model has no tools of its own, so that it is spoken to in sentinels unless a test says `native`.
+    """
     async with model_server(answer) as server:
         config = Config(
             log="off",
             key=key,
             map={"default": "there/m"},
+            models={"there/m": ModelConfig(tools=False)},
             providers={"there": ProviderConfig(api="openai_chat", url=server.url, retries=0)},
             http=stream.pop("http", HttpConfig()),
             stream=StreamConfig(**stream),

@@ -20,6 +20,7 @@ from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes, dumps, loads
 from toolbridge.core.messages import Problem
+from toolbridge.core.source import bare_request
 
 HOME = Path(__file__).parent / "transcripts"
 _FENCE = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -100,7 +101,7 @@ def _tell_request(codec: Codec, data: bytes, language: str) -> str:
     except ClientError as error:
         return f"{error.problem.kind} {error}"
     if language == "request":
-        fields = msgspec.json.decode(dump_bytes(request), type=dict)
+        fields = msgspec.json.decode(dump_bytes(bare_request(request)), type=dict)
         return pretty({name: value for name, value in fields.items() if value != {}})
     outgoing = _codec(language).encode_request(request, Target())
     headers = [f"{name}: {value}" for name, value in sorted(outgoing.headers.items())]

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     )
     from toolbridge.sdk.start_stream import (
         AsyncStructuredStream,
+        StreamDegraded,
         StreamFailed,
         StreamPiece,
         StructuredStream,
@@ -120,6 +121,7 @@ __all__ = [
     "Stage",
     "Started",
     "Stream",
+    "StreamDegraded",
     "StreamFailed",
     "StreamPiece",
     "StructuredStream",
@@ -158,8 +160,8 @@ _LATER = frozenset(
 )  # fmt: skip
 _OF_STREAMS = frozenset(
     {
-        "AsyncStructuredStream", "StreamFailed", "StreamPiece", "StructuredStream", "astart_stream",
-        "start_stream", "stream_events",
+        "AsyncStructuredStream", "StreamDegraded", "StreamFailed", "StreamPiece", "StructuredStream",
+        "astart_stream", "start_stream", "stream_events",
     }
 )  # fmt: skip
 """They need more than the rest, so they are loaded by themselves."""

@@ -64,6 +64,8 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_timeout: Seconds = 300.0
     node: JsonObject = {}
     """For `api = "node"`: the model, the host and the money."""
+    files: Literal["anthropic", "openai", "google", ""] | None = None
+    """Whose file ids the provider takes; not given: those of its own API, if it is no known one."""
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,6 +107,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a stream waits for a reader that has gone."""
     most: Annotated[int, msgspec.Meta(ge=1)] = 4096
     """Streams under way at the same time."""
+    frame_tag: bool = False
+    """Whether frames in sentinel mode must carry a tag of their stream in their ids."""
     artifacts: bool = True
     keep_runs: Size = 200
     """Artifacts of how many runs are kept."""

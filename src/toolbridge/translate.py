@@ -8,6 +8,7 @@ import msgspec
 from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
+from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import Asked, Codec, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
@@ -18,8 +19,11 @@ from toolbridge.dialects.prompt import render_history
 from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer, past_call
 from toolbridge.history import prepare
+from toolbridge.history.files import own_files
+from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.prefix import strip_volatile
-from toolbridge.history.references import available_tools
+from toolbridge.history.references import available_tools, offer_deferred
+from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
 from toolbridge.policy.stops import StopScanner
@@ -84,6 +88,8 @@ class Wishes(msgspec.Struct, frozen=True):
     sequential: bool = False
     prompt_tokens: int = 0
     dialect: str = "auto"
+    ignored: frozenset[str] = frozenset()
+    """Dialects whose calls stay text where `dialect` is `auto`."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -98,6 +104,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The tools as the model knows them, native or told."""
     stops: tuple[str, ...] = ()
     """Stop sequences to look for in the answer: those that its codec could not send."""
+    ignored: frozenset[str] = frozenset()
+    """Dialects that are not looked for in the answer."""
 
 
 def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes) -> Plan:
@@ -112,16 +120,23 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
         attaches=wishes.attaches,
     )
     wanted, decided = verdict.request, verdict.losses
+    names = _field_names(request.origin)
     if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
         wanted, unfilled = completion_as_chat(wanted)
         decided = (*decided, *unfilled)
     if codec is None:
-        return Plan(Outgoing("", {}), wanted, decided, {})
-    if codec.name != wanted.origin:
-        wanted = msgspec.structs.replace(wanted, system=strip_volatile(wanted.system))
+        losses = join_losses(name_losses(decided, request, names))
+        return Plan(Outgoing("", {}), wanted, losses, {})
+    wanted, foreign = _without_foreign(wanted, codec, target)
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
     heal = None if codec.name == "anthropic" else past_call
-    prepared = prepare(wanted, codec.rules, sequential=wishes.sequential, heal=heal)
+    prepared = prepare(
+        wanted,
+        codec.rules,
+        sequential=wishes.sequential,
+        heal=heal,
+        same_api=codec.name == wanted.origin,
+    )
     ready, told = _with_told_tools(prepared.request, target, wishes.dialect)
     limit = output_limit(
         wanted.max_tokens,
@@ -131,9 +146,44 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     )
     limited = msgspec.structs.replace(ready, max_tokens=limit)
     outgoing = codec.encode_request(limited, target)
-    losses = (*decided, *prepared.losses, *told, *outgoing.losses)
+    losses = join_losses(
+        [
+            *name_losses(decided, request, names),
+            *foreign,
+            *name_losses(prepared.losses, wanted, names),
+            *told,
+            *name_losses(outgoing.losses, limited, names),
+        ]
+    )
     tools = prepared.request.tools
-    return Plan(outgoing, limited, losses, prepared.names, tools, outgoing.stops)
+    stops, ignored = outgoing.stops, wishes.ignored
+    return Plan(outgoing, limited, losses, prepared.names, tools, stops, ignored)
+
+
+def _field_names(origin: str) -> Mapping[str, str]:
+    return codecs.load(origin).field_names if origin in codecs.names() else {}
+
+
+def _without_foreign(
+    request: Request, codec: Wording, target: Target
+) -> tuple[Request, list[Loss]]:
+    """Return `request` without what only the client's provider, model or API could read."""
+    same_api = codec.name == request.origin
+    request, losses = own_files(request, codec.name, files=target.files, provider=target.provider)
+    if target.provider:
+        maker = maker_name(codec.name, target.provider, target.model)
+        signed_only = codec.rules.signed_thoughts
+        request, lost = own_seals(request, maker, signed_only=signed_only)
+        losses += lost
+    request, lost = offer_deferred(request, same_api=same_api, defers=codec.rules.defers)
+    losses += lost
+    if same_api:
+        return request, losses
+    marks = ("cache_breakpoints", "cache_control")
+    known = codec.rules.cache_marks or any(target.quirks.get(name) for name in marks)
+    request, lost = without_own_fields(request, codec.name, marks=known)
+    system = strip_volatile(request.system)
+    return msgspec.structs.replace(request, system=system), losses + lost
 
 
 def _with_told_tools(
@@ -177,7 +227,13 @@ class AnswerStages:
 
 
 def answer_stages(
-    request: Request, ready: Plan, *, model: str, dialect: str = "auto", heal: int = 2, seed: bytes
+    request: Request,
+    ready: Plan,
+    *,
+    model: str,
+    dialect: str = "auto",
+    heal: int = 2,
+    seed: bytes,
 ) -> AnswerStages:
     """Return what an answer passes between decoder and encoder.
 
@@ -192,7 +248,9 @@ def answer_stages(
         if dialect != "off" and not ready.tools:
             stages = ThoughtGate(ids)
         elif dialect != "off":
-            stages = DialectStage(ready.tools, dialect=dialect, model=model, ids=ids)
+            stages = DialectStage(
+                ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
+            )
         if ready.names:
             stages = Pipe(stages, Renamer(ready.names))
         if request.tools:

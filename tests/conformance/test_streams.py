@@ -210,10 +210,6 @@ OTHER = ("json.begin", {"id": "O2", "schema": "City"})
             put(6, ("tool.result", {"id": "T2", "name": "places.search", "result": 1})),
             "a result of T2",
         ),
-        (
-            put(6, ("tool.result", {"id": "T1", "name": "places.search", "result": RESULT})),
-            "a sentinel stands in the result",
-        ),
         (put(0, ("text.delta", {"text": "⟦END_OBJECT id=O1⟧"})), "a sentinel stands in the text"),
         (
             put(

@@ -4,7 +4,7 @@ import pytest
 from tests.framed.play import ACTION, BOOK, SEARCH, contract
 
 from toolbridge.core.messages import Sampling, Text, Turn
-from toolbridge.framed.contract import Offer, Told, tell_results
+from toolbridge.framed.contract import Offer, Told
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.grammar import Grammar
 from toolbridge.framed.pieces import Closed
@@ -92,7 +92,7 @@ def test_the_result_is_asked_for_in_a_turn_of_its_own_after_the_assistants():
 
 
 def test_results_of_several_tools_are_told_one_after_the_other():
-    text = tell_results([Told("T1", "a", 1), Told("T2", "b", {"x": None})])
+    text = contract().tell_results([Told("T1", "a", 1), Told("T2", "b", {"x": None})])
     assert "tool call T1 (a), as JSON:\n1\n" in text
     assert 'tool call T2 (b), as JSON:\n{"x":null}\n' in text
 

@@ -106,12 +106,9 @@ def test_a_plain_result_stays_as_it_is(value):
     assert presentable(value, 100) == value
 
 
-@pytest.mark.req("TF-24")
-@pytest.mark.parametrize("text", ["⟦BEGIN_OBJECT id=1 schema=A⟧", "⟦END_X", "⟦ /end", "⟦\nBegin"])
-def test_whatever_looks_like_a_sentinel_loses_its_bracket(text):
-    assert presentable({text: [text]}, 1000) == {
-        text.replace("⟦", r"\u27E6"): [text.replace("⟦", r"\u27E6")]
-    }
+@pytest.mark.parametrize("text", ["⟦BEGIN_OBJECT id=1 schema=A⟧", "⟦END_X", "⟦ /end"])
+def test_a_client_gets_what_looks_like_a_sentinel_as_it_is(text):
+    assert presentable({text: [text]}, 1000) == {text: [text]}
 
 
 @pytest.mark.req("TF-24")
@@ -123,11 +120,6 @@ def test_a_long_result_is_cut_and_says_so(value, most):
     assert told["truncated"] is True
     assert told["bytes"] == len(dump_bytes(value))
     assert dump_bytes(value).decode().startswith(told["start"])
-
-
-def test_a_cut_result_holds_no_sentinel_either():
-    told = presentable("⟦BEGIN_OBJECT id=1 schema=A⟧" * 100, 500)
-    assert "⟦" not in told["start"]
 
 
 def test_a_failure_has_a_code_and_a_message():

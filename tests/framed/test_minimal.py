@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolbridge.core.json import JsonObject
-from toolbridge.framed.minimal import NoMinimal, minimal
+from toolbridge.framed.minimal import NoMinimal, minimal, with_diagnostics
 from toolbridge.framed.sample import sample
 from toolbridge.framed.schemas import Schemas, compile_schema
 
@@ -98,10 +98,15 @@ def test_where_nothing_is_found_that_is_said(schema):
         minimal(schema, compile_schema(schema).fits)
 
 
+def diagnosed(schema: JsonObject) -> object:
+    fits = compile_schema(schema).fits
+    return with_diagnostics(minimal(schema, fits), schema, fits, DIAGNOSTICS)
+
+
 @pytest.mark.req("TF-29")
 def test_the_reply_has_the_form_of_the_specification():
     schema = Schemas().get("AssistantReply")
-    value = minimal(schema, Schemas().validator("AssistantReply").fits, DIAGNOSTICS)
+    value = diagnosed(schema)
     assert list(value) == ["answer", "citations", "diagnostics"]
     assert value == {"answer": "", "citations": [], "diagnostics": DIAGNOSTICS}
 
@@ -119,12 +124,17 @@ def test_the_reply_has_the_form_of_the_specification():
 )
 def test_diagnostics_stand_where_the_schema_has_room_for_them(diagnostics, wanted):
     schema = {"type": "object", "properties": {"diagnostics": diagnostics}}
-    value = minimal(schema, compile_schema(schema).fits, DIAGNOSTICS)
+    value = diagnosed(schema)
     assert value == ({} if wanted is None else {"diagnostics": wanted})
 
 
 def test_a_schema_without_diagnostics_gets_none():
-    assert minimal({"type": "object"}, compile_schema({}).fits, DIAGNOSTICS) == {}
+    assert diagnosed({"type": "object"}) == {}
+
+
+def test_a_member_of_that_name_in_the_value_stays():
+    schema = {"properties": {"diagnostics": {}}, "required": ["diagnostics"], "type": "object"}
+    assert diagnosed(schema) == {"diagnostics": None}
 
 
 ATOMS = st.sampled_from(

@@ -6,7 +6,7 @@ from tests.framed.play import ACTION, REPLY, Play, call, called, contract, obj, 
 from toolbridge.core import events as cv
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import dumps, loads
-from toolbridge.core.messages import Call, HealingReport, Opaque, Result, Step, Text, Thinking, Turn
+from toolbridge.core.messages import Call, HealingReport, Opaque, Result, Step, Text, Thinking
 from toolbridge.framed import events as ev
 from toolbridge.framed.conversation import WantTool
 from toolbridge.framed.limits import Limits
@@ -185,12 +185,25 @@ def test_calls_beyond_the_allowed_number_are_left_out_of_history():
     assert [part.id for part in calls] == ["call_0"]
 
 
-def test_sentinels_are_understood_in_native_mode_too():
-    done = native(spoken(f"Hi. {obj()}{call()}"), spoken(f"So. {result()}"))
-    assert done.names == [
-        "text.delta", "json.begin", "json.delta", "json.end", *TOOL, "text.delta", *RESULT,
-    ]  # fmt: skip
-    assert done.requests[1].turns[1] == Turn("assistant", (Text(f"Hi. {obj()}{call()}"),))
+@pytest.mark.req("TF-51")
+@pytest.mark.parametrize("text", [call(), f"Hi. {obj()}{call()}", f"So. {result()}", f"{obj()}x"])
+def test_there_are_no_sentinels_in_native_mode(text):
+    for cuts in ((), range(1, len(text))):
+        done = native(spoken(text, cuts), repairs=[REPLY])
+        assert done.text == text
+        assert done.names == ["text.delta", *RESULT]
+        assert done.calls == []
+
+
+@pytest.mark.parametrize("quoted", ["⟦END_RESULT id=R1⟧", call(), obj(), "⟦END_TOOL_CALL id=T1⟧"])
+def test_a_sentinel_in_the_json_of_native_mode_is_a_part_of_it(quoted):
+    body = dumps({"answer": quoted, "citations": []})
+    done = native(spoken(body, range(1, len(body))))
+    assert done.names == RESULT
+    assert done.value("R1") == loads(body)
+    shown = dumps({"mode": "search", "target": {"kind": "place", "id": quoted}})
+    done = native(called(("write_Action", shown)), spoken(REPLY))
+    assert done.value("O1") == loads(shown)
 
 
 def test_a_call_after_the_result_does_not_run():
@@ -201,11 +214,11 @@ def test_a_call_after_the_result_does_not_run():
     assert done.calls == []
 
 
-def test_without_schemas_of_its_own_the_model_writes_the_result_as_a_frame():
-    done = native(called(SEARCH), spoken(f"So. {result()}"), structured=False)
-    assert done.names == [*TOOL, "text.delta", *RESULT]
+def test_without_schemas_of_its_own_the_model_writes_the_same_json():
+    done = native(called(SEARCH), spoken(REPLY), structured=False)
+    assert done.names == [*TOOL, *RESULT]
     assert done.requests[0].output is None
-    assert "⟦BEGIN_RESULT id=R1 schema=AssistantReply⟧" in done.requests[0].system[0].text
+    assert "⟦" not in done.requests[0].system[0].text
     assert len(done.requests[0].tools) == 6
 
 

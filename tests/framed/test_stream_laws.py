@@ -105,7 +105,7 @@ def judge_end(end: ev.JsonEnd | ev.ResultEnd, schema: str, chunks: list[str]) ->
 def finish(answers: list[object], repairs: list[str], changes: dict[str, object]) -> Play:
     """Play the answers; a model that has no more to say says the result."""
     play = Play(contract(**changes))
-    last = spoken(REPLY) if changes["mode"] == "native" and changes["structured"] else result()
+    last = spoken(REPLY) if changes["mode"] == "native" else result()
     return play.run([*answers, *[last] * 9], repairs)
 
 

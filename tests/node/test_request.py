@@ -89,7 +89,7 @@ def test_thinking_is_asked_for_in_the_words_of_a_node(think, sent):
         ({"think": Think("on", budget=100)}, ["think.budget"]),
         ({"output": OutputFormat()}, ["output"]),
         ({"tools": (Tool("t"),)}, ["tools"]),
-        ({"extra": {"service_tier": "x"}, "origin": "anthropic"}, ["extra.service_tier"]),
+        ({"extra": {"service_tier": "x"}, "origin": "anthropic"}, ["service_tier"]),
     ],
 )
 def test_what_a_node_does_not_read_is_a_loss(fields, what):

@@ -233,4 +233,4 @@ async def test_a_server_without_several_answers_is_asked_for_one_and_that_is_sai
     async with between("anthropic", reply) as (url, _):
         headers, text = await ask(url, "openai_chat", n=2)
     assert len(json.loads(text)["choices"]) == 1
-    assert headers[HEADER].startswith("sampling.n: ")
+    assert headers[HEADER].startswith("n: ")

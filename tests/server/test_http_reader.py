@@ -4,7 +4,7 @@ import time
 
 import httptools
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolbridge.core.errors import BadHttp
@@ -116,6 +116,7 @@ class Reference:
 
 
 @given(requests())
+@example(b"GET / HTTP/1.0\r\nA: h\r\nA: \r\n\r\n")
 @settings(max_examples=500)
 def test_what_is_accepted_means_the_same_to_another_parser(stream):
     """A request that two parsers read differently can be smuggled past one of them."""
@@ -132,7 +133,8 @@ def test_what_is_accepted_means_the_same_to_another_parser(stream):
             raise
     method, url, fields, their_body = reference.found[0]
     assert method.decode() == head.method
-    assert {name: b", ".join(values) for name, values in fields.items()} == head.headers
+    joined = {name: b", ".join(values).rstrip(b" ") for name, values in fields.items()}
+    assert joined == {name: value.rstrip(b" ") for name, value in head.headers.items()}
     assert url.endswith(head.query)
     if fault is None:
         assert their_body == body

@@ -37,3 +37,12 @@ def test_the_oldest_are_forgotten():
         kept.keep(Message(content=(Call(f"c{n}", "f", opaque=(SEAL,)),)), "")
     found = kept.restore(history(*(Call(f"c{n}", "f") for n in range(3))), "").turns[1].content
     assert [bool(call.opaque) for call in found] == [False, True, True]
+
+
+def test_a_token_that_the_client_carries_is_known_by_its_maker():
+    kept = Keepsakes()
+    thought = Thinking("hm", (Opaque("anthropic", "signature", "s"),))
+    kept.keep(Message(content=(thought,)), "me", "anthropic/p/a")
+    (found,) = kept.restore(history(thought), "me").turns[1].content
+    assert [token.origin for token in found.opaque] == ["anthropic/p/a"]
+    assert kept.restore(history(thought), "you") == history(thought)

@@ -45,8 +45,9 @@ function framePiece(event: JsonEvent | ResultEvent): FramePiece {
     case "result.delta":
       return { id: event.id, delta: event.chunk };
     default: {
-      const { id, schema, value, status, steps } = event;
-      return { id, end: true, schema, value, ...(status && { status }), ...(steps && { steps }) };
+      const { id, schema, value, status, steps, invented } = event;
+      const repair = { ...(status && { status }), ...(steps && { steps }), ...(invented && { invented }) };
+      return { id, end: true, schema, value, ...repair };
     }
   }
 }

@@ -1,7 +1,7 @@
 /** From what a transport delivered to typed events. */
 
 import { StreamError } from "./errors.js";
-import type { AnyObjects, FrameStatus, Step, StreamEvent } from "./events.js";
+import type { AnyObjects, FrameStatus, Step, StreamEvent, Usage } from "./events.js";
 import { PartialJson } from "./partial.js";
 
 /** One message of the server: a server-sent event or a WebSocket message, its data parsed. */
@@ -143,10 +143,14 @@ function decodeRest(event: string, fields: Fields, at: At): StreamEvent | undefi
     case "error":
       return { type: event, ...at, ...readFailure(fields) };
     case "done":
-      return { type: event, ...at };
+      return { type: event, ...at, ...readUsage(fields["usage"]) };
     default:
       return undefined;
   }
+}
+
+function readUsage(usage: unknown): { usage?: Usage } {
+  return typeof usage === "object" && usage !== null ? { usage: usage as Usage } : {};
 }
 
 function readTool(fields: Fields): { id: string; name: string } {
@@ -158,10 +162,17 @@ function readFailure(fields: Fields): { code: string; message: string; id?: stri
   return { code: text(fields, "code"), message: text(fields, "message"), ...id };
 }
 
-function readRepair(fields: Fields): { status?: FrameStatus; steps?: Step[] } {
+interface Repair {
+  status?: FrameStatus;
+  steps?: Step[];
+  invented?: string[];
+}
+
+function readRepair(fields: Fields): Repair {
   return {
     ...(typeof fields["status"] === "string" && { status: fields["status"] as FrameStatus }),
     ...(Array.isArray(fields["steps"]) && { steps: fields["steps"] as Step[] }),
+    ...(Array.isArray(fields["invented"]) && { invented: fields["invented"] as string[] }),
   };
 }
 

@@ -37,7 +37,7 @@ export type ServerErrorCode =
 /**
  * The codes that arise on this side: the connection could not be had or kept, the server said
  * something that the contract does not allow, an HTTP error had no body of ours, a callback threw, the
- * caller closed the stream, or an option does not go together with another or with this runtime.
+ * caller closed the stream, members of the result were invented, or an option does not go together with another or with this runtime.
  */
 export type ClientErrorCode =
   | "connection_lost"
@@ -45,6 +45,7 @@ export type ClientErrorCode =
   | "http_error"
   | "callback_failed"
   | "closed"
+  | "degraded"
   | "unsupported";
 
 /** Any string is possible, because a newer server may have newer codes. */
@@ -59,6 +60,8 @@ export interface StreamErrorDetails {
   id?: string | undefined;
   /** How long the server asks to wait, in milliseconds. */
   retryAfterMs?: number | undefined;
+  /** The members of a degraded result that the model did not write. */
+  invented?: readonly string[] | undefined;
   cause?: unknown;
 }
 
@@ -69,6 +72,7 @@ export class StreamError extends Error {
   readonly where: string | undefined;
   readonly id: string | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly invented: readonly string[] | undefined;
   /** What had arrived when the stream failed; set on the error that `done` rejects with. */
   outcome: Partial<Outcome> | undefined;
 
@@ -79,6 +83,7 @@ export class StreamError extends Error {
     this.where = details.where;
     this.id = details.id;
     this.retryAfterMs = details.retryAfterMs;
+    this.invented = details.invented;
   }
 }
 

@@ -48,6 +48,8 @@ interface FrameEnd extends Numbered {
   /** Absent when the text was valid as the model wrote it. */
   readonly status?: FrameStatus;
   readonly steps?: readonly Step[];
+  /** Paths of members of a degraded value that the model did not write; `.` for all of it. */
+  readonly invented?: readonly string[];
 }
 
 /** The end of an object. `value` is the object that counts, also when no repair was needed. */
@@ -105,8 +107,34 @@ export interface ErrorEvent extends Numbered {
   readonly id?: string;
 }
 
+/** US dollars, by what they were spent on. */
+export interface Cost {
+  input: number;
+  output: number;
+  cache_read: number;
+  cache_write: number;
+  total: number;
+}
+
+/** The tokens of all model calls of a run, added up. */
+export interface Usage {
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens?: number;
+  cache_write_tokens?: number;
+  reasoning_tokens?: number;
+  /** How often the model was asked, repairs included. */
+  calls?: number;
+  /** Absent where nobody knows the price. */
+  cost?: Cost;
+  /** True when a part is an estimate: an answer that was left before its end is not counted. */
+  estimated?: boolean;
+}
+
 export interface Done extends Numbered {
   readonly type: "done";
+  /** Absent where no provider counted any of the calls. */
+  readonly usage?: Usage;
 }
 
 export type StreamEvent<Objects = AnyObjects, Result = unknown> =
@@ -129,6 +157,7 @@ export type ObjectRecord<Objects = AnyObjects> = {
     schema: Schema;
     value: Objects[Schema];
     status?: FrameStatus;
+    invented?: readonly string[];
   };
 }[Name<Objects>];
 
@@ -148,11 +177,13 @@ export interface Outcome<Objects = AnyObjects, Result = unknown> {
   result: Result;
   /** Set when the result's text was not valid as it was written. */
   resultStatus?: FrameStatus;
+  /** The members of a degraded result that the model did not write. */
+  resultInvented?: readonly string[];
   objects: ObjectRecord<Objects>[];
   text: string;
   toolCalls: ToolCallRecord[];
   /** The errors that the stream survived. */
   errors: StreamError[];
-  /** Token counts, when the server tells them. */
-  usage?: unknown;
+  /** The tokens of all model calls; absent where no provider counted any. */
+  usage?: Usage;
 }

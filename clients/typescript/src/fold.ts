@@ -1,18 +1,24 @@
 /** Events, added up. */
 
 import { StreamError } from "./errors.js";
-import type { FrameStatus, ObjectRecord, Outcome, StreamEvent, ToolCallRecord } from "./events.js";
+import type { ObjectRecord, Outcome, StreamEvent, ToolCallRecord, Usage } from "./events.js";
+import type { OnDegraded } from "./options.js";
 
 export class Fold {
   runId = "";
-  usage: unknown;
+  #usage: Usage | undefined;
+  readonly #onDegraded: OnDegraded;
   readonly #text: string[] = [];
   readonly #objects: ObjectRecord[] = [];
   readonly #calls = new Map<string, ToolCallRecord>();
   readonly #errors: StreamError[] = [];
-  #result: { value: unknown; status: FrameStatus | undefined } | undefined;
+  #result: (StreamEvent & { type: "result.end" }) | undefined;
   #last: StreamEvent | undefined;
   #failure: StreamError | undefined;
+
+  constructor(onDegraded: OnDegraded = "raise") {
+    this.#onDegraded = onDegraded;
+  }
 
   /** Add one event; an error event is returned as the error that it tells of. */
   add(event: StreamEvent): StreamError | undefined {
@@ -26,7 +32,7 @@ export class Fold {
         this.#objects.push(recordObject(event));
         return undefined;
       case "result.end":
-        this.#result = { value: event.value, status: event.status };
+        this.#result = event;
         return undefined;
       case "tool.call":
         this.#addCall(event);
@@ -37,6 +43,7 @@ export class Fold {
       case "error":
         return this.#addError(event);
       case "done":
+        this.#usage = event.usage;
         this.#failure = this.#judge(before);
         return undefined;
       default:
@@ -50,24 +57,26 @@ export class Fold {
   }
 
   outcome(): Outcome {
-    const status = this.#result?.status;
+    const { status, invented } = this.#result ?? {};
     return {
       runId: this.runId,
       result: this.#result?.value,
       ...(status !== undefined && { resultStatus: status }),
+      ...(invented !== undefined && { resultInvented: invented }),
       objects: this.#objects.slice(),
       text: this.#text.join(""),
       toolCalls: Array.from(this.#calls.values(), (call) => ({ ...call })),
       errors: this.#errors.filter((error) => error !== this.#failure),
-      ...(this.usage !== undefined && { usage: this.usage }),
+      ...(this.#usage !== undefined && { usage: this.#usage }),
     };
   }
 
   /** An error about no frame, right before `done`, is the end of the run and not a remark. */
   #judge(before: StreamEvent | undefined): StreamError | undefined {
     if (before?.type === "error" && before.id === undefined) return this.#errors.at(-1);
-    if (this.#result !== undefined) return undefined;
-    return new StreamError("no_result", "the stream ended without a result");
+    if (this.#result === undefined) return new StreamError("no_result", "the stream ended without a result");
+    if (this.#result.status !== "degraded" || this.#onDegraded === "accept") return undefined;
+    return degraded(this.#result);
   }
 
   #addCall(event: StreamEvent & { type: "tool.call" }): void {
@@ -88,7 +97,19 @@ export class Fold {
   }
 }
 
+function degraded({ id, invented }: StreamEvent & { type: "result.end" }): StreamError {
+  const named = invented?.join(", ") || "nothing";
+  const message = `the result is degraded; invented: ${named}. To take it as it is, give onDegraded: "accept"`;
+  return new StreamError("degraded", message, { id, invented });
+}
+
 function recordObject(event: StreamEvent & { type: "json.end" }): ObjectRecord {
-  const { id, schema, value, status } = event;
-  return { id, schema, value, ...(status !== undefined && { status }) };
+  const { id, schema, value, status, invented } = event;
+  return {
+    id,
+    schema,
+    value,
+    ...(status !== undefined && { status }),
+    ...(invented !== undefined && { invented }),
+  };
 }

@@ -66,6 +66,7 @@ export function startStream<Objects = AnyObjects, Result = unknown>(
     }),
     callbacks: plain,
     reconnect: { ...RECONNECT, ...plain.reconnect },
+    onDegraded: plain.onDegraded,
     requestTimeoutMs: plain.requestTimeoutMs,
     signal: plain.signal,
   });

@@ -36,6 +36,8 @@ export interface FramePiece {
   /** On the last piece, when the text was not valid as it was written. */
   status?: FrameStatus;
   steps?: readonly Step[];
+  /** On the last piece of a degraded value: the members that the model did not write. */
+  invented?: readonly string[];
 }
 
 /** Answers a tool call. What it returns, or throws, is sent to the server when the call is ours. */
@@ -120,6 +122,8 @@ export interface RequestOptions<Objects = AnyObjects> {
   tools?: readonly Tool[];
   profile?: string;
   mode?: "auto" | "sentinel" | "native";
+  /** Frames must carry a tag of their stream, so that a quoted one counts for nothing. */
+  frameTag?: boolean;
   /** Get objects and results only when they are whole and valid. */
   holdResults?: boolean;
   temperature?: number;
@@ -147,6 +151,9 @@ export interface Callbacks<Objects = AnyObjects, Result = unknown> {
   onError?: OnError;
 }
 
+/** What `done` does with a degraded result, of which members were invented. */
+export type OnDegraded = "raise" | "accept";
+
 export interface ConnectionOptions {
   /** The server, as `http://127.0.0.1:3456`; a URL that ends in `/v1/stream` is taken as it is. */
   url: string | URL;
@@ -157,6 +164,8 @@ export interface ConnectionOptions {
    * a request that was lost before its answer is sent again; `false` sends none and asks once.
    */
   idempotencyKey?: string | false;
+  /** "raise" when absent: `done` rejects with the code `degraded` and the outcome. */
+  onDegraded?: OnDegraded;
   /** Aborts the run when it fires, as `abort()` does. */
   signal?: AbortSignal;
   transport?: "sse" | "ws";

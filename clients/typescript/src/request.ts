@@ -14,6 +14,7 @@ const FIELDS = {
   result: "result",
   profile: "profile",
   mode: "mode",
+  frameTag: "frame_tag",
   holdResults: "hold_results",
   temperature: "temperature",
   seed: "seed",

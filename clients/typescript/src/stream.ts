@@ -5,7 +5,7 @@ import { type Arrival, broken, EventDecoder, type Position, readPosition } from 
 import { readRefusal, StreamError } from "./errors.js";
 import type { AnyObjects, Outcome, StreamEvent, ToolCallEvent } from "./events.js";
 import { Fold } from "./fold.js";
-import type { Callbacks, Reconnect } from "./options.js";
+import type { Callbacks, OnDegraded, Reconnect } from "./options.js";
 import { Outbox } from "./outbox.js";
 import type { ToolRunner } from "./tools.js";
 import { type Answer, type BackChannel, type Connection, lost, type Transport } from "./transport.js";
@@ -23,6 +23,7 @@ export interface StreamSettings {
   tools: ToolRunner;
   callbacks: Callbacks<AnyObjects, unknown>;
   reconnect: Required<Reconnect>;
+  onDegraded: OnDegraded | undefined;
   requestTimeoutMs: number | undefined;
   signal: AbortSignal | undefined;
 }
@@ -45,7 +46,7 @@ class Announcement {
 export class Stream implements AsyncIterableIterator<StreamEvent> {
   readonly #settings: StreamSettings;
   readonly #decoder = new EventDecoder();
-  readonly #fold = new Fold();
+  readonly #fold: Fold;
   readonly #gate = new Gate();
   readonly #outbox = new Outbox<StreamEvent>();
   readonly #name = new Announcement();
@@ -60,6 +61,7 @@ export class Stream implements AsyncIterableIterator<StreamEvent> {
 
   constructor(settings: StreamSettings) {
     this.#settings = settings;
+    this.#fold = new Fold(settings.onDegraded);
     if (isListened(settings.callbacks)) this.#outbox.flow();
     this.#watch();
     this.#done = this.#run();
@@ -258,7 +260,6 @@ export class Stream implements AsyncIterableIterator<StreamEvent> {
     const event = this.#decoder.decode(arrival, { n: position.n, eventId: arrival.id });
     at.n = position.n;
     if (event === undefined) return false;
-    if (event.type === "done") this.#fold.usage = (arrival.data as { usage?: unknown }).usage;
     await until(this.#life.signal, this.#deliver(event));
     return event.type === "done";
   }

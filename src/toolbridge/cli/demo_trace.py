@@ -110,4 +110,5 @@ def _ending(event: fe.JsonEnd | fe.ResultEnd) -> str:
     if event.status == "valid":
         return f"{event.id} valid, {event.length} bytes"
     steps = "".join(f"; {step.what}" for step in event.steps)
-    return f"{event.id} {event.status.upper()} → {dumps(event.value)}{steps}"
+    made_up = f"; invented: {', '.join(event.invented)}" if event.invented else ""
+    return f"{event.id} {event.status.upper()} → {dumps(event.value)}{steps}{made_up}"

@@ -68,6 +68,7 @@ def _go_on(by_id: dict[str, Row], ms: float, event: fe.Event) -> None:
             row.over = True
             if event.status != "valid":
                 row.note = f"{event.status.upper()} → {dumps(event.value)}"
+                row.note += f" (invented: {', '.join(event.invented)})" if event.invented else ""
         case fe.ToolResult(result=result):
             row.over = True
             row.note += f" → {dumps(result)}"

@@ -1,7 +1,7 @@
 """What every codec offers: the door of each folder in `codecs/`."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -32,6 +32,12 @@ class Rules(msgspec.Struct, frozen=True):
     """Whether a text may be empty or only white space."""
     may_end_with_assistant: bool = True
     """Whether a last turn by the assistant is continued; else the user asks to go on."""
+    signed_thoughts: bool = False
+    """Whether a thought is taken back only with the token that its maker put on it."""
+    cache_marks: bool = False
+    """Whether parts can be marked as the end of a prefix to cache, at every provider of the API."""
+    defers: bool = False
+    """Whether a tool can be offered that is loaded only once a result names it."""
     pairs: bool = True
     """Whether every call must be followed by its result, and every result follow its call."""
 
@@ -47,6 +53,8 @@ class Target(msgspec.Struct, frozen=True):
     max_output: int = 0
     capabilities: frozenset[str] | None = None
     """`tools`, `thinking`, `vision` …; None where unknown."""
+    files: str | None = None
+    """Whose file ids the provider takes; None where unknown: those of its own API."""
     quirks: JsonObject = msgspec.field(default_factory=dict)
     """Facts about the place, from the closed list of the codec that obeys them."""
     options: JsonObject = msgspec.field(default_factory=dict)
@@ -159,3 +167,5 @@ class Codec:
     rules: Rules
     completes: Callable[[Request, Target], bool] = _never
     """Whether the target has a completion endpoint for this request."""
+    field_names: Mapping[str, str] = field(default_factory=dict)
+    """Our names of a request's fields → the API's own: losses are told in the client's words."""

@@ -77,10 +77,10 @@ class _Scribe:
     def _frame(self, kind: Kind, name: str, body: str) -> None:
         letter = kind[0].upper()
         number = 1
-        while f"{letter}{number}" in self._ids:
+        while (id := f"{letter}{number}{self._asked.tag}") in self._ids:
             number += 1
-        self._ids.add(f"{letter}{number}")
-        self._written.append(write_frame(kind, f"{letter}{number}", name, body))
+        self._ids.add(id)
+        self._written.append(write_frame(kind, id, name, body))
 
     # A table for two.
 

@@ -25,6 +25,7 @@ _SCHEMA = re.compile(r"^Schema ([^\s:]{1,128}|[^\s]{1,128}?):\n(\{[^\n]*)$", re.
 _WRITTEN = re.compile(
     r"^What was written:\n(.*)\n\nAnswer with the corrected JSON alone", re.MULTILINE | re.DOTALL
 )
+_FORM = re.compile(f"{SIGN}R1((?:-[0-9a-f]{{4,16}})?) schema=")
 _MOST_TRIES = 32
 
 
@@ -58,6 +59,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     called: tuple[Called, ...] = ()
     ids: frozenset[str] = frozenset()
     """The ids that stand in the conversation already."""
+    tag: str = ""
+    """What the id of every frame must end in."""
     bare: bool = False
     """Whether only the JSON of the result is wanted."""
 
@@ -97,8 +100,15 @@ def maybe_asked(request: Request) -> Asked | Broken | None:
         result=result,
         called=tuple(_called(texts, frames)),
         ids=frozenset(frame.id for frame in frames),
+        tag=_tag(system),
         bare=missing,
     )
+
+
+def _tag(system: str) -> str:
+    """Return the tag in the ids of the example frames, the last of which is the contract's own."""
+    found = _FORM.findall(system)
+    return str(found[-1]) if found else ""
 
 
 def _texts(request: Request, role: str) -> Iterator[str]:

@@ -99,12 +99,16 @@ _BARE: dict[str, tuple[CallReader, ...]] = {
 
 
 @cache
-def auto_reader(dialect: str = "") -> ReadStream:
-    """Return the reader that knows all dialects, `dialect` first: models drift from their own."""
+def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> ReadStream:
+    """Return the reader that knows all dialects, `dialect` first: models drift from their own.
+
+    Calls of `ignored` dialects stay text.
+    """
     own = load(dialect).reader if dialect else Prose({})
     if not isinstance(own, Prose):
         return own
-    known = [own, *(r for name in names() if isinstance(r := load(name).reader, Prose))]
+    found = [name for name in names() if name not in ignored]
+    known = [own, *(r for name in found if isinstance(r := load(name).reader, Prose))]
     bare = {mark: readers for mark, readers in _BARE.items() if mark not in own.bare}
     tags = [span for prose in known for span in prose.thoughts if _is_tag(span)]
     drop = {mark for prose in known for mark in prose.drop if mark[:2] in {"<|", "<｜"}}

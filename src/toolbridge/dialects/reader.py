@@ -46,7 +46,7 @@ class TextReader:
         self,
         tools: Offered,
         *,
-        dialect: str = "auto",
+        dialect: str | ReadStream = "auto",
         model: str = "",
         reasoning_open: bool | str = False,
         thoughts: bool | None = True,
@@ -56,7 +56,7 @@ class TextReader:
         known = None if tools is None else as_tools(tools)
         self._scribe = Scribe(self._draft, Toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
-        reader = reader_of(dialect, model)
+        reader = reader_of(dialect, model) if isinstance(dialect, str) else dialect
         if isinstance(reasoning_open, str) and isinstance(reader, Prose):
             self._scribe.cursor.feed(reader.begun(reasoning_open))
         self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open is True)
@@ -101,10 +101,13 @@ _DONE = object()
 _CUT = frozenset({"length", "context_overflow", "refusal", "error", "aborted"})
 
 
-def reader_of(dialect: str, model: str = "") -> ReadStream:
-    """Return what reads a dialect; `auto` goes by the model, then by what is seen."""
+def reader_of(dialect: str, model: str = "", ignored: frozenset[str] = frozenset()) -> ReadStream:
+    """Return what reads a dialect; `auto` goes by the model, then by what is seen.
+
+    `auto` does not look for `ignored` dialects.
+    """
     if dialect == "auto":
-        return auto_reader(for_model(model) or "")
+        return auto_reader(for_model(model) or "", ignored)
     return load(dialect).reader
 
 

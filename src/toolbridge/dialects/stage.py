@@ -43,9 +43,10 @@ class DialectStage:
         model: str = "",
         reasoning_open: bool = False,
         ids: Ids | None = None,
+        ignored: frozenset[str] = frozenset(),
     ) -> None:
         self._tools = tools
-        self._dialect = dialect
+        self._read_stream = reader_of(dialect, model, ignored)
         self._model = model
         self._reasoning_open = reasoning_open
         self._ids = ids or Ids("dialects")
@@ -55,7 +56,7 @@ class DialectStage:
         self._readers = 0
         self._text = Text("")
         """The text that has ended, with what is attached to it."""
-        reader = reader_of(dialect, model)
+        reader = self._read_stream
         marks = reader.drafts if tools and isinstance(reader, Prose) else ()
         self._thought = _Thought(Marks(marks))
         self._called: dict[str, str] = {}
@@ -117,7 +118,7 @@ class DialectStage:
             self._readers += 1
             self._reader = TextReader(
                 self._tools,
-                dialect=self._dialect,
+                dialect=self._read_stream,
                 model=self._model,
                 reasoning_open=self._reasoning_open and self._readers == 1,
                 ids=self._ids,

@@ -8,37 +8,39 @@ from toolbridge.core import events as cv
 from toolbridge.core.fold import Fold
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Part, Result, StopReason, Text, Turn
-from toolbridge.framed.contract import Contract, Told, tell_results
+from toolbridge.framed.body import FrameBody
+from toolbridge.framed.contract import Contract, Told
 from toolbridge.framed.grammar import Grammar
+from toolbridge.framed.native import NativeText, fresh_id
 from toolbridge.framed.pieces import Piece
-from toolbridge.framed.sentinels import Kind, write_begin, write_end, write_frame
+from toolbridge.framed.sentinels import Kind, write_frame
 
 OWN_END = frozenset({"end", "tool_use", "stop_sequence"})
 """Reasons with which a model ends by itself; at any other it was interrupted."""
-_FENCE = "```"
-_MAX_BLANK = 1_000
 
 
 class Answer:
-    """Reads text through the grammar; in native mode, an answer that is JSON is the result."""
+    """Reads an answer: its text by the grammar of its mode, its calls and objects as they come."""
 
     def __init__(self, contract: Contract, used: set[str]) -> None:
         self._contract = contract
         # A copy: what is read ahead and dropped, behind a call, has used no ids.
         self._used = set(used)
-        self._grammar = Grammar(contract.limits, self._used)
-        self._text: list[str] = []
+        self._words: list[str] = []
+        """What was said, for history: text with its brackets escaped, and frames."""
+        self._said: list[str] = []
         self._fold = Fold()
         self._native = contract.mode == "native"
-        self._looking = contract.native_result
-        """Whether the first characters of a text may still show that it is the result."""
-        self._held = ""
-        self._result_id = ""
         self._arguments: dict[str, JsonObject] = {}
         self._results: list[Result] = []
         self.told: list[Told] = []
         self.calls: deque[Call] = deque()
-        self.objects: dict[int, Grammar] = {}
+        self._text: Grammar | NativeText = (
+            NativeText(contract, self._used, self.calls)
+            if self._native
+            else Grammar(contract.limits, self._used, contract.tag)
+        )
+        self.objects: dict[int, FrameBody] = {}
         """Objects that are being written as native calls, by the index of their block."""
         self.stop: StopReason | None = None
         self.text_over = False
@@ -50,81 +52,58 @@ class Answer:
 
     # Text.
 
+    @property
+    def said(self) -> str:
+        """The words of this answer so far, without its frames."""
+        return "".join(self._said)
+
     def feed(self, text: str) -> list[Piece]:
-        if not self._looking:
-            return self._grammar.feed(text)
-        self._held += text
-        bare = self._held.lstrip()
-        undecided = _FENCE.startswith(bare) and len(bare) < len(_FENCE)
-        if undecided and len(self._held) < _MAX_BLANK:
-            return []
-        return self._decide(is_json=bare.startswith((*self._openers(), _FENCE)))
-
-    def _openers(self) -> tuple[str, ...]:
-        kind = self._contract.schemas.get(self._contract.result).get("type")
-        return ("{",) if kind == "object" else ("{", "[")
-
-    def _decide(self, *, is_json: bool) -> list[Piece]:
-        held, self._held = self._held, ""
-        self._looking = False
-        if not is_json or self.calls:
-            return self._grammar.feed(held)
-        self._result_id = fresh_id("R", self._used)
-        begin = write_begin("result", self._result_id, self._contract.result)
-        return self._grammar.feed(begin + held)
+        return self._text.feed(text)
 
     def end_text(self) -> list[Piece]:
         """Take the end of a text that the model ended by itself."""
         self.text_over = False
-        pieces = self._decide(is_json=False) if self._held else []
-        if self._result_id:
-            pieces += self._grammar.feed(write_end("result", self._result_id))
-            self._result_id = ""
-        self._looking = self._contract.native_result
-        return pieces
+        return self._text.end_text() if isinstance(self._text, NativeText) else []
 
     def close(self) -> list[Piece]:
         """Take the end of the answer."""
-        own_end = self.stop in OWN_END
-        pieces = self.end_text() if own_end else []
-        if self._held:
-            pieces += self._decide(is_json=False)
-        pieces += self._grammar.close()
-        for grammar in self.objects.values():
-            pieces += grammar.close()
+        pieces = self.end_text() if self.stop in OWN_END else []
+        pieces += self._text.close()
+        for body in self.objects.values():
+            pieces += body.finish(ended=False)
         return pieces
 
     def expire(self) -> list[Piece]:
-        pieces = self._grammar.expire()
-        for grammar in self.objects.values():
-            pieces += grammar.expire()
+        pieces = self._text.expire()
+        for body in self.objects.values():
+            pieces += body.expire()
         return pieces
 
     @property
     def open_id(self) -> str:
-        ids = [self._grammar.open_id, *(g.open_id for g in self.objects.values())]
-        return next(filter(None, ids), "")
+        objects = (body.id for body in self.objects.values() if not body.muted)
+        return self._text.open_id or next(objects, "")
 
     # Objects that are written as native calls.
 
     def open_object(self, index: int, schema: str) -> tuple[str, list[Piece]]:
-        grammar = self.objects[index] = Grammar(self._contract.limits, self._used)
         id = fresh_id("O", self._used)
-        return id, grammar.feed(write_begin("object", id, schema))
+        self._used.add(id)
+        body = self.objects[index] = FrameBody("object", id, schema, self._contract.limits)
+        return id, [body.opened]
 
-    def end_object(self, index: int, id: str, call: Call) -> list[Piece]:
+    def end_object(self, index: int, call: Call) -> list[Piece]:
         """Take the end of a call; one whose JSON is broken was cut, and has no end."""
-        grammar = self.objects.pop(index)
-        end = "" if call.raw else write_end("object", id)
-        return grammar.feed(end) + grammar.close()
+        return self.objects.pop(index).finish(ended=not call.raw)
 
     # What it adds to history.
 
     def say(self, text: str) -> None:
-        self._text.append(text)
+        self._said.append(text)
+        self._words.append(self._contract.quoted(text))
 
     def add_frame(self, kind: Kind, id: str, name: str, body: str) -> None:
-        self._text.append(write_frame(kind, id, name, body))
+        self._words.append(write_frame(kind, id, name, body))
 
     def tell(self, told: Told, arguments: JsonObject, call_id: str, *, failed: bool) -> None:
         """Note what a tool gave back."""
@@ -149,10 +128,10 @@ class Answer:
         """Return the turns that this answer and its results are in the next request."""
         if self._native and self._results and len(self._results) >= len(self.told):
             return self._native_turns()
-        said = "".join(self._text)
+        said = "".join(self._words)
         turns = [Turn("assistant", (Text(said),))] if said.strip() else []
         if self.told:
-            turns.append(Turn("user", (Text(tell_results(self.told)),)))
+            turns.append(Turn("user", (Text(self._contract.tell_results(self.told)),)))
         return turns
 
     def _native_turns(self) -> list[Turn]:
@@ -166,10 +145,3 @@ class Answer:
             return part
         arguments = self._arguments.get(part.id)
         return None if arguments is None else replace(part, arguments=arguments, raw="")
-
-
-def fresh_id(letter: str, used: set[str]) -> str:
-    number = 1
-    while f"{letter}{number}" in used:
-        number += 1
-    return f"{letter}{number}"

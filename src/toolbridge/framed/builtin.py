@@ -94,3 +94,21 @@ def _read(name: str) -> JsonObject:
 
 
 SCHEMAS: dict[str, JsonObject] = {name: _read(name) for name in STRUCTS}
+
+DIAGNOSTICS = "diagnostics"
+"""The member of `AssistantReply` that toolbridge writes; the model neither sees nor writes it."""
+
+
+def _without_diagnostics(schema: JsonObject) -> JsonObject:
+    members = schema["properties"]
+    known = members.items() if isinstance(members, dict) else ()
+    return {**schema, "properties": {name: of for name, of in known if name != DIAGNOSTICS}}
+
+
+_REPLY = SCHEMAS["AssistantReply"]
+_SHOWN_REPLY = _without_diagnostics(_REPLY)
+
+
+def shown_schema(schema: JsonObject) -> JsonObject:
+    """Return a schema as the model sees it: `AssistantReply` without its `diagnostics`."""
+    return _SHOWN_REPLY if schema == _REPLY else schema

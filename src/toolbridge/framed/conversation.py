@@ -25,15 +25,16 @@ from toolbridge.core import events as cv
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Request, Turn
 from toolbridge.framed import pieces as pc
-from toolbridge.framed.answer import Answer, fresh_id
+from toolbridge.framed.answer import Answer
 from toolbridge.framed.contract import WRITE, Contract, Told
-from toolbridge.framed.desk import FAILED, Desk, Settled
+from toolbridge.framed.desk import FAILED, Desk, own_members
 from toolbridge.framed.events import Done, Error, TextDelta, ToolCall, ToolResult
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.mending import mend_repair, whole_numbers
+from toolbridge.framed.native import fresh_id
 from toolbridge.framed.results import failure, presentable
 from toolbridge.framed.settling import code_of, explain, reasons, too_large
-from toolbridge.framed.telling import Frame
+from toolbridge.framed.telling import Frame, Settled
 from toolbridge.framed.wants import Out, Want, WantRepair, WantTool
 
 __all__ = ["Conversation", "Out", "Want", "WantRepair", "WantTool"]
@@ -50,7 +51,7 @@ class Conversation:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._desk = Desk(contract)
-        self._turns: list[Turn] = list(contract.turns)
+        self._turns: list[Turn] = contract.opening_turns()
         self._used: set[str] = set()
         self._answer: Answer | None = None
         self._queue: deque[_Item] = deque()
@@ -158,10 +159,11 @@ class Conversation:
         most = limits.arguments if frame.kind == "tool" else limits.frame
         mended = mend_repair(text, frame.compiled, limits, most)
         if mended.closed:
-            settled = Settled(mended.value, "repaired", dumps(mended.value))
+            value, _ = own_members(frame, mended.value)
+            settled = Settled(value, "repaired", dumps(value))
             return self._accept(frame, settled) + self._pump()
         if "{" in text or "[" in text:  # words say nothing about what is wrong
-            frame.written, frame.flaws = text, reasons(mended)
+            frame.reject(text, reasons(mended))
         return self._repair(frame) + self._pump()
 
     def expire_frame(self) -> list[Out]:
@@ -236,6 +238,7 @@ class Conversation:
             self._deaf = True
             self._queue.clear()
         if closed.trouble:
+            frame.drafts.append(closed.body)
             return self._give_up(frame, closed.trouble, (_NOT_READ,))
         return self._settle(frame, closed)
 
@@ -349,7 +352,7 @@ class Conversation:
                 if frame is None:
                     self._heard.calls.append(call)
                 else:
-                    self._ahead(self._heard.end_object(index, frame.id, call))
+                    self._ahead(self._heard.end_object(index, call))
 
     def _ahead(self, pieces: Sequence[pc.Piece]) -> None:
         """Take `pieces` before all that came later."""
@@ -364,7 +367,7 @@ class Conversation:
         return self._turn_over() if answer.awaits_results else self._want_result()
 
     def _begin_call(self, call: Call) -> list[Out]:
-        id = fresh_id("T", self._used)
+        id = fresh_id("T", self._used, self._contract.tag)
         self._used.add(id)
         frame = self._desk.tool_frame(id, call.name, call.id)
         text = call.raw or dumps(call.arguments)
@@ -387,11 +390,13 @@ class Conversation:
         return [*self._desk.abandon("unclosed_frame")]
 
     def _want_result(self) -> list[Out]:
-        """Ask for the result alone."""
+        """Take the result that stands in the text, or ask for it alone."""
         told = self._leave()
         id = fresh_id("R", self._used)
         self._used.add(id)
-        return told + self._repair(self._desk.missing_result(id))
+        frame = self._desk.missing_result(id)
+        settled = self._desk.find(frame, self._heard.said)
+        return told + (self._repair(frame) if settled is None else self._accept(frame, settled))
 
     def _finish(self) -> list[Out]:
         self.finished = True

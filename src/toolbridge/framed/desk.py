@@ -1,34 +1,24 @@
 """The frames of a stream while they are not settled, and what the client is told of each."""
 
-import msgspec
-
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
+from toolbridge.framed.builtin import DIAGNOSTICS, shown_schema
 from toolbridge.framed.contract import Contract, Offer
-from toolbridge.framed.events import Change, Error, Event, Status
+from toolbridge.framed.events import Change, Error, Event
+from toolbridge.framed.finding import maybe_found
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.mending import arguments_schema, mend
 from toolbridge.framed.pieces import Closed, Opened
 from toolbridge.framed.schemas import compile_schema
 from toolbridge.framed.sentinels import Kind
 from toolbridge.framed.settling import BREAKS_OFF, counts, explain, reasons, stand_in
-from toolbridge.framed.telling import Frame, Telling
+from toolbridge.framed.telling import Frame, Settled, Telling
 from toolbridge.healing import heal_name
 
 FAILED = "schema_repair_failed"
 _MAX_SAID = 32_768
 """Characters of text that are kept for a result that never comes."""
 _ANYTHING = compile_schema({"type": "object"})
-
-
-class Settled(msgspec.Struct, frozen=True):
-    """The value of a frame that counts."""
-
-    value: Json
-    status: Status = "valid"
-    written: str = ""
-    """The value as text: what the model wrote where that is valid."""
-    steps: tuple[Change, ...] = ()
 
 
 class Desk:
@@ -76,7 +66,11 @@ class Desk:
 
     def new_frame(self, kind: Kind, id: str, name: str) -> Frame:
         telling = Telling(kind, id, name, hold=self._contract.hold_results)
-        return Frame(kind, id, name, self._contract.schemas.validator(name), telling)
+        full = self._contract.schemas.validator(name)
+        shown = shown_schema(full.schema)
+        if shown is full.schema:
+            return Frame(kind, id, name, full, telling=telling)
+        return Frame(kind, id, name, compile_schema(shown), full=full, telling=telling)
 
     def tool_frame(self, id: str, name: str, call_id: str = "") -> Frame:
         name = heal_name(name, self.offers) or name
@@ -105,7 +99,10 @@ class Desk:
 
     def write(self, id: str, chunk: str) -> list[Event]:
         frame = self._frames.get(id)
-        return frame.telling.chunk(chunk) if frame and frame.telling else []
+        if frame is None or frame.telling is None:
+            return []
+        frame.chunks.append(chunk)
+        return frame.telling.chunk(chunk)
 
     def note_healing(self, index: int, steps: tuple[Step, ...]) -> None:
         """Note that what a native call says was healed on its way here."""
@@ -128,12 +125,22 @@ class Desk:
     def settle(self, frame: Frame, closed: Closed) -> Settled | None:
         """Return the frame's value; None when it does not count, and the frame says why."""
         mended = mend(closed.body, frame.compiled, arguments=frame.kind == "tool")
-        if counts(closed, mended):
-            steps = mended.changes or frame.steps
-            written = dumps(mended.value) if mended.changes else closed.body
-            return Settled(mended.value, "healed" if steps else "valid", written, steps)
-        frame.written, frame.flaws = closed.body, reasons(mended)
-        return None
+        if not counts(closed, mended):
+            frame.reject(closed.body, reasons(mended))
+            return None
+        value, removed = own_members(frame, mended.value)
+        changes = mended.changes + removed
+        written = dumps(value) if changes else closed.body
+        steps = changes or frame.steps
+        return Settled(value, "healed" if steps else "valid", written, steps)
+
+    def find(self, frame: Frame, said: str) -> Settled | None:
+        """Return the value of a missing result that stands in the text of an answer."""
+        value = maybe_found(said, frame.compiled, self._contract.limits)
+        if value is None:
+            return None
+        own, _ = own_members(frame, value)
+        return Settled(own, "healed", dumps(own), (Change("found in the text", 1),))
 
     def end(self, frame: Frame, settled: Settled) -> list[Event]:
         """Tell the end of an object or a result."""
@@ -142,18 +149,20 @@ class Desk:
         told: list[Event] = []
         if frame.missing:
             told += frame.telling.begin() + frame.telling.chunk(settled.written)
-        return told + frame.telling.end(settled.status, settled.value, settled.steps)
+        return told + frame.telling.end(settled)
 
     def degrade(self, frame: Frame, code: str, flaws: tuple[Flaw, ...]) -> list[Event]:
         """Tell the end of a frame whose value is not the model's."""
         self.degraded += 1
         said = "".join(self._said) if frame.missing else ""
-        value, found = stand_in(frame, code, flaws, said)
+        found = stand_in(frame, self._contract.limits, code, flaws, said)
         told: list[Event] = []
-        if code == FAILED or not found:
+        if code == FAILED or found is None:
             why = "" if found else "; no small value fits the schema"
             told.append(Error(FAILED, f"{explain(flaws)}{why}", frame.id))
-        return told + self.end(frame, Settled(value, "degraded", dumps(value)))
+        value, invented = (found.value, found.invented) if found else (None, (".",))
+        settled = Settled(value, "degraded", dumps(value), invented=invented)
+        return told + self.end(frame, settled)
 
     def abandon(self, code: str) -> list[Event]:
         """Tell the ends of all frames that are still being written."""
@@ -162,5 +171,14 @@ class Desk:
         told: list[Event] = []
         for frame in frames.values():
             if frame.telling is not None:
+                frame.drafts.append("".join(frame.chunks))
                 told += self.degrade(frame, code, (BREAKS_OFF,))
         return told
+
+
+def own_members(frame: Frame, value: Json) -> tuple[Json, tuple[Change, ...]]:
+    """Return `value` without what only toolbridge writes, and what was removed."""
+    if frame.full is None or not isinstance(value, dict) or DIAGNOSTICS not in value:
+        return value, ()
+    own: Json = {name: member for name, member in value.items() if name != DIAGNOSTICS}
+    return own, (Change("removed a member that toolbridge writes", 1, f".{DIAGNOSTICS}"),)

@@ -45,6 +45,8 @@ class JsonEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Status = "valid"
     value: Json | msgspec.UnsetType = msgspec.UNSET
     steps: tuple[Change, ...] = ()
+    invented: tuple[str, ...] = ()
+    """In a degraded value: the paths of members that are not the model's; `.` for all of it."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +86,7 @@ class ResultEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Status = "valid"
     value: Json | msgspec.UnsetType = msgspec.UNSET
     steps: tuple[Change, ...] = ()
+    invented: tuple[str, ...] = ()
 
 
 class Error(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,8 +97,11 @@ class Error(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end: nothing follows."""
+
+    usage: JsonObject | None = None
+    """The tokens of all model calls, added up; absent where no provider counted any."""
 
 
 class Ping(msgspec.Struct, frozen=True):
@@ -144,8 +150,10 @@ def name_of(event: Event) -> str:
 def data_of(event: Event) -> JsonObject:
     """Return what `event` says, without what it need not say."""
     data: JsonObject = msgspec.to_builtins(event)
-    if isinstance(event, JsonEnd | ResultEnd) and event.steps:
-        data["steps"] = [msgspec.to_builtins(step) for step in event.steps]  # not a tuple
+    if isinstance(event, JsonEnd | ResultEnd):  # JSON has no tuples
+        for name, items in (("steps", event.steps), ("invented", event.invented)):
+            if items:
+                data[name] = [msgspec.to_builtins(item) for item in items]
     return data
 
 

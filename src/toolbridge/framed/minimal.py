@@ -44,26 +44,26 @@ class NoMinimal(ValueError):
     """No value was found that fits."""
 
 
-def minimal(
-    schema: JsonObject, fits: Callable[[Json], bool], diagnostics: JsonObject | None = None
-) -> Json:
-    """Return the smallest value that was found to fit; raise `NoMinimal` when none was.
-
-    Where the schema has a member `diagnostics`, that says what went wrong, if it fits.
-    """
-    for value in islice(_Maker(schema).values(schema), MAX_TRIES):
-        if not fits(value):
-            continue
-        if isinstance(value, dict) and diagnostics is not None:
-            return _diagnosed(value, schema, fits, diagnostics)
-        return value
+def minimal(schema: JsonObject, fits: Callable[[Json], bool]) -> Json:
+    """Return the smallest value that was found to fit; raise `NoMinimal` when none was."""
+    for value in islice(minimal_values(schema), MAX_TRIES):
+        if fits(value):
+            return value
     raise NoMinimal("no small value fits the schema")
 
 
-def _diagnosed(
-    value: JsonObject, schema: JsonObject, fits: Callable[[Json], bool], diagnostics: JsonObject
-) -> JsonObject:
-    if not _Maker(schema).knows(schema, "diagnostics"):
+def minimal_values(schema: JsonObject) -> Iterator[Json]:
+    """Yield values that may fit, small ones first."""
+    return _Maker(schema).values(schema)
+
+
+def with_diagnostics(
+    value: Json, schema: JsonObject, fits: Callable[[Json], bool], diagnostics: JsonObject
+) -> Json:
+    """Return `value` with what went wrong, where its schema has a member for it and it fits."""
+    if not isinstance(value, dict) or not _Maker(schema).knows(schema, "diagnostics"):
+        return value
+    if "diagnostics" in value:  # the caller's own schema asks the model for it
         return value
     for told in (diagnostics, {"error": diagnostics.get("error", "")}):
         with_it = {**value, "diagnostics": told}

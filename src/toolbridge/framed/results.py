@@ -1,28 +1,17 @@
-"""What a tool gave back, fit to be told: of bounded size, and without anything like a sentinel."""
+"""What a tool gave back, cut to a size that can be told."""
 
-import re
-
-from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
-from toolbridge.framed.sentinels import OPENING
-
-# In JSON text, where white space may stand as an escape.
-_LIKE_A_SENTINEL = re.compile(rf"{OPENING}(?=(?:\s|\\[nrt]){{0,8}}/?(?:BEGIN|END))", re.IGNORECASE)
+from toolbridge.core.json import Json, JsonObject, dump_bytes
 
 
 def presentable(result: Json, most: int) -> Json:
-    """Return `result` as it may be told to the client and to the model.
+    """Return `result` within `most` bytes; what is longer is cut, and says so.
 
-    The bracket of whatever looks like a sentinel becomes the six characters of its escape, so that
-    neither a model that repeats it nor a client that looks for it takes it for one. What is longer
-    than `most` bytes is cut, and says so.
+    Clients get it as it is. The contract escapes the sentinel characters in what the model reads.
     """
     try:
         written = dump_bytes(result)
     except (RecursionError, TypeError, ValueError):
         return failure("tool_failed", "the result is not JSON, or is nested too deeply")
-    if OPENING.encode() in written:
-        written = _LIKE_A_SENTINEL.sub(r"\\\\u27E6", written.decode()).encode()
-        result = loads(written)
     return result if len(written) <= most else _cut(written, most)
 
 

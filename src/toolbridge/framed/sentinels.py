@@ -99,6 +99,9 @@ def write_frame(kind: Kind, id: str, name: str, body: str) -> str:
     return write_begin(kind, id, name) + escape(body) + write_end(kind, id)
 
 
-def escape(json: str) -> str:
-    """Return JSON text in which no sentinel can stand: brackets are only legal inside its strings."""
-    return json.replace(OPENING, r"\u27E6").replace(CLOSING, r"\u27E7")
+def escape(text: str) -> str:
+    """Return `text` with the two brackets as escapes, so that no sentinel can stand in it.
+
+    In JSON, where brackets are only legal inside strings, the value stays the same.
+    """
+    return text.replace(OPENING, r"\u27E6").replace(CLOSING, r"\u27E7")

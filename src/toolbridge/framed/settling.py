@@ -1,13 +1,14 @@
 """Decisions about one frame: whether it counts as it is, and what stands in for it if not."""
 
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Call, Problem
 from toolbridge.framed.bounds import depth_of
 from toolbridge.framed.flaws import Flaw
 from toolbridge.framed.limits import Limits
 from toolbridge.framed.mending import Mended
-from toolbridge.framed.minimal import NoMinimal, minimal
+from toolbridge.framed.minimal import NoMinimal, with_diagnostics
 from toolbridge.framed.pieces import Closed
+from toolbridge.framed.salvage import Salvaged, drafts_of, salvage
 from toolbridge.framed.telling import Frame
 
 BREAKS_OFF = Flaw(".", "the JSON breaks off; complete it")
@@ -39,25 +40,31 @@ def reasons(mended: Mended) -> tuple[Flaw, ...]:
     return (BREAKS_OFF, *(flaw for flaw in mended.flaws if flaw.path != "."))
 
 
-def stand_in(frame: Frame, code: str, flaws: tuple[Flaw, ...], said: str = "") -> tuple[Json, bool]:
-    """Return the value of a degraded frame, and whether one was found.
+def stand_in(
+    frame: Frame, limits: Limits, code: str, flaws: tuple[Flaw, ...], said: str = ""
+) -> Salvaged | None:
+    """Return the value of a degraded frame: what the model wrote of it that fits, and the least else.
 
-    Where it has an answer to give, what was `said` is that answer.
+    Where it has an answer to give, what was `said` is that answer. None when nothing fits.
     """
     diagnostics: JsonObject = {
         "error": code,
         "last_validator_errors": [{"path": f.path, "message": f.message} for f in flaws],
     }
-    fits = frame.compiled.fits
+    shown = frame.compiled
+    texts = (text for text in frame.drafts if len(text) <= limits.frame)
+    drafts = (draft for draft in drafts_of(texts, shown.schema) if depth_of(draft) <= limits.depth)
     try:
-        value = minimal(frame.compiled.schema, fits, diagnostics)
+        found = salvage(shown.schema, shown.fits, drafts)
     except NoMinimal:
-        return None, False
-    if said and isinstance(value, dict) and value.get("answer") == "":
-        answered = {**value, "answer": said}
-        if fits(answered):
-            return answered, True
-    return value, True
+        return None
+    if said and isinstance(found.value, dict) and found.value.get("answer") == "":
+        answered: JsonObject = {**found.value, "answer": said}
+        if shown.fits(answered):
+            found = Salvaged(answered, tuple(path for path in found.invented if path != "answer"))
+    full = frame.full or shown
+    value = with_diagnostics(found.value, full.schema, full.fits, diagnostics)
+    return Salvaged(value, found.invented)
 
 
 def explain(flaws: tuple[Flaw, ...]) -> str:

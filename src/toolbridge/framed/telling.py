@@ -10,6 +10,17 @@ from toolbridge.framed.schemas import Compiled
 from toolbridge.framed.sentinels import Kind
 
 
+class Settled(msgspec.Struct, frozen=True):
+    """The value of a frame that counts."""
+
+    value: Json
+    status: Status = "valid"
+    written: str = ""
+    """The value as text: what the model wrote where that is valid."""
+    steps: tuple[Change, ...] = ()
+    invented: tuple[str, ...] = ()
+
+
 class Telling:
     """One object or result. With `hold`, nothing of it is told until its value is settled."""
 
@@ -28,13 +39,14 @@ class Telling:
     def chunk(self, text: str) -> list[Event]:
         return [] if self._hold else self._chunk(text)
 
-    def end(self, status: Status, value: Json, steps: tuple[Change, ...] = ()) -> list[Event]:
+    def end(self, settled: Settled) -> list[Event]:
         """Tell how it ended, and the value where that is not what the chunks say."""
-        chunks = self._chunk(dumps(value)) if self._hold else []
+        chunks = self._chunk(dumps(settled.value)) if self._hold else []
         kind = ev.ResultEnd if self._is_result else ev.JsonEnd
-        if status == "valid":
+        if settled.status == "valid":
             return [*chunks, kind(self._id, self._size)]
-        return [*chunks, kind(self._id, self._size, status, value, steps)]
+        how = (settled.status, settled.value, settled.steps, settled.invented)
+        return [*chunks, kind(self._id, self._size, *how)]
 
     def _chunk(self, text: str) -> list[Event]:
         self._size += len(text.encode("utf-8", "surrogatepass"))
@@ -50,6 +62,9 @@ class Frame(msgspec.Struct):
     name: str
     """Of the schema, or of the tool."""
     compiled: Compiled
+    """The schema as the model sees it."""
+    full: Compiled | None = None
+    """The schema with the members that toolbridge writes, where it has such."""
     telling: Telling | None = None
     """None for a tool, of which nothing is told before its arguments are whole."""
     call_id: str = ""
@@ -57,6 +72,15 @@ class Frame(msgspec.Struct):
     missing: bool = False
     """Whether it is a result that the model never began."""
     steps: tuple[Change, ...] = ()
+    chunks: list[str] = msgspec.field(default_factory=list)
+    """What was told of an object or a result so far."""
     written: str = ""
+    drafts: list[str] = msgspec.field(default_factory=list)
+    """What the model wrote for it that did not count."""
     flaws: tuple[Flaw, ...] = ()
     tries: int = 0
+
+    def reject(self, written: str, flaws: tuple[Flaw, ...]) -> None:
+        """Note what the model wrote, and why that does not count."""
+        self.written, self.flaws = written, flaws
+        self.drafts.append(written)

@@ -4,6 +4,8 @@ A transcript that is legal already comes back equal, and a second pass changes n
 server finds its cached prefix again only when the same past always becomes the same bytes.
 """
 
+from typing import Literal
+
 import msgspec
 
 from toolbridge.core.codec import Rules
@@ -28,17 +30,26 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(
-    request: Request, rules: Rules, *, sequential: bool = False, heal: Heal | None = None
+    request: Request,
+    rules: Rules,
+    *,
+    sequential: bool = False,
+    heal: Heal | None = None,
+    same_api: bool = False,
 ) -> Prepared:
     """Return `request` as its target accepts it.
 
     `sequential` tells parallel calls of the past one after the other. `heal` mends the inputs of
-    past calls; without it the past stays as the model wrote it.
+    past calls; without it the past stays as the model wrote it. What goes to the `same_api` keeps
+    the order of its results and the bounds of its messages.
     """
     losses: list[Loss] = []
     links = link(request.turns)
     past = mend(request, links, heal, losses) if heal else Past()
-    turns = settle(request.turns, links, past, losses, pairs=rules.pairs or sequential)
+    order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
+    if not rules.pairs:
+        order = "loose"
+    turns = settle(request.turns, links, past, losses, "calls" if sequential else order)
     if sequential:
         turns = one_at_a_time(turns)
     system = request.system
@@ -47,7 +58,8 @@ def prepare(
     if not rules.system_in_place:
         turns = roles.fold_system(turns, losses)
     if rules.alternate:
-        turns = roles.begin_with_user(roles.merge(turns))
+        # A client that repeats a role in its own API has its reason, and its API takes it.
+        turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
     turns = roles.finish(turns, request.turns, rules, losses)
     turns = legal_ids(turns, rules)
     legal = msgspec.structs.replace(request, turns=tuple(turns), system=system)

@@ -6,6 +6,7 @@ interrupts, a client compacts, parallel results come in the order in which they 
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -17,11 +18,19 @@ NO_RESULT = "[no result: the call was interrupted]"
 
 
 def settle(
-    turns: Sequence[Turn], links: Links, past: Past, losses: list[Loss], *, pairs: bool
+    turns: Sequence[Turn],
+    links: Links,
+    past: Past,
+    losses: list[Loss],
+    order: Literal["calls", "client", "loose"] = "calls",
 ) -> list[Turn]:
-    """Return `turns` as `past` mended them, with every call named and, if asked, paired."""
+    """Return `turns` as `past` mended them, with every call named and its result behind it.
+
+    Results that stand in one turn are put in the order of their calls, or are left in the client's;
+    `loose` leaves results where they are.
+    """
     settling = _Settling(turns, links, past, losses)
-    return settling.paired() if pairs else settling.unpaired()
+    return settling.unpaired() if order == "loose" else settling.paired(order)
 
 
 class _Settling:
@@ -40,11 +49,11 @@ class _Settling:
                 settled.append(replace(turn, content=content))
         return settled
 
-    def paired(self) -> list[Turn]:
+    def paired(self, order: str) -> list[Turn]:
         settled: list[Turn] = []
         owed: list[Part] = []  # results of calls in the last settled turn
         for number, turn in enumerate(self._turns):
-            spoken, results = self._spoken(number), self._owed(number)
+            spoken, results = self._spoken(number), self._owed(number, order)
             if owed and turn.role == "assistant":
                 # Two turns that both call wait for their results together: one turn.
                 settled[-1] = replace(settled[-1], content=settled[-1].content + spoken)
@@ -82,12 +91,13 @@ class _Settling:
                 spoken += _told(part)
         return tuple(spoken)
 
-    def _owed(self, number: int) -> list[Part]:
-        return [
-            self._answer(place, part)
-            for place, part in self._parts(number)
-            if isinstance(part, Call)
-        ]
+    def _owed(self, number: int, order: str) -> list[Part]:
+        calls = [(place, part) for place, part in self._parts(number) if isinstance(part, Call)]
+        if order == "client":
+            # Clients send parallel results as they were done; no API that pairs by id minds.
+            last = (len(self._turns), 0)
+            calls.sort(key=lambda call: self._links.result_of.get(call[0], last))
+        return [self._answer(place, call) for place, call in calls]
 
     def _answer(self, place: Place, call: Call) -> Result:
         at = self._links.result_of.get(place)

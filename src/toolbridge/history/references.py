@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from toolbridge.core.messages import Part, Reference, Request, Result
+from toolbridge.core.messages import Loss, Part, Reference, Request, Result, Tool
 
 
 def available_tools(request: Request) -> Request:
@@ -20,6 +20,43 @@ def available_tools(request: Request) -> Request:
     at_hand = [tool for tool in request.tools if not tool.deferred]
     late = [replace(deferred[name], deferred=False) for name in found]
     return replace(request, tools=(*at_hand, *late))
+
+
+def offer_deferred(request: Request, *, same_api: bool, defers: bool) -> tuple[Request, list[Loss]]:
+    """Return `request` with its deferred tools as a target without a tool search of its own needs.
+
+    Where the client itself runs a search (Claude Code's ToolSearch, Codex's tool_search), tools
+    wait until it finds them. Where only the client's API could search, they would never be found:
+    they are offered like any other. A target that `defers` keeps them deferred for a client's search.
+    """
+    deferred = [tool for tool in request.tools if tool.deferred]
+    searched = _client_searches(request)
+    if not deferred or same_api or (searched and defers):
+        return request, []
+    names = list(dict.fromkeys([*_references(request), *request.tool_choice.names]))
+    hidden = [tool for tool in deferred if tool.name not in names]
+    losses: list[Loss] = []
+    if searched and hidden:
+        where = hidden[0].source.path if hidden[0].source else "tools"
+        why = f"deferred tools are offered once a search names them ({len(hidden)} wait)"
+        losses.append(Loss(where, why, minor=True))
+    elif not searched:
+        names += [tool.name for tool in hidden]
+    by_name = {tool.name: tool for tool in deferred}
+    late = tuple(replace(by_name[name], deferred=False) for name in names if name in by_name)
+    at_hand = tuple(tool for tool in request.tools if not tool.deferred)
+    return replace(request, tools=(*at_hand, *late)), losses
+
+
+def _client_searches(request: Request) -> bool:
+    """Whether the client runs a search among the deferred tools."""
+    if any(True for _ in _references(request)):
+        return True
+    return any(tool.hosted is None and _is_search(tool) for tool in request.tools)
+
+
+def _is_search(tool: Tool) -> bool:
+    return tool.name.lower().replace("_", "").replace("-", "").endswith("toolsearch")
 
 
 def _references(request: Request) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from toolbridge.core.codec import Outgoing, Rules, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Request, Sampling, Think
+from toolbridge.core.shared_fields import carry
 from toolbridge.node.framing import Framed, Style, frame
 
 QUIRKS = {
@@ -98,5 +99,4 @@ def _lost(request: Request) -> list[Loss]:
         losses.append(Loss("tools", "a node has no tools; a prompt must describe them"))
     if request.output is not None:
         losses.append(Loss("output", "a node cannot be held to JSON"))
-    origin = request.origin or "its API"
-    return losses + [Loss(f"extra.{name}", f"only {origin} knows it") for name in request.extra]
+    return losses + carry(request, "node")[1]

@@ -1,6 +1,7 @@
 """Takes orders for structured streams."""
 
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property
@@ -72,7 +73,8 @@ class Desk:
         order = read_order(body, self._profiles, self._defaults)
         self.streams.check_room()
         route = await self._route(order)
-        contract = contract_of(order, self.terms, route.target.model, _mode(order, route))
+        mode, tag = _mode(order, route), self._tag(order)
+        contract = contract_of(order, self.terms, route.target.model, mode, tag)
         tools = await self._tools(order)
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
@@ -82,6 +84,10 @@ class Desk:
         means = Means(self._board, route, tools, context)
         run = Run(order, contract, means, log, Recorder(id, route, self._artifacts))
         return self.streams.begin(id, run, caller)
+
+    def _tag(self, order: Order) -> str:
+        wanted = self._config.frame_tag if order.frame_tag is None else order.frame_tag
+        return secrets.token_hex(2) if wanted else ""
 
     async def _route(self, order: Order) -> Route:
         return await self._board.roster.route(order.model)

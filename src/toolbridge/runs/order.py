@@ -1,7 +1,7 @@
 """What a caller of `/v1/stream` asks for, read and checked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal, TypeAlias
 
@@ -68,6 +68,7 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tools: Annotated[tuple[str | GivenTool, ...], msgspec.Meta(max_length=_MOST_TOOLS)] = ()
     profile: str = ""
     mode: Literal["auto", "sentinel", "native"] = "auto"
+    frame_tag: bool | None = None
     hold_results: bool = False
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     seed: int | None = None
@@ -140,9 +141,16 @@ def _fault(text: str) -> MalformedRequest:
     if unknown is None:
         return MalformedRequest(f"{text[:1].lower()}{text[1:]}", where=where)
     holder = next((s for n, s in _HOLDERS.items() if where.startswith(n)), Order)
-    near = get_close_matches(unknown[1], holder.__struct_fields__, 1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
+    near = nearest_name(unknown[1], holder.__struct_fields__)
+    hint = f"; did you mean `{near}`?" if near else ""
     return MalformedRequest(f"there is no field `{unknown[1]}`{hint}", where=where)
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the name that was probably meant, or nothing; swapped letters count least."""
+    names = list(known)
+    swapped = [other for other in names if sorted(other) == sorted(name)]
+    return next(iter(swapped or get_close_matches(name, names, 1)), "")
 
 
 _HOLDERS: dict[str, type[msgspec.Struct]] = {
@@ -160,8 +168,11 @@ class Terms(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
 
 
-def contract_of(order: Order, terms: Terms, model: str, mode: Mode) -> Contract:
-    """Return what is agreed; raise for a schema or a tool that nobody knows."""
+def contract_of(order: Order, terms: Terms, model: str, mode: Mode, tag: str = "") -> Contract:
+    """Return what is agreed; raise for a schema or a tool that nobody knows.
+
+    With a `tag`, frames count only if their ids end in it.
+    """
     schemas = terms.schemas.extended(order.schemas)
     objects = _objects(order)
     for where, names in (("result", (order.result,)), ("objects", objects)):
@@ -176,6 +187,7 @@ def contract_of(order: Order, terms: Terms, model: str, mode: Mode) -> Contract:
         tools=tuple(_offer(tool, at, terms.tools) for at, tool in enumerate(order.tools)),
         system=order.system,
         mode=mode,
+        tag=tag if mode == "sentinel" else "",
         hold_results=order.hold_results,
         limits=order.limits.under(terms.limits),
         sampling=Sampling(temperature=order.temperature, seed=order.seed),

@@ -18,16 +18,22 @@ from toolbridge.core.messages import Message, Text
 from toolbridge.core.redaction import Redactor
 from toolbridge.framed.contract import Contract
 from toolbridge.framed.conversation import Conversation, Out, WantRepair, WantTool
-from toolbridge.framed.events import Event, ToolCall
+from toolbridge.framed.events import Done, Event, ToolCall
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.order import Order
 from toolbridge.runs.recording import Recorder
+from toolbridge.runs.usage import Count, Spending
 from toolbridge.store.notices import report_fault
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Batch
 from toolbridge.switchboard.roster import Route
 from toolbridge.tools.context import Context
 from toolbridge.tools.registry import Outcome, Registry, Try
+
+COUNT_WAIT = 0.3
+"""Seconds that the end of a stream waits for the count of its last answer."""
+COUNT_WORDS = 200
+"""Characters that an answer may go on before it is not waited for any more."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,9 @@ class Run:
         self._why = ("abandoned", "the server was stopped")
         self._ending = False
         self._unsaid: list[Event] = []
+        self._spending = Spending()
+        self._counting = False
+        """Whether an answer is open whose count may still come; `Done` waits for that."""
         self._frame = ""
         self._frame_until = 0.0
 
@@ -110,25 +119,59 @@ class Run:
             self._recorder.ask(request)
             board, route = self._means.board, self._means.route
             counted = board.admit(request, route)
-            answering = board.answering(request, route, counted.tokens, tell=self._recorder.lose)
+            lose = self._recorder.lose
+            answering = board.structured_answering(request, route, counted.tokens, lose)
+            count = self._spending.begin(counted.tokens)
             async with aclosing(answering.events()) as batches:
-                if not await self._listen(batches):
-                    self._recorder.cut(counted.tokens)
-                    continue
-            await self._deliver(self._conversation.close())
-            await self._fulfil()
+                whole = await self._hear(batches, count)
+            if whole:
+                await self._deliver(self._conversation.close())
+                await self._fulfil()
+                continue
+            if not count.final:
+                self._recorder.cut(counted.tokens)
+            await self._deliver([])
 
-    async def _listen(self, batches: AsyncGenerator[Batch, None]) -> bool:
+    async def _hear(self, batches: AsyncGenerator[Batch, None], count: Count) -> bool:
+        """Take an answer, and its count; return whether it came to its own end."""
+        self._counting = True
+        try:
+            whole = await self._listen(batches, count)
+            if not whole and not count.final:
+                await self._count_rest(batches, count)
+        finally:
+            self._counting = False
+        return whole
+
+    def _count(self, event: ev.Event, count: Count) -> None:
+        count.feed(event)
+        self._recorder.usage(event)
+
+    async def _count_rest(self, batches: AsyncGenerator[Batch, None], count: Count) -> None:
+        """Wait a moment for the count of an answer that is not read on; most end there anyway."""
+        left = COUNT_WORDS
+        with contextlib.suppress(TimeoutError, ToolbridgeError):
+            async with asyncio.timeout(COUNT_WAIT):
+                async for batch in batches:
+                    for event in batch:
+                        self._count(event, count)
+                        left -= len(event.text) if isinstance(event, ev.TextDelta) else 0
+                    if left < 0 or count.final:  # it writes on, and is not counted soon
+                        return
+
+    async def _listen(self, batches: AsyncGenerator[Batch, None], count: Count) -> bool:
         """Take an answer; return whether it came to its own end."""
         while True:
             batch = await self._next(batches)
             if batch is None:
                 return self._conversation.listening
-            for event in batch:
+            for at, event in enumerate(batch, 1):
+                self._count(event, count)
                 await self._deliver(self._conversation.feed(event))
                 await self._fulfil()
-                self._recorder.usage(event)
                 if not self._conversation.listening:
+                    for unread in batch[at:]:
+                        self._count(unread, count)
                     return False
 
     async def _next(self, batches: AsyncGenerator[Batch, None]) -> Batch | None:
@@ -177,14 +220,18 @@ class Run:
     async def _repair(self, want: WantRepair) -> str:
         """Return what the model writes instead; nothing if it cannot or takes too long."""
         self._recorder.ask(want.request)
-        answering = self._means.board.answering(want.request, self._means.route)
+        board, route = self._means.board, self._means.route
+        count = self._spending.begin(board.count(want.request, route.address).tokens)
+        answering = board.answering(want.request, route)
         try:
             async with asyncio.timeout(self._order.frame_timeout_ms / 1000):
                 message = await answering.message()
         except (ToolbridgeError, TimeoutError) as error:
             self._recorder.complain(f"a repair came to nothing: {str(error) or 'it took too long'}")
             return ""
-        self._recorder.usage(ev.Finished("end", message))
+        finished = ev.Finished("end", message)
+        self._recorder.usage(finished)
+        count.feed(finished)
         return "".join(part.text for part in message.content if isinstance(part, Text))
 
     async def _run_tool(self, want: WantTool) -> list[Out]:
@@ -224,7 +271,12 @@ class Run:
         self._unsaid += [out for out in outs if not isinstance(out, WantTool | WantRepair)]
         while self._unsaid:
             await self._wait_for_readers()
-            event = self._unsaid.pop(0)
+            event = self._unsaid[0]
+            if isinstance(event, Done):
+                if self._counting:
+                    return
+                event = Done(await self._spending.total(self._means.route))
+            self._unsaid.pop(0)
             self._say(event)
             await self.log.settle()
 

@@ -21,13 +21,14 @@ from toolbridge.core.json import Json
 from toolbridge.framed import events as fe
 from toolbridge.sdk.backstage import Backstage, Closed
 from toolbridge.sdk.start_stream_async import AsyncStructuredStream
-from toolbridge.sdk.start_stream_errors import StreamFailed
+from toolbridge.sdk.start_stream_errors import StreamDegraded, StreamFailed
 from toolbridge.sdk.start_stream_lines import IDLE, Line, LocalLine, ServerLine
 from toolbridge.sdk.start_stream_options import Ordered, Prompt, StreamOptions, read_options
 from toolbridge.sdk.start_stream_told import Found, Piece, Used
 
 __all__ = [
     "AsyncStructuredStream",
+    "StreamDegraded",
     "StreamFailed",
     "StreamOptions",
     "StreamPiece",
@@ -91,7 +92,7 @@ class StructuredStream(Generic[T]):
 
     @property
     def usage(self) -> Json:
-        """What the server said of the cost, at the end."""
+        """The tokens of all model calls and what they cost; known at the end, if ever."""
         return self._inner.usage
 
     @property

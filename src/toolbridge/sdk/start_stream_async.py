@@ -116,7 +116,7 @@ class AsyncStructuredStream(Generic[T]):
 
     @property
     def usage(self) -> Json:
-        """What the server said of the cost, at the end."""
+        """The tokens of all model calls and what they cost; known at the end, if ever."""
         return self._reading.order.usage
 
     @property
@@ -145,11 +145,18 @@ class AsyncStructuredStream(Generic[T]):
         return self.outcome()
 
     def outcome(self) -> T:
-        """Return the result of a stream that has ended; raise `StreamFailed` if it has none."""
+        """Return the result of a stream that has ended.
+
+        Raise `StreamFailed` if it has none, and `StreamDegraded` for one that is not all the
+        model's, unless the caller accepts that.
+        """
         if self._failure is not None:
             raise self._failure
         if self._told.failure is not None:
             raise self._told.failure
+        degraded = self._told.degraded
+        if degraded is not None and self._options.get("on_degraded", "raise") != "accept":
+            raise degraded
         if self._told.result is None:
             code = "closed" if self._closed and not self._told.done else "no_result"
             raise StreamFailed(code, "the stream ended without a result")

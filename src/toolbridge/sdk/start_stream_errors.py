@@ -12,7 +12,7 @@ class StreamFailed(ToolbridgeError):
     """A structured stream was refused, was lost, or ended with an error.
 
     `code` is one of the codes of the wire, or `connection_lost`, `broken_stream`, `http_error`,
-    `closed`.
+    `closed`, `degraded`.
     """
 
     kind = "stream_failed"
@@ -85,6 +85,21 @@ def failure_of(error: ToolbridgeError) -> StreamFailed:
         status=problem.status or error.status,
         retry_after=problem.retry_after,
     )
+
+
+class StreamDegraded(StreamFailed):
+    """The result is not all the model's: members of it were invented so that it fits its schema.
+
+    `value` is that result, `invented` the paths of the members that the model did not write.
+    """
+
+    def __init__(self, value: object, invented: tuple[str, ...], why: str = "") -> None:
+        named = ", ".join(invented) or "nothing"
+        text = f"the result is degraded; invented: {named}"
+        hint = '. To take it as it is, pass on_degraded="accept"'
+        super().__init__("degraded", f"{text}{f' ({why})' if why else ''}{hint}")
+        self.value = value
+        self.invented = invented
 
 
 def failure_in(event: Error) -> StreamFailed:

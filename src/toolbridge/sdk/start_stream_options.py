@@ -11,6 +11,7 @@ from toolbridge.core.errors import SchemaMismatch
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.framed import events as fe
 from toolbridge.framed.schemas import schema_of
+from toolbridge.runs.order import nearest_name
 from toolbridge.sdk.start_stream_told import Piece, Read
 from toolbridge.tools.functions import Function
 
@@ -22,6 +23,7 @@ Prompt: TypeAlias = str | Sequence[Mapping[str, str]]
 GivenTool: TypeAlias = str | JsonObject | Function | Callable[..., object]
 
 TOOL_TIMEOUT = 8.0
+ON_DEGRADED = ("raise", "accept")
 
 
 class StreamOptions(TypedDict, total=False):
@@ -52,7 +54,10 @@ class StreamOptions(TypedDict, total=False):
     tools: Sequence[GivenTool]
     profile: str
     mode: Literal["auto", "sentinel", "native"]
+    frame_tag: bool
     hold_results: bool
+    on_degraded: Literal["raise", "accept"]
+    """What `result()` does with a value of which members were invented; it raises."""
     temperature: float
     seed: int
     max_tokens: int
@@ -79,14 +84,15 @@ class Ordered(msgspec.Struct, frozen=True):
 
 
 _AS_THEY_ARE = (
-    "limits", "objects", "system", "model", "profile", "mode", "hold_results", "temperature", "seed", "max_tokens",
-    "tool_retries", "repair_retries", "max_tool_calls",
+    "limits", "objects", "system", "model", "profile", "mode", "frame_tag", "hold_results",
+    "temperature", "seed", "max_tokens", "tool_retries", "repair_retries", "max_tool_calls",
 )  # fmt: skip
 _TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
 
 
 def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Ordered:
     """Return what `options` mean; raise `InvalidSchema` or `TypeError` for what means nothing."""
+    _check_names(options)
     body = _question(prompt) | _plain_fields({**options})
     schemas = dict(options.get("schemas", {}))
     if isinstance(result, str):
@@ -100,6 +106,19 @@ def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Orde
     functions = _tools(body, options.get("tools", ()))
     readers = {name: _reader(shape) for name, shape in schemas.items() if not _is_plain(shape)}
     return Ordered(body, functions, readers)
+
+
+def _check_names(options: StreamOptions) -> None:
+    """Raise `TypeError` for an option that does not exist, with the nearest name that does."""
+    known = {*StreamOptions.__annotations__, "prompt", "result"}
+    for name in options:
+        if name not in known:
+            near = nearest_name(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}"
+            raise TypeError(f"start_stream has no option {name!r}; {hint}")
+    chosen = options.get("on_degraded", "raise")
+    if chosen not in ON_DEGRADED:
+        raise TypeError(f"on_degraded is {' or '.join(map(repr, ON_DEGRADED))}, not {chosen!r}")
 
 
 def _question(prompt: Prompt) -> JsonObject:

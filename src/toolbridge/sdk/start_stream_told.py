@@ -8,7 +8,7 @@ import msgspec
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.framed import events as fe
-from toolbridge.sdk.start_stream_errors import StreamFailed, broken, failure_in
+from toolbridge.sdk.start_stream_errors import StreamDegraded, StreamFailed, broken, failure_in
 
 Read: TypeAlias = Callable[[Json], object]
 
@@ -31,6 +31,8 @@ class Piece(msgspec.Struct, frozen=True):
     value: object = None
     """At the end: the value that counts, as the type that was given for its schema."""
     status: fe.Status = "valid"
+    invented: tuple[str, ...] = ()
+    """At the end: the members of a degraded value that the model did not write."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -40,6 +42,8 @@ class Found(msgspec.Struct, frozen=True):
     schema: str
     value: object
     status: fe.Status = "valid"
+    invented: tuple[str, ...] = ()
+    """The members of a degraded value that the model did not write; `.` for all of it."""
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -97,8 +101,8 @@ class Order:
             event = fe.event_from(arrival.name, data)
         except (ValueError, MalformedRequest) as error:
             raise broken(f"an event {arrival.name} cannot be read: {error}") from None
-        if isinstance(event, fe.Done) and isinstance(data, dict):
-            self.usage = data.get("usage")
+        if isinstance(event, fe.Done):
+            self.usage = event.usage
         return event
 
 
@@ -135,6 +139,15 @@ class Told:
         """What went wrong on the way, without what ended the stream."""
         ended = self.failure is not None and self.done
         return tuple(self._noted[:-1] if ended else self._noted)
+
+    @property
+    def degraded(self) -> StreamDegraded | None:
+        """Why the result is not to be taken for the model's, if it is not."""
+        result = self.result
+        if result is None or result.status != "degraded":
+            return None
+        about = [error for error in self._noted if error.id == result.id]
+        return StreamDegraded(result.value, result.invented, about[-1].message if about else "")
 
     def feed(self, event: fe.Event) -> Piece | None:
         """Take an event; return what it says of an object or the result."""
@@ -177,13 +190,18 @@ class Told:
                 value = loads("".join(found.chunks))
             except ValueError as error:
                 raise broken(f"{event.id} is called valid, but is not JSON: {error}") from None
-        read = self._readers.get(found.schema)
-        whole = Found(event.id, found.schema, read(value) if read else value, event.status)
+        missing = value is None and event.status == "degraded"  # nothing fits the schema
+        read = None if missing else self._readers.get(found.schema)
+        shaped = read(value) if read else value
+        whole = Found(event.id, found.schema, shaped, event.status, event.invented)
         if isinstance(event, fe.ResultEnd):
             self.result = whole
         else:
             self.objects.append(whole)
-        return Piece(event.id, found.schema, end=True, value=whole.value, status=event.status)
+        return Piece(
+            event.id, found.schema, end=True, value=shaped,
+            status=event.status, invented=event.invented,
+        )  # fmt: skip
 
     def _note_tool(self, event: fe.Event) -> None:
         match event:

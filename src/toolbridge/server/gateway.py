@@ -142,7 +142,7 @@ class Gateway:
         """Answer one request for words."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.read(body)
-        if session := _session(exchange):
+        if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.roster.route(request.model)
         _note(entry, ask.codec, request, route)
@@ -171,9 +171,12 @@ class Gateway:
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.tokens
 
-    async def _keep(self, exchange: Exchange, codec: Codec, asked: Asked, message: Message) -> None:
+    async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
         """Keep what the next request may need and its client cannot carry."""
-        self._keepsakes.keep(message, exchange.caller)
+        exchange, codec, asked = turn.exchange, turn.codec, turn.asked
+        self._keepsakes.keep(message, exchange.caller, maker)
+        if turn.passed is not None:
+            return  # the provider keeps its own conversations
         if codec.name == "openai_responses":
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id
@@ -216,12 +219,13 @@ class Gateway:
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.passed is not None and turn.passed.exact:
+            await self._keep(turn, message, answering.maker)
             await exchange.reply(200, turn.passed.take())
             return message
         turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
-        await self._keep(exchange, codec, asked, message)
+        await self._keep(turn, message, answering.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
@@ -238,10 +242,11 @@ class Gateway:
                     if last is None:
                         turn.begin(batch)
                     last = batch[-1] if batch else last
-                    if isinstance(last, ev.Finished) and turn.passed is None:
-                        # Kept before a client can ask for it.
+                    if batch and isinstance(
+                        last, ev.Finished
+                    ):  # kept before a client can ask for it
                         shown = _as_shown(last.message, encoder)
-                        await self._keep(turn.exchange, turn.codec, turn.asked, shown)
+                        await self._keep(turn, shown, answering.maker)
                     if isinstance(last, ev.Failed) and answering.aborts:
                         return last.message
                     await reply.write(writer.write(batch))

@@ -20,6 +20,7 @@ from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
 from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
+from toolbridge.history.seals import maker_name
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.sources import Batch, Source
@@ -57,6 +58,12 @@ class Answering:
         self._request = request
         self._seed = random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
         self.attempts = 0
+
+    @property
+    def maker(self) -> str:
+        """Whose signatures the answer bears: the provider, API and model that are asked."""
+        route = self._request.route
+        return maker_name(route.place.api, route.provider, route.target.model)
 
     @property
     def aborts(self) -> bool:

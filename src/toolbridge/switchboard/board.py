@@ -17,6 +17,9 @@ from toolbridge.switchboard.translated import ClientSide, Tell, TranslatedReques
 from toolbridge.translate import Wishes
 from toolbridge.upstream.http import Upstream
 
+SENTINEL_DIALECT = frozenset({"toolforge_sentinel"})
+"""The dialect of our own sentinels: in a structured stream only its own grammar reads these."""
+
 
 class Counted(msgspec.Struct, frozen=True):
     tokens: int
@@ -58,16 +61,39 @@ class Switchboard:
         client: ClientSide | None = None,
     ) -> Answering:
         """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost."""
+        wishes = self._wishes(route, tokens, attaches=attaches)
+        return self._answering(request, route, wishes, client or ClientSide(losses=tell))
+
+    def structured_answering(
+        self, request: Request, route: Route, tokens: int, tell: Tell
+    ) -> Answering:
+        """Return the answer to a request of a structured stream, which reads its sentinels itself."""
+        wishes = self._wishes(route, tokens, ignored=SENTINEL_DIALECT)
+        return self._answering(request, route, wishes, ClientSide(losses=tell))
+
+    def _wishes(
+        self,
+        route: Route,
+        tokens: int,
+        *,
+        attaches: bool = False,
+        ignored: frozenset[str] = frozenset(),
+    ) -> Wishes:
         settings = route.settings
-        wishes = Wishes(
+        return Wishes(
             thinking=self.config.thinking,
             attaches=attaches,
             sequential=settings.sequential_tools,
             prompt_tokens=tokens,
             dialect=settings.dialect,
+            ignored=ignored,
         )
-        heal = self.config.heal if settings.heal is None else settings.heal
-        client = client or ClientSide(losses=tell)
+
+    def _answering(
+        self, request: Request, route: Route, wishes: Wishes, client: ClientSide
+    ) -> Answering:
+        own = route.settings.heal
+        heal = self.config.heal if own is None else own
         return Answering(
             TranslatedRequest(self.sources, route, request, wishes, heal=heal, client=client)
         )

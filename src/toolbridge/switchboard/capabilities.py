@@ -4,7 +4,7 @@ from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.switchboard.nodes import NODE
-from toolbridge.switchboard.places import DEMO, OLLAMA
+from toolbridge.switchboard.places import DEMO, OLLAMA, whose_files
 from toolbridge.upstream.ollama import Shown
 
 
@@ -28,6 +28,7 @@ def target_of(
         capabilities=_capabilities(place, model, settings, shown),
         quirks={**place.quirks, **settings.quirks},
         options=settings.options,
+        files=whose_files(provider, place),
     )
 
 

@@ -96,7 +96,9 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
             if (value := getattr(place, field)) != getattr(blank, field)
         }
         if place.url not in {"", known.url}:
-            given.setdefault("passthrough", None)  # the vendor's name, but not the vendor's server
+            # The vendor's name, but not the vendor's server.
+            given.setdefault("passthrough", None)
+            given.setdefault("files", None)
         place = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
     if not place.api:
@@ -125,6 +127,23 @@ def is_first_party(place: ProviderConfig) -> bool:
 def passes_through(place: ProviderConfig) -> bool:
     """Whether a client of the same API gets the provider's own bytes."""
     return is_first_party(place) if place.passthrough is None else place.passthrough
+
+
+def whose_files(name: str, place: ProviderConfig) -> str | None:
+    """Return whose file ids a provider takes; None where unknown: a server of the user's own."""
+    if place.files is not None:
+        return place.files
+    hosts, names = _shipped_files()
+    return hosts.get(_host(place.url), names.get(name))
+
+
+@cache
+def _shipped_files() -> tuple[dict[str, str], dict[str, str]]:
+    """Return whose file ids known servers take, by their hosts, and known names that keep none."""
+    known = {name: providers.load(name) for name in providers.names()}
+    hosts: dict[str, str] = {_host(one.url): one.files or "" for one in known.values() if one.url}
+    hosts.pop("127.0.0.1", None)
+    return hosts, {name: "" for name, one in known.items() if not one.files}
 
 
 @cache

@@ -111,7 +111,7 @@ def _without_billing_line(request: Request, route: Route) -> Request:
 
 def _planned(request: Request, route: Route, wishes: Wishes) -> Plan:
     ready = plan(request, route.wording, route.target, wishes)
-    if request.output is None or not _schema_lost(ready.losses):
+    if request.output is None or not _schema_lost(ready.outgoing.losses):
         return ready
     return plan(_told(request), route.wording, route.target, wishes)
 

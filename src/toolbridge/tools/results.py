@@ -1,6 +1,5 @@
-"""What a tool gave back, made fit for a stream: JSON, of bounded size, without sentinels."""
+"""What a tool gave back, made fit for a stream: JSON, of bounded size."""
 
-import re
 from collections.abc import Iterable
 
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
@@ -10,15 +9,12 @@ MOST = 65_536
 DEEPEST = 32
 _MARK = 128
 """Bytes that a note on what was cut may take."""
-_BRACKET = "\u27e6".encode()
-_SENTINEL = re.compile("\u27e6(?=(?:BEGIN|END)_)")
 
 
 def fit(value: object, most: int = MOST) -> tuple[Json, bool]:
     """Return `value` as JSON within `most` bytes, and whether something was cut.
 
-    Raise `TypeError` or `ValueError` for what JSON cannot say. A model that reads a sentinel in a
-    result might repeat it, so the bracket of anything like one is written as its escape.
+    Raise `TypeError` or `ValueError` for what JSON cannot say.
     """
     try:
         written = dump_bytes(value)
@@ -26,8 +22,6 @@ def fit(value: object, most: int = MOST) -> tuple[Json, bool]:
         raise ValueError("is nested too deeply") from None
     shears = _Shears(most - _MARK)
     whole = shears.copy(loads(written))
-    if _BRACKET in written:  # an escape is longer than what it stands for
-        written = dump_bytes(whole)
     if len(written) <= most:
         return whole, shears.cut
     if most < 2 * _MARK:  # no room for a note
@@ -52,9 +46,7 @@ class _Shears:
         self.cut = False
 
     def copy(self, value: Json, depth: int = 0) -> Json:
-        """Return `value` without sentinels, down to the deepest level."""
-        if isinstance(value, str):
-            return escape(value)
+        """Return `value` down to the deepest level."""
         if not isinstance(value, dict | list):
             return value
         if depth >= DEEPEST:
@@ -62,7 +54,7 @@ class _Shears:
             return "…"
         if isinstance(value, list):
             return [self.copy(item, depth + 1) for item in value]
-        return {escape(key): self.copy(item, depth + 1) for key, item in value.items()}
+        return {key: self.copy(item, depth + 1) for key, item in value.items()}
 
     def trim(self, value: Json) -> Json:
         """Return the beginning of `value`, of the same kind."""
@@ -99,11 +91,6 @@ class _Shears:
             size = _size(text)
         self._left -= size
         return text
-
-
-def escape(text: str) -> str:
-    """Return `text` with the bracket of whatever looks like a sentinel written as its escape."""
-    return _SENTINEL.sub(r"\\u27E6", text) if "\u27e6" in text else text
 
 
 def _size(text: str) -> int:

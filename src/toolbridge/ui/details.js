@@ -151,6 +151,7 @@ function parts(item) {
     found.push(make("p", "problem", `${problem.code}: ${problem.message}`));
   }
   if (item.steps.length > 0) found.push(...part("What was changed", steps(item.steps)));
+  if (item.invented?.length > 0) found.push(...part("Not written by the model", invented(item.invented)));
   if (item.args !== undefined) found.push(...block("Arguments", pretty(item.args)));
   if (item.value !== undefined) {
     found.push(...block(item.kind === "tool" ? "What it gave" : "Value", pretty(item.value)));
@@ -172,6 +173,17 @@ function block(title, text) {
   const shown = make("pre", "", text);
   shown.tabIndex = 0; // so that a long one can be scrolled with the keyboard
   return part(title, shown);
+}
+
+/** Return the members of a degraded value that were invented so that it fits its schema. */
+export function invented(paths) {
+  const shown = make("ul", "invented");
+  for (const path of paths) {
+    const line = make("li");
+    line.append(make("code", "", path === "." ? "the whole value" : path));
+    shown.append(line);
+  }
+  return shown;
 }
 
 function steps(list) {

@@ -93,6 +93,8 @@ function shown(item, story) {
   if (typeof answer === "string") found.push(make("p", "reply", answer));
   const head = make("p", "caption", item.schema);
   if (item.status) head.append(badge(item.status));
+  const named = item.invented?.length > 0 ? `Not written by the model: ${item.invented.join(", ")}` : "";
+  if (named) found.push(make("p", "problem", named));
   const json = make("pre", "", item.value === undefined ? item.chunks.join("") : pretty(item.value));
   json.tabIndex = 0;
   return [...found, head, json];

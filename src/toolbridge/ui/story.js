@@ -118,12 +118,13 @@ export class Story {
     const wrote = item.end;
     item.status = data.status ?? "valid";
     item.steps = data.steps ?? [];
+    item.invented = data.invented ?? [];
     item.bytes = data.length;
     item.value = "value" in data ? data.value : parsed(item.chunks.join(""));
     this.#shut(time, item);
     if (data.status === undefined) return;
     const label = `${data.status} ${item.schema}`;
-    const fields = { kind: "repair", label, status: data.status, about: item, steps: item.steps };
+    const fields = { kind: "repair", label, status: data.status, about: item, steps: item.steps, invented: item.invented };
     this.#add("repairs", wrote, { ...fields, id: item.id, end: time });
   }
 

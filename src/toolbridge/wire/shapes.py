@@ -8,7 +8,14 @@ everything else an `Unknown` that can be handed on but crashes nobody.
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Generic, TypeAlias, TypeVar  # what no shape describes is Any to msgspec
+from functools import cache
+from typing import (  # what no shape describes is Any to msgspec
+    Any,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    get_args,
+)
 
 import msgspec
 
@@ -36,6 +43,37 @@ class _Tagged(msgspec.Struct):
 _tags = msgspec.json.Decoder(_Tagged)
 _objects = msgspec.json.Decoder(AnyObject)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_lists = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class StrictDecoder(Generic[S]):
+    """Reads an object, and the names of fields that its shape does not list, mostly in one pass."""
+
+    def __init__(self, shape: type[S]) -> None:
+        self._shape = shape
+        added = [] if "type" in shape.__struct_fields__ else [("type", str, "")]
+        strict = msgspec.defstruct(
+            shape.__name__, added, bases=(shape,), forbid_unknown_fields=True, kw_only=True
+        )
+        # A decoder of the subclass, which mypy cannot know to be one.
+        self._strict: msgspec.json.Decoder[Any] = msgspec.json.Decoder(strict)
+        self._decoder = msgspec.json.Decoder(shape)
+        self._inside = [
+            field.name
+            for field in msgspec.structs.fields(shape)
+            if field.encode_name in _known_names(shape)[1]
+        ]
+
+    def decode(self, raw: msgspec.Raw, where: str = "") -> tuple[S, tuple[str, ...]]:
+        try:
+            found: S = self._strict.decode(raw)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            found = decode_request(raw, self._decoder, where)
+            return found, unknown_names(raw, self._shape, where)
+        for name in self._inside:
+            if getattr(found, name) is not None:
+                return found, unknown_names(raw, self._shape, where)
+        return found, ()
 
 
 class OpenUnion(Generic[S]):
@@ -43,6 +81,18 @@ class OpenUnion(Generic[S]):
 
     def __init__(self, members: Mapping[str, type[S]]) -> None:
         self._decoders = {tag: msgspec.json.Decoder(shape) for tag, shape in members.items()}
+        self._strict = {tag: StrictDecoder(shape) for tag, shape in members.items()}
+
+    def decode_named(
+        self, raw: msgspec.Raw, where: str = ""
+    ) -> tuple[S | Unknown, tuple[str, ...]]:
+        """Read one member as `decode` does; return it with the fields that its shape does not list."""
+        try:
+            tag = _tags.decode(raw).type
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise _malformed(error, where, raw) from None
+        strict = self._strict.get(tag)
+        return (self.decode(raw, where), ()) if strict is None else strict.decode(raw, where)
 
     def decode(self, raw: msgspec.Raw | bytes, where: str = "") -> S | Unknown:
         """Read one member; raise `MalformedRequest` at `where` when it does not fit its type."""
@@ -92,6 +142,86 @@ def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str 
         return {name: loads(bytes(value)) for name, value in members if name not in known}
     except (ValueError, RecursionError) as error:  # nobody has looked at these fields before
         raise _malformed(error, where, raw) from None
+
+
+def rest(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
+    """Return the fields of an object that `shape` does not list, at every level of it."""
+    if not _begins(raw, b"{"):
+        return {}
+    known, inside = _known_names(shape)
+    kept: JsonObject = {}
+    try:
+        for name, value in _members.decode(raw).items():
+            if name not in known:
+                kept[name] = loads(bytes(value))
+            elif name in inside and (inner := rest(value, inside[name], where)):
+                kept[name] = inner
+    except (ValueError, RecursionError) as error:
+        raise _malformed(error, where, raw) from None
+    return kept
+
+
+def unknown_names(
+    raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = ""
+) -> tuple[str, ...]:
+    """Return the names of fields that `shape` does not list, with a dot those of objects inside."""
+    known, inside = _known_names(shape)
+    try:
+        members = _members.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(error, where, raw) from None
+    if known.issuperset(members) and inside.keys().isdisjoint(members):
+        return ()
+    found: list[str] = []
+    for name, value in members.items():
+        if name not in known:
+            found.append(name)
+        elif name in inside:
+            found += (f"{name}.{inner}" for inner in _unknown_inside(value, inside[name], where))
+    return tuple(found)
+
+
+def unknown_keys(given: Mapping[str, Any], shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return what `unknown_names` does, of an object that was parsed before."""
+    known, inside = _known_names(shape)
+    found: list[str] = []
+    for name, value in given.items():
+        if name not in known:
+            found.append(name)
+        elif name in inside and isinstance(value, dict):
+            found += (f"{name}.{inner}" for inner in unknown_keys(value, inside[name]))
+    return tuple(found)
+
+
+def _unknown_inside(
+    value: msgspec.Raw, shape: type[msgspec.Struct], where: str
+) -> tuple[str, ...] | list[str]:
+    """Return the unknown names in an object of `shape`, or in a list of them."""
+    if _begins(value, b"{"):
+        return unknown_names(value, shape, where)
+    if not _begins(value, b"["):
+        return ()
+    items = (item for item in enumerate(_lists.decode(value)) if _begins(item[1], b"{"))
+    return [f"{i}.{name}" for i, item in items for name in unknown_names(item, shape, where)]
+
+
+def _begins(raw: bytes | msgspec.Raw, mark: bytes) -> bool:
+    return bytes(memoryview(raw)[:1]) == mark
+
+
+@cache
+def _known_names(
+    shape: type[msgspec.Struct],
+) -> tuple[frozenset[str], dict[str, type[msgspec.Struct]]]:
+    """Return the names of a shape's fields, and the shapes of those that are objects."""
+    inside: dict[str, type[msgspec.Struct]] = {}
+    for field in msgspec.structs.fields(shape):
+        kinds = [field.type, *get_args(field.type)]
+        kinds += [inner for kind in kinds for inner in get_args(kind)]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                inside[field.encode_name] = kind
+    return frozenset({"type", *shape.__struct_encode_fields__}), inside
 
 
 def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:

@@ -1,6 +1,7 @@
 """Requests in Anthropic's words, written. Read back by parsing, never by looking for a piece."""
 
 import pytest
+from msgspec.structs import replace
 
 from toolbridge import codecs
 from toolbridge.codecs.anthropic import CODEC
@@ -20,6 +21,7 @@ from toolbridge.core.messages import (
     Request,
     Result,
     Sampling,
+    Source,
     Text,
     Think,
     Thinking,
@@ -359,9 +361,10 @@ def test_what_only_anthropic_understands_comes_back():
     extra = {
         "context_management": {"edits": []},
         "metadata": {"team": "blue"},
-        "tools": {"f": {"eager_input_streaming": True}, "gone": {"x": 1}},
     }
-    sent = encode(extra=extra, user="u", tools=(TOOL,))
+    written = {"name": "old", "input_schema": {}, "eager_input_streaming": True}
+    source = Source("anthropic", "tools.0", written, ("eager_input_streaming",))
+    sent = encode(extra=extra, user="u", tools=(replace(TOOL, source=source),))
     assert sent.body["context_management"] == {"edits": []}
     assert sent.body["metadata"] == {"user_id": "u", "team": "blue"}
     assert sent.body["tools"][0]["eager_input_streaming"] is True
@@ -370,8 +373,8 @@ def test_what_only_anthropic_understands_comes_back():
 
 
 def test_what_only_another_api_understands_is_lost():
-    sent = encode(origin="openai_chat", extra={"logit_bias": {}})
-    assert ("logit_bias" in sent.body, lost(sent)) == (False, ["extra.logit_bias"])
+    sent = encode(origin="openai_chat", extra={"logit_bias": {"1": 2}})
+    assert ("logit_bias" in sent.body, lost(sent)) == (False, ["logit_bias"])
 
 
 def test_the_request_is_not_changed_by_being_written():

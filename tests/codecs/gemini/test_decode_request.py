@@ -124,9 +124,11 @@ def test_every_kind_of_tool_has_its_own_entry():
     )
 
 
-def test_fields_of_a_declaration_that_only_gemini_has_are_kept_by_its_name():
+def test_a_declaration_says_which_of_its_fields_only_gemini_has():
     tools = [{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING"}, {"name": "g"}]}]
-    assert read(tools=tools).extra == {"tools": {"f": {"behavior": "BLOCKING"}}}
+    f, g = read(tools=tools).tools
+    assert (f.source.path, f.source.unknown) == ("tools.0.functionDeclarations.0", ("behavior",))
+    assert g.source.unknown == ()
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,9 @@ def test_a_level_that_we_do_not_know_is_kept():
 def test_the_form_of_the_answer_is_read(given, output):
     request = config(**given)
     assert request.output == output
-    assert request.extra == {}
+    both = "responseJsonSchema" in given
+    spelt = {k: v for k, v in given.items() if k == "responseSchema" and not both}
+    assert request.extra == ({"generationConfig": spelt} if spelt else {})
 
 
 def test_a_form_that_only_gemini_has_is_kept():

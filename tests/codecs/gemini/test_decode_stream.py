@@ -65,7 +65,7 @@ def test_a_call_in_one_part_is_a_start_a_delta_and_an_end():
         ([{"inlineData": {"mimeType": "image/png", "data": "AA=="}}], [Image("AA==", "image/png")]),
         ([{"fileData": {"mimeType": "image/png", "fileUri": "gs://a"}}], [Image(url="gs://a", media_type="image/png")]),
         ([{"inlineData": {"mimeType": "application/pdf", "data": "AA=="}}], [Foreign("gemini", "application", {"inlineData": {"mimeType": "application/pdf", "data": "AA=="}})]),
-        ([{"executableCode": {"code": "1"}}], [Foreign("gemini", "executableCode", {"executableCode": {"code": "1"}}, "\n```\n1\n```\n")]),
+        ([{"executableCode": {"code": "1"}}], [Foreign("gemini", "executableCode", {"executableCode": {"code": "1"}}, text="\n```\n1\n```\n")]),
         ([{"text": None, "toolCall": {"id": "1"}}], [Foreign("gemini", "toolCall", {"text": None, "toolCall": {"id": "1"}})]),
         ([{}], []),
     ],

@@ -276,7 +276,7 @@ def test_options_with_a_meaning_elsewhere_are_ours_and_the_rest_is_kept():
         "truncate": False,
         "shift": False,
         "_debug_render_only": True,
-        "options": {"num_ctx": 4096, "num_gpu": 1},
+        "options": {"num_ctx": 4096, "num_gpu": 1, "unheard_of": True},
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 from toolbridge.codecs.openai_chat.decode_request import decode_request
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import OutputFormat, Sampling, Think, Tool, ToolChoice
+from toolbridge.core.source import own_words
 
 HELLO = [{"role": "user", "content": "Hi"}]
 SCHEMA = {"type": "object", "properties": {"p": {"type": "string"}}}
@@ -178,7 +179,7 @@ def test_a_custom_tool_takes_free_text_and_keeps_its_grammar():
     custom = {"name": "patch", "description": "d", "format": format}
     request = decode(tools=[{"type": "custom", "custom": custom}])
     assert request.tools == (Tool("patch", "d", freeform=True, origin="openai_chat"),)
-    assert request.extra["tools"] == {"patch": {"": {"format": format}}}
+    assert own_words(request.tools[0], "openai_chat") == {"type": "custom", "custom": custom}
 
 
 @pytest.mark.parametrize(

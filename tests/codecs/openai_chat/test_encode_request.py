@@ -12,11 +12,13 @@ from toolbridge.core.messages import (
     Request,
     Result,
     Sampling,
+    Source,
     Text,
     Tool,
     ToolChoice,
     Turn,
 )
+from toolbridge.core.source import sourced
 
 SCHEMA = {"type": "object", "properties": {"p": {"type": "string"}}}
 CLOSED = {**SCHEMA, "required": ["p"], "additionalProperties": False}
@@ -89,15 +91,13 @@ def test_only_a_closed_schema_of_another_api_is_strict(quirks, tool, strict, los
 
 def test_free_text_is_a_custom_tool_only_for_its_own_api():
     tool = Tool("patch", "d", freeform=True, origin="openai_chat")
-    kept = {"tools": {"patch": {"": {"format": {"type": "text"}}, "beside": 1}}}
-    own = body(tools=(tool,), origin="openai_chat", extra=kept)
-    assert own["tools"] == [
-        {
-            "type": "custom",
-            "custom": {"name": "patch", "description": "d", "format": {"type": "text"}},
-            "beside": 1,
-        }
-    ]
+    written = {
+        "type": "custom",
+        "custom": {"name": "patch", "description": "d", "format": {"type": "text"}},
+        "beside": 1,
+    }
+    tool = sourced(tool, Source("openai_chat", "tools.0", written, ("beside",)))
+    assert body(tools=(tool,), origin="openai_chat")["tools"] == [written]
     for other in (
         body(tools=(tool,), origin="openai_responses"),
         body({"custom_tools": False}, tools=(tool,), origin="openai_chat"),
@@ -114,8 +114,8 @@ def test_a_hosted_tool_goes_only_to_its_own_api():
     assert lost(outgoing) == ["tools.1"]
 
 
-def test_a_namespace_is_reported_as_lost():
-    assert lost(encode(tools=(Tool("f", namespace="ns"),))) == ["tools.0.namespace"]
+def test_a_namespace_that_is_laid_flat_loses_nothing():
+    assert lost(encode(tools=(Tool("ns__f", namespace="ns"),))) == []
 
 
 def test_a_deferred_tool_is_offered_last_and_only_once_it_was_found():
@@ -299,13 +299,13 @@ def test_a_stream_asks_for_its_counts():
 
 
 def test_fields_of_this_api_come_back_and_those_of_another_are_lost():
-    extra = {"logit_bias": {"1": 2}, "tools": {}}
+    extra = {"logit_bias": {"1": 2}, "store": True}
     own = encode(origin="openai_chat", extra=extra)
     assert own.body["logit_bias"] == {"1": 2}
     assert own.losses == ()
     other = encode(origin="anthropic", extra=extra)
     assert "logit_bias" not in other.body
-    assert lost(other) == ["extra.logit_bias", "extra.tools"]
+    assert lost(other) == ["logit_bias"]
 
 
 def test_the_configuration_has_the_last_word():

@@ -80,14 +80,14 @@ def test_a_function_is_a_tool():
     assert asked.tools == (
         Tool("look", "d", {"type": "object", "properties": {}}, strict=False, deferred=True),
     )
-    assert asked.extra == {"tools": {"look": {"output_schema": {"type": "string"}}}}
+    assert asked.tools[0].source.unknown == ("output_schema",)
 
 
 def test_a_custom_tool_takes_free_text_and_keeps_its_grammar():
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: x"}
     asked = decode(tools=[{"type": "custom", "name": "patch", "format": grammar}])
     assert asked.tools == (Tool("patch", freeform=True),)
-    assert asked.extra == {"tools": {"patch": {"format": grammar}}}
+    assert asked.tools[0].source.unknown == ("format",)
 
 
 def test_a_namespace_is_laid_flat():

@@ -8,6 +8,7 @@ from toolbridge.codecs.anthropic.encode_stream import (
     encode_message,
     encode_rejection,
 )
+from toolbridge.codecs.anthropic.field_names import FIELD_NAMES
 from toolbridge.codecs.anthropic.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
@@ -38,5 +39,9 @@ CODEC = Codec(
         # Claude 4.6 and later refuse to continue a turn that the client began.
         may_end_with_assistant=False,
         pairs=True,
+        signed_thoughts=True,
+        cache_marks=True,
+        defers=True,
     ),
+    field_names=FIELD_NAMES,
 )

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from toolbridge.codecs.anthropic import shapes
+from toolbridge.codecs.anthropic.client_tools import read_client_tool
 from toolbridge.codecs.anthropic.shapes import (
     BLOCKS,
     CHOICES,
@@ -31,6 +32,7 @@ from toolbridge.core.messages import (
     Result,
     ResultPart,
     Sampling,
+    Source,
     Text,
     Think,
     Thinking,
@@ -38,14 +40,18 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
-_messages = msgspec.json.Decoder(shapes.Message)
+_messages = wire.StrictDecoder(shapes.Message)
 _tools = msgspec.json.Decoder(shapes.Tool)
 _objects = msgspec.json.Decoder(wire.AnyObject)
 _thinking = msgspec.json.Decoder(shapes.ThinkingConfig | None)
 _output = msgspec.json.Decoder(shapes.OutputConfig | None)
+_choices = msgspec.json.Decoder(shapes.Choice | None)
+_formats = msgspec.json.Decoder(shapes.Format | None)
+_system = msgspec.json.Decoder(shapes.SystemBlock)
 _metadata = msgspec.json.Decoder(shapes.Metadata | None)
 
 _EFFORTS: dict[str, Effort] = {
@@ -68,16 +74,17 @@ def decode_request(
     """Read a request. What is strange but harmless is kept or passed over, never refused."""
     asked = wire.decode_request(body, _bodies)
     _check(asked, model=model, counting=counting)
-    tools, tool_fields = _decode_tools(asked.tools or [])
     think, output, configured = _decode_configs(asked)
     user, metadata = _decode_metadata(asked.metadata)
-    kept = {"tools": tool_fields, "metadata": metadata, **configured}
+    choice = wire.decode_request(asked.tool_choice, _choices, "tool_choice")
+    chosen = _rest(asked.tool_choice, shapes.Choice)
+    kept = {"tool_choice": chosen, "metadata": metadata, **configured}
     return Request(
         model=model or asked.model,
         turns=tuple(_decode_turn(raw, i) for i, raw in enumerate(asked.messages or [])),
         system=_decode_system(asked.system),
-        tools=tools,
-        tool_choice=_decode_choice(asked.tool_choice),
+        tools=tuple(_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(asked.tools or [])),
+        tool_choice=_decode_choice(choice),
         max_tokens=asked.max_tokens,
         stop=tuple(asked.stop_sequences or ()),
         sampling=Sampling(temperature=asked.temperature, top_p=asked.top_p, top_k=asked.top_k),
@@ -106,10 +113,17 @@ def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:
         raise MalformedRequest("must be greater than 0", where="max_tokens")
 
 
-def _decode_system(system: str | list[shapes.SystemBlock] | None) -> tuple[Text, ...]:
+def _decode_system(system: str | list[msgspec.Raw] | None) -> tuple[Text, ...]:
     if isinstance(system, str):
-        return (Text(system),) if system else ()
-    return tuple(Text(block.text, cache=read_cache(block.cache_control)) for block in system or ())
+        return (Text(system, source=Source(ORIGIN, "system")),) if system else ()
+    return tuple(_decode_system_block(raw, f"system.{i}") for i, raw in enumerate(system or ()))
+
+
+def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
+    block = wire.decode_request(raw, _system, where)
+    names = wire.unknown_names(raw, shapes.SystemBlock, where)
+    text = Text(block.text, cache=read_cache(block.cache_control))
+    return sourced(text, Source(ORIGIN, where, raw, names))
 
 
 # ── turns ────────────────────────────────────────────────────────────────────
@@ -117,22 +131,36 @@ def _decode_system(system: str | list[shapes.SystemBlock] | None) -> tuple[Text,
 
 def _decode_turn(raw: msgspec.Raw, i: int) -> Turn:
     where = f"messages.{i}"
-    message = wire.decode_request(raw, _messages, where)
+    message, unknown = _messages.decode(raw, where)
     if isinstance(message.content, str):
-        parts: list[Part] = [Text(message.content)] if message.content else []
+        said = Source(ORIGIN, f"{where}.content")
+        parts: list[Part] = [Text(message.content, source=said)] if message.content else []
     else:
         blocks = enumerate(message.content or ())
         parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
     # Results stand in front of whatever else is said with them: every API wants them there.
     parts.sort(key=lambda part: not isinstance(part, Result))
-    fields = wire.leftovers(raw, shapes.Message, where)
-    if fields:
-        parts.append(Foreign(ORIGIN, "message", fields))
-    return Turn(message.role, tuple(parts))
+    if unknown:
+        fields = wire.leftovers(raw, shapes.Message, where)
+        source = Source(ORIGIN, where, unknown=tuple(fields))
+        parts.append(Foreign(ORIGIN, "message", fields, source))
+    return Turn(message.role, tuple(parts), Source(ORIGIN, where))
 
 
 def _decode_block(raw: msgspec.Raw, where: str) -> Part:
-    block = BLOCKS.decode(raw, where)
+    block, unknown = BLOCKS.decode_named(raw, where)
+    return sourced(_decode_known(block, raw, where), _source(block, raw, where, unknown))
+
+
+def _source(
+    block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
+) -> Source:
+    if isinstance(block, wire.Unknown):
+        return Source(ORIGIN, where)
+    return Source(ORIGIN, where, raw, unknown)
+
+
+def _decode_known(block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str) -> Part:
     match block:
         case shapes.ThinkingBlock(thinking, signature):
             return Thinking(thinking, read_signature(signature))
@@ -159,11 +187,13 @@ def _decode_result_content(
     content: str | list[msgspec.Raw] | None, where: str
 ) -> tuple[ResultPart, ...]:
     if isinstance(content, str):
-        return (Text(content),) if content else ()
+        return (Text(content, source=Source(ORIGIN, f"{where}.content")),) if content else ()
     found: list[ResultPart] = []
     for i, raw in enumerate(content or ()):
         inside = f"{where}.content.{i}"
-        found.append(_decode_content(BLOCKS.decode(raw, inside), raw, inside))
+        block, unknown = BLOCKS.decode_named(raw, inside)
+        part = _decode_content(block, raw, inside)
+        found.append(sourced(part, _source(block, raw, inside, unknown)))
     return tuple(found)
 
 
@@ -221,25 +251,23 @@ def _decode_document(block: shapes.DocumentBlock) -> Document:
 # ── tools ────────────────────────────────────────────────────────────────────
 
 
-def _decode_tools(raws: list[msgspec.Raw]) -> tuple[tuple[Tool, ...], JsonObject]:
-    """Return the tools, and by their names the fields that only Anthropic understands."""
-    tools: list[Tool] = []
-    fields: JsonObject = {}
-    for i, raw in enumerate(raws):
-        where = f"tools.{i}"
-        tool = wire.decode_request(raw, _tools, where)
-        if tool.input_schema is None and tool.type not in {None, "custom"}:
-            hosted = wire.decode_request(raw, _objects, where)
-            tools.append(Tool(tool.name or tool.type or "", origin=ORIGIN, hosted=hosted))
-            continue
-        tools.append(_decode_tool(tool, where))
-        rest = wire.leftovers(raw, shapes.Tool, where)
-        if rest:
-            fields[tool.name] = rest
-    return tuple(tools), fields
+def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
+    given = wire.decode_request(raw, _tools, where)
+    names = wire.unknown_names(raw, shapes.Tool, where)
+    tool = _decode_typed(given, raw, where) or _decode_own(given, where)
+    return sourced(tool, Source(ORIGIN, where, raw, () if tool.hosted else names))
 
 
-def _decode_tool(tool: shapes.Tool, where: str) -> Tool:
+def _decode_typed(given: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool | None:
+    """Return a tool that is known by its type; None for one with a schema."""
+    if given.input_schema is not None or given.type in {None, "custom"}:
+        return None
+    declared = wire.decode_request(raw, _objects, where)
+    known = read_client_tool(declared)
+    return known or Tool(given.name or given.type, origin=ORIGIN, hosted=declared)
+
+
+def _decode_own(tool: shapes.Tool, where: str) -> Tool:
     if not tool.name:
         raise MalformedRequest("field required", where=f"{where}.name")
     if tool.input_schema is None:
@@ -279,7 +307,10 @@ def _decode_configs(asked: shapes.Body) -> tuple[Think, OutputFormat | None, dic
     if config.effort and not effort:
         rest["effort"] = config.effort
     think, thinking_rest = _decode_thinking(asked.thinking, effort)
-    format = config.format or asked.output_format
+    format = wire.decode_request(config.format, _formats, "output_config.format")
+    if described := _rest(config.format, shapes.Format):
+        rest["format"] = described
+    format = format or asked.output_format
     output = OutputFormat(schema=format.schema) if format else None
     return think, output, {"output_config": rest, "thinking": thinking_rest}
 

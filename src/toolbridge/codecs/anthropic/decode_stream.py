@@ -316,7 +316,7 @@ class _Held:
         """Return `part` with the input that came in pieces after its start."""
         input = maybe_object("".join(self.pieces))
         raw = part.raw if input is None else part.raw | {"input": input}
-        return Foreign(part.origin, part.kind, raw, show_code(raw))
+        return Foreign(part.origin, part.kind, raw, text=show_code(raw))
 
 
 def _read_block(raw: JsonObject) -> Block:

@@ -36,6 +36,8 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
+from toolbridge.core.shared_fields import carry, foreign_why, hosted_why
+from toolbridge.core.source import own_words, unknown_fields
 
 PATH = "/v1/messages"
 MAX_TOKENS = 32_000
@@ -66,7 +68,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
         "messages": _encode_turns(request.turns, lose),
     }
     if request.system:
-        body["system"] = [_encode_text(part) for part in request.system]
+        body["system"] = [own_words(p, ORIGIN) or _encode_text(p) for p in request.system]
     if request.tools:
         body["tools"] = _encode_tools(request.tools, lose)
         body |= _encode_choice(request.tool_choice, target, lose)
@@ -82,7 +84,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
         body["metadata"] = {"user_id": request.user}
     if request.stream:
         body["stream"] = True
-    _restore(request, body, lose)
+    _restore(request, body, losses)
     body |= target.options
     # Anthropic refuses a sequence of nothing but white space.
     left = tuple(stop for stop in request.stop if not stop.strip())
@@ -105,17 +107,19 @@ def _headers(body: JsonObject) -> dict[str, str]:
     return headers | {"anthropic-beta": ",".join(betas)} if betas else headers
 
 
-def _restore(request: Request, body: JsonObject, lose: Lose) -> None:
+def _restore(request: Request, body: JsonObject, losses: list[Loss]) -> None:
     """Put back what only Anthropic understands; a request from elsewhere loses its own."""
+    if request.origin != ORIGIN:
+        fields, lost = carry(request, ORIGIN)
+        body |= fields
+        losses += lost
+        return
     for name, kept in request.extra.items():
-        if request.origin != ORIGIN:
-            lose(f"extra.{name}", f"only {request.origin or 'its own API'} understands it")
-        elif name == "tools":
-            body["tools"] = [
-                _joined(_under(kept, tool.get("name")), tool) for tool in _offers(body)
-            ]
-        else:
+        if name != "tool_choice":
             body[name] = _joined(kept, body.get(name))
+        elif request.tools:
+            chosen: JsonObject = {"type": MODES[request.tool_choice.mode]}
+            body[name] = _joined(kept, body.get(name, chosen))
 
 
 def _offers(body: JsonObject) -> list[JsonObject]:
@@ -123,14 +127,10 @@ def _offers(body: JsonObject) -> list[JsonObject]:
     return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
 
 
-def _under(fields: Json, name: Json) -> Json:
-    return fields.get(name) if isinstance(fields, dict) and isinstance(name, str) else None
-
-
 def _joined(kept: Json, ours: Json) -> Json:
-    """Return an object of ours with the fields that were kept beside it."""
+    """Return an object of ours with the fields that were kept beside it, at every level."""
     if isinstance(kept, dict) and isinstance(ours, dict):
-        return ours | {name: value for name, value in kept.items() if name not in ours}
+        return ours | {name: _joined(value, ours.get(name)) for name, value in kept.items()}
     return kept if ours is None else ours
 
 
@@ -158,6 +158,24 @@ def _encode_turn(turn: Turn, where: str, lose: Lose) -> JsonObject | None:
 
 
 def _encode_part(part: Part, where: str, lose: Lose) -> JsonObject | None:
+    said = _as_written(part)
+    if said is not None:
+        return said
+    block = _encode_known(part, where, lose)
+    return block if block is None else unknown_fields(part, ORIGIN) | block
+
+
+def _as_written(part: Part) -> JsonObject | None:
+    """Return the client's own block, unless it is a thought of ours, which Anthropic never signed."""
+    if isinstance(part, Thinking) and not part.opaque:
+        return None
+    said = own_words(part, ORIGIN)
+    if said is not None and said.get("content", "") is None:
+        del said["content"]  # Anthropic refuses null; clients that have no result send it
+    return said
+
+
+def _encode_known(part: Part, where: str, lose: Lose) -> JsonObject | None:
     match part:
         case Thinking():
             return _encode_thought(part, where, lose)
@@ -187,7 +205,7 @@ def _encode_call(call: Call) -> JsonObject:
 def _encode_result(result: Result, where: str, lose: Lose) -> JsonObject:
     block: JsonObject = {"type": "tool_result", "tool_use_id": result.call_id}
     parts = enumerate(result.content)
-    found = (_encode_content(part, f"{where}.content.{i}", lose) for i, part in parts)
+    found = (_encode_part(part, f"{where}.content.{i}", lose) for i, part in parts)
     content: list[Json] = [inner for inner in found if inner is not None]
     if content:
         block["content"] = content
@@ -212,7 +230,7 @@ def _encode_content(part: ResultPart, where: str, lose: Lose) -> JsonObject | No
         case Foreign(origin, _, raw) if origin == ORIGIN:
             return raw
         case Foreign(origin, kind):
-            lose(where, f"only {origin} understands {kind!r}")
+            lose(where, foreign_why(origin, kind))
             return None
         case Audio():
             lose(where, "Anthropic hears no audio")
@@ -262,13 +280,16 @@ def _encode_tools(tools: tuple[Tool, ...], lose: Lose) -> list[Json]:
 
 
 def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
+    written = own_words(tool, ORIGIN)
+    if written is not None:
+        return written
+    if tool.native and tool.origin == ORIGIN:
+        return tool.native | {"name": tool.name}
     if tool.hosted is not None:
         if tool.origin == ORIGIN:
             return tool.hosted
-        lose(where, f"only {tool.origin or 'its own API'} runs the tool {tool.name!r}")
+        lose(where, hosted_why(tool))
         return None
-    if tool.namespace:
-        lose(f"{where}.namespace", "Anthropic's tools have no namespaces")
     offer: JsonObject = {"name": tool.name}
     if tool.description:
         offer["description"] = tool.description
@@ -277,7 +298,7 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
         offer["strict"] = tool.strict
     if tool.deferred:
         offer["defer_loading"] = True
-    return offer | write_cache(tool.cache)
+    return unknown_fields(tool, ORIGIN) | offer | write_cache(tool.cache)
 
 
 def _encode_schema(tool: Tool) -> JsonObject:

@@ -141,16 +141,16 @@ class Format(msgspec.Struct):
     schema: AnyObject
 
 
+_NULL = msgspec.Raw(b"null")
+
+
 class OutputConfig(msgspec.Struct):
     effort: str | None = None
-    format: Format | None = None
+    format: msgspec.Raw = _NULL
 
 
 class Metadata(msgspec.Struct):
     user_id: str | None = None
-
-
-_NULL = msgspec.Raw(b"null")
 
 
 class Body(msgspec.Struct):
@@ -159,9 +159,9 @@ class Body(msgspec.Struct):
     model: str = ""
     messages: list[msgspec.Raw] | None = None
     max_tokens: int | None = None
-    system: str | list[SystemBlock] | None = None
+    system: str | list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
-    tool_choice: Choice | None = None
+    tool_choice: msgspec.Raw = _NULL
     thinking: msgspec.Raw = _NULL
     output_config: msgspec.Raw = _NULL
     output_format: Format | None = None

@@ -5,6 +5,7 @@ from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.gemini.field_names import FIELD_NAMES
 from toolbridge.codecs.gemini.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
@@ -35,4 +36,5 @@ CODEC = Codec(
         may_end_with_assistant=False,
         pairs=True,
     ),
+    field_names=FIELD_NAMES,
 )

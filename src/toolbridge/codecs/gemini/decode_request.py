@@ -21,11 +21,13 @@ from toolbridge.core.messages import (
     OutputFormat,
     Request,
     Sampling,
+    Source,
     Think,
     Tool,
     ToolChoice,
     Turn,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _objects = msgspec.json.Decoder(wire.AnyObject)
@@ -53,7 +55,7 @@ def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: boo
     name = model or _text(whole.get("model"))
     if not name:
         raise MalformedRequest("field required", where="model")
-    tools, tool_fields = _decode_tools(asked.tools or [])
+    system, system_fields = decode_system(asked.system_instruction)
     choice, choice_fields = _decode_choice(asked.tool_config)
     config = wire.convert_request(asked.generation_config or {}, shapes.GenerationConfig, _CONFIG)
     think, thinking_fields = _decode_thinking(config.thinking_config)
@@ -61,12 +63,12 @@ def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: boo
     fields = _rest(asked.generation_config, shapes.GenerationConfig) | output_fields
     if thinking_fields:
         fields["thinkingConfig"] = thinking_fields
-    kept = {"tools": tool_fields, "toolConfig": choice_fields, _CONFIG: fields}
+    kept = {"systemInstruction": system_fields, "toolConfig": choice_fields, _CONFIG: fields}
     return Request(
         model=name.removeprefix("models/"),
         turns=_decode_contents(asked.contents),
-        system=decode_system(asked.system_instruction),
-        tools=tools,
+        system=system,
+        tools=_decode_tools(asked.tools or []),
         tool_choice=choice,
         max_tokens=_max_tokens(config),
         stop=tuple(config.stop_sequences or ()),
@@ -94,12 +96,10 @@ def _rest(given: JsonObject | None, shape: type[msgspec.Struct]) -> JsonObject:
     return {k: v for k, v in (given or {}).items() if k not in known and v is not None}
 
 
-def _decode_contents(
-    contents: list[shapes.Content] | shapes.Content | str | None,
-) -> tuple[Turn, ...]:
+def _decode_contents(contents: list[JsonObject] | JsonObject | str | None) -> tuple[Turn, ...]:
     if isinstance(contents, str):
-        contents = shapes.Content(parts=[{"text": contents}])
-    if isinstance(contents, shapes.Content):
+        contents = {"parts": [{"text": contents}]}
+    if isinstance(contents, dict):
         contents = [contents]
     if not contents:
         raise MalformedRequest("contents is not specified", where="contents")
@@ -110,33 +110,32 @@ def _decode_contents(
 # ── tools ────────────────────────────────────────────────────────────────────
 
 
-def _decode_tools(given: list[JsonObject]) -> tuple[tuple[Tool, ...], JsonObject]:
-    """Return the tools, and by their names the fields that only Gemini understands."""
+def _decode_tools(given: list[JsonObject]) -> tuple[Tool, ...]:
     tools: list[Tool] = []
-    fields: JsonObject = {}
     for i, entry in enumerate(given):
         for key, value in entry.items():
+            where = f"tools.{i}.{key}"
             if key == "functionDeclarations":
                 declared = value if isinstance(value, list) else [value]
-                for j, declaration in enumerate(declared):
-                    tools.append(_decode_tool(declaration, f"tools.{i}.{key}.{j}", fields))
+                tools += (_decode_tool(one, f"{where}.{j}") for j, one in enumerate(declared))
             elif value is not None:
-                tools.append(Tool(key, origin=ORIGIN, hosted={key: value}))
-    return tuple(tools), fields
+                hosted: JsonObject = {key: value}
+                tools.append(Tool(key, origin=ORIGIN, hosted=hosted, source=Source(ORIGIN, where)))
+    return tuple(tools)
 
 
-def _decode_tool(declaration: Json, where: str, fields: JsonObject) -> Tool:
-    tool = wire.convert_request(declaration, shapes.Declaration, where)
-    if not tool.name:
+def _decode_tool(declaration: Json, where: str) -> Tool:
+    given = wire.convert_request(declaration, shapes.Declaration, where)
+    if not given.name or not isinstance(declaration, dict):
         raise MalformedRequest("field required", where=f"{where}.name")
-    if isinstance(declaration, dict) and (rest := _rest(declaration, shapes.Declaration)):
-        fields[tool.name] = rest
-    schema = tool.parameters_json_schema
-    return Tool(
-        tool.name,
-        description=tool.description or "",
-        schema=decode_schema(tool.parameters) if schema is None else schema,
+    schema = given.parameters_json_schema
+    tool = Tool(
+        given.name,
+        description=given.description or "",
+        schema=decode_schema(given.parameters) if schema is None else schema,
     )
+    unknown = wire.unknown_keys(declaration, shapes.Declaration)
+    return sourced(tool, Source(ORIGIN, where, declaration, unknown))
 
 
 def _decode_choice(given: JsonObject | None) -> tuple[ToolChoice, JsonObject]:
@@ -213,9 +212,11 @@ def _decode_output(config: shapes.GenerationConfig) -> tuple[OutputFormat | None
     schema = config.response_json_schema
     if schema is None and config.response_schema is not None:
         schema = decode_schema(config.response_schema)
-    if kind == _JSON or (schema is not None and not kind):
-        return OutputFormat(schema=schema), {}
     rest: JsonObject = {}
+    if kind == _JSON or (schema is not None and not kind):
+        if config.response_json_schema is None and config.response_schema is not None:
+            rest["responseSchema"] = config.response_schema
+        return OutputFormat(schema=schema), rest
     if kind not in {"", "text/plain"}:
         rest["responseMimeType"] = kind
         if config.response_schema is not None:

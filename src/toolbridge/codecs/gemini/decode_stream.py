@@ -325,7 +325,7 @@ def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:
     text = _code(raw.get(kind))
     if part.inline_data is not None and part.inline_data.mime_type:
         kind = part.inline_data.mime_type.partition("/")[0]  # audio, video, application
-    return Foreign(ORIGIN, kind, raw, text)
+    return Foreign(ORIGIN, kind, raw, text=text)
 
 
 def _code(part: Json) -> str:

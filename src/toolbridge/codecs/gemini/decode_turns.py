@@ -7,6 +7,8 @@ by order.
 
 from collections import defaultdict, deque
 
+import msgspec
+
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.shapes import MODIFIERS, ORIGIN, read_signature
@@ -19,25 +21,41 @@ from toolbridge.core.messages import (
     Result,
     ResultPart,
     Role,
+    Source,
     Text,
     Thinking,
     Turn,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
+MESSAGE = "message"
+"""The kind of a part that holds fields of a content which have no place of their own."""
 _ROLES: dict[str, Role] = {"model": "assistant", "assistant": "assistant", "system": "system"}
 
 
 def decode_system(
-    given: shapes.Content | list[JsonObject] | str | None,
-) -> tuple[Text, ...]:
-    if given is None:
-        return ()
+    given: JsonObject | list[JsonObject] | str | None,
+) -> tuple[tuple[Text, ...], JsonObject]:
+    """Return the system's texts, and what is said beside them that only Gemini understands."""
+    where = "systemInstruction"
     if isinstance(given, str):
-        return (Text(given),) if given else ()
-    parts = given if isinstance(given, list) else given.parts or []
-    texts = (part.get("text") for part in parts)
-    return tuple(Text(text) for text in texts if isinstance(text, str) and text)
+        return ((Text(given, source=Source(ORIGIN, where)),) if given else ()), {}
+    if isinstance(given, list):
+        given = {"parts": [*given]}
+    content = wire.convert_request(given or {}, shapes.Content, where)
+    parts = content.parts or []
+    texts = tuple(
+        sourced(Text(text), _source(part, f"{where}.parts.{i}"))
+        for i, part in enumerate(parts)
+        if isinstance(text := part.get("text"), str) and text
+    )
+    return texts, {name: value for name, value in (given or {}).items() if name != "parts"}
+
+
+def _source(raw: JsonObject, where: str) -> Source:
+    unknown = wire.unknown_keys(raw, shapes.Part)
+    return Source(ORIGIN, where, raw, unknown)
 
 
 class Conversation:
@@ -49,22 +67,30 @@ class Conversation:
         self._order: deque[str] = deque()
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
-    def turn(self, number: int, content: shapes.Content) -> Turn:
+    def turn(self, number: int, given: JsonObject) -> Turn:
+        content = wire.convert_request(given, shapes.Content, f"contents.{number}")
         # Whoever is not the model is the user: `function`, an old role, and no role at all.
         role = _ROLES.get(content.role or "user", "user")
         parts: list[Part] = []
         for place, raw in enumerate(content.parts or ()):
             where = f"contents.{number}.parts.{place}"
             part = wire.convert_request(raw, shapes.Part, where)
+            source = _source(raw, where)
             if part.function_call is not None:
-                parts.append(self._call(part, part.function_call, f"{number}.{place}"))
+                call = self._call(part, part.function_call, f"{number}.{place}")
+                parts.append(sourced(call, source))
             elif part.function_response is not None:
-                parts.append(self._result(part.function_response, where, f"{number}.{place}"))
+                result = self._result(part.function_response, where, f"{number}.{place}")
+                parts.append(sourced(result, source))
             else:
-                parts += _decode_content(part, raw)
+                parts += (sourced(found, source) for found in _decode_content(part, raw))
         # Results stand in front of whatever else is said with them: every API wants them there.
         parts.sort(key=lambda part: not isinstance(part, Result))
-        return Turn(role, tuple(parts))
+        source = Source(ORIGIN, f"contents.{number}")
+        if fields := {name: given[name] for name in wire.unknown_keys(given, shapes.Content)}:
+            named = msgspec.structs.replace(source, unknown=tuple(fields))
+            parts.append(Foreign(ORIGIN, MESSAGE, fields, named))
+        return Turn(role, tuple(parts), source)
 
     def _call(self, part: shapes.Part, asked: shapes.FunctionCall, place: str) -> Call:
         id = asked.id or Ids(f"gemini.{place}").call()
@@ -82,9 +108,10 @@ class Conversation:
         text, is_error = _unwrap(given.response or {})
         content: list[ResultPart] = [Text(text)] if text else []
         for i, raw in enumerate(given.parts or ()):
-            part = wire.convert_request(raw, shapes.Part, f"{where}.functionResponse.parts.{i}")
-            found = _decode_content(part, raw)
-            content += [inner for inner in found if not isinstance(inner, Thinking)]
+            at = f"{where}.functionResponse.parts.{i}"
+            found = _decode_content(wire.convert_request(raw, shapes.Part, at), raw)
+            source = _source(raw, at)
+            content += [sourced(one, source) for one in found if not isinstance(one, Thinking)]
         return Result(id, tuple(content), is_error=is_error, name=name)
 
     def _answered(self, name: str) -> str:

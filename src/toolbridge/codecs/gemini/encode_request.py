@@ -20,6 +20,8 @@ from toolbridge.core.messages import (
     Tool,
     ToolChoice,
 )
+from toolbridge.core.shared_fields import carry, hosted_why
+from toolbridge.core.source import own_words, unknown_fields
 
 VERSION = "/v1beta"
 MAX_STOP = 5
@@ -48,6 +50,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     model = target.model or request.model
     encoder = _RequestEncoder(request, target, lose)
     body = encoder.body()
+    losses += encoder.losses
     if request.user:
         losses.append(Loss("user", "Gemini is not told who the user is", minor=True))
     path = _path(model, stream=request.stream)
@@ -65,19 +68,24 @@ class _RequestEncoder:
         self._request = request
         self._target = target
         self._lose = lose
+        self.losses: list[Loss] = []
+        """Of the fields of the top level."""
         self._quirks = read_quirks(target.model or request.model, target.quirks)
 
     def body(self) -> JsonObject:
         request = self._request
         body: JsonObject = {"contents": self._contents()}
         if request.system:
-            body["systemInstruction"] = {"parts": [{"text": part.text} for part in request.system]}
-        functions, hosted = self._tools()
-        if functions or hosted:
-            declared: list[Json] = [{"functionDeclarations": functions}] if functions else []
-            body["tools"] = declared + hosted
-        body |= self._choice(request.tool_choice, any_function=bool(functions))
-        config = self._config(any_function=bool(functions))
+            said: list[Json] = [
+                own_words(part, ORIGIN) or {"text": part.text} for part in request.system
+            ]
+            body["systemInstruction"] = {"parts": said}
+        offered = self._tools()
+        functions = any("functionDeclarations" in entry for entry in offered)
+        if offered:
+            body["tools"] = [*offered]
+        body |= self._choice(request.tool_choice, any_function=functions)
+        config = self._config(any_function=functions)
         if config:
             body["generationConfig"] = config
         self._restore(body)
@@ -90,39 +98,38 @@ class _RequestEncoder:
 
     # ── tools ──
 
-    def _tools(self) -> tuple[list[Json], list[Json]]:
-        """Return the functions on offer, and the tools that Gemini itself runs."""
+    def _tools(self) -> list[JsonObject]:
+        """Return the tools on offer: one entry for all functions, or the client's own entries."""
         choice = self._request.tool_choice
         found = _found(self._request)
-        now: list[Json] = []
-        later: dict[str, Json] = {}
-        hosted: list[Json] = []
+        offers = _Offers()
+        later: dict[str, tuple[Tool, JsonObject]] = {}
         for number, tool in enumerate(self._request.tools):
             where = f"tools.{number}"
-            if tool.hosted is not None:
-                hosted += self._hosted(tool, tool.hosted, where)
+            if tool.hosted is not None and tool.origin != ORIGIN:
+                self._lose(where, hosted_why(tool))
+            elif tool.hosted is not None:
+                offers.add(tool, tool.hosted)
             elif not tool.deferred or (choice.mode == "named" and tool.name in choice.names):
-                now.append(self._function(tool, where))
+                offers.declare(tool, self._function(tool, where))
             elif tool.name in found:
-                later[tool.name] = self._function(tool, where)
+                later[tool.name] = (tool, self._function(tool, where))
         # What a search found goes to the end: the prompt's beginning stays as it was.
-        return now + [later[name] for name in found if name in later], hosted
-
-    def _hosted(self, tool: Tool, hosted: JsonObject, where: str) -> list[Json]:
-        if tool.origin == ORIGIN:
-            return [hosted]
-        self._lose(where, f"only {tool.origin or 'its own API'} runs the tool {tool.name!r}")
-        return []
+        for name in found:
+            if name in later:
+                offers.declare(*later[name])
+        return offers.entries
 
     def _function(self, tool: Tool, where: str) -> JsonObject:
+        said = own_words(tool, ORIGIN)
+        if said is not None:
+            return said
         if tool.strict:
             self._lose(f"{where}.strict", "Gemini does not hold a single tool to its schema")
-        if tool.namespace:
-            self._lose(f"{where}.namespace", "Gemini's tools have no namespaces")
         declaration: JsonObject = {"name": tool.name}
         if tool.description:
             declaration["description"] = tool.description
-        return declaration | self._parameters(tool)
+        return declaration | self._parameters(tool) | unknown_fields(tool, ORIGIN)
 
     def _parameters(self, tool: Tool) -> JsonObject:
         schema = tool.schema
@@ -207,6 +214,9 @@ class _RequestEncoder:
             if getattr(output, name):
                 self._lose(f"output.{name}", "Gemini's schema has no name and is always strict")
         wanted: JsonObject = {"responseMimeType": "application/json"}
+        kept = self._request.extra.get("generationConfig")
+        if isinstance(kept, dict) and "responseSchema" in kept:
+            return wanted  # the client's own spelling of the schema is put back
         if output.schema is not None and self._quirks.json_schema:
             wanted["responseJsonSchema"] = output.schema
         elif output.schema is not None:
@@ -216,24 +226,41 @@ class _RequestEncoder:
     def _restore(self, body: JsonObject) -> None:
         """Put back what only Gemini understands; a request from elsewhere loses its own."""
         request = self._request
+        if request.origin != ORIGIN:
+            fields, losses = carry(request, ORIGIN)
+            body |= fields
+            self.losses += losses
+            return
         for name, kept in request.extra.items():
-            if request.origin != ORIGIN:
-                self._lose(f"extra.{name}", f"only {request.origin or 'its own API'} knows it")
-            elif name == "tools":
-                _restore_fields(body, kept)
-            elif name != ALT:
+            if name != ALT:
                 body |= _joined(body, {name: kept})
 
 
-def _restore_fields(body: JsonObject, kept: Json) -> None:
-    """Give declarations the fields back that were kept by their names."""
-    tools = body.get("tools")
-    first = tools[0] if isinstance(tools, list) and tools else None
-    declared = first.get("functionDeclarations") if isinstance(first, dict) else None
-    for declaration in declared if isinstance(declared, list) else ():
-        if isinstance(declaration, dict) and isinstance(kept, dict):
-            rest = kept.get(str(declaration["name"]))
-            declaration.update(rest if isinstance(rest, dict) else {})
+class _Offers:
+    """The entries of `tools`: functions share one, and so does what shared one in the client's."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, JsonObject] = {}
+
+    @property
+    def entries(self) -> list[JsonObject]:
+        return sorted(self._groups.values(), key=lambda entry: "functionDeclarations" not in entry)
+
+    def add(self, tool: Tool, hosted: JsonObject) -> None:
+        group = _group(tool) or f"hosted.{len(self._groups)}"
+        self._groups[group] = self._groups.get(group, {}) | hosted
+
+    def declare(self, tool: Tool, function: JsonObject) -> None:
+        entry = self._groups.setdefault(_group(tool), {})
+        declared = entry.setdefault("functionDeclarations", [])
+        if isinstance(declared, list):
+            declared.append(function)
+
+
+def _group(tool: Tool) -> str:
+    """Return which of the client's own entries a tool stood in."""
+    source = tool.source
+    return ".".join(source.path.split(".")[:2]) if source and source.api == ORIGIN else ""
 
 
 def _joined(first: JsonObject, second: JsonObject) -> JsonObject:

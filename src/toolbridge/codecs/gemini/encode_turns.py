@@ -2,6 +2,7 @@
 
 from math import inf
 
+from toolbridge.codecs.gemini.decode_turns import MESSAGE
 from toolbridge.codecs.gemini.encode_thinking import Lose
 from toolbridge.codecs.gemini.media import encode_detail, encode_media, inline_part
 from toolbridge.codecs.gemini.quirks import Quirks
@@ -21,6 +22,8 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.shared_fields import foreign_why
+from toolbridge.core.source import own_words
 
 
 class TurnEncoder:
@@ -39,9 +42,12 @@ class TurnEncoder:
         results: list[tuple[float, list[JsonObject]]] = []
         others: list[Json] = []
         signed = False
+        fields: JsonObject = {}
         for place, part in enumerate(turn.content):
             here = f"{where}.{place}"
-            if isinstance(part, Result):
+            if isinstance(part, Foreign) and (part.origin, part.kind) == (ORIGIN, MESSAGE):
+                fields |= part.raw
+            elif isinstance(part, Result):
                 results.append(
                     (self._calls.get(part.call_id, (inf, ""))[0], self._result(part, here))
                 )
@@ -50,13 +56,15 @@ class TurnEncoder:
                 signed = True
             elif (found := self._part(part, here)) is not None:
                 others.append(found)
-        results.sort(key=lambda result: result[0])
+        if not self._own:
+            results.sort(key=lambda result: result[0])
         answers: list[Json] = [found[0] for _, found in results]
         media: list[Json] = [part for _, found in results for part in found[1:]]
         parts = answers + media + others
         if not parts:
             return None
-        return {"role": "model" if turn.role == "assistant" else "user", "parts": parts}
+        role = "model" if turn.role == "assistant" else "user"
+        return {**fields, "role": role, "parts": parts}
 
     def _call(self, call: Call, *, first: bool) -> JsonObject:
         self._calls.setdefault(call.id, (len(self._calls), call.name))
@@ -65,10 +73,14 @@ class TurnEncoder:
             "functionCall": {"id": call.id, "name": call.name, "args": arguments},
             **write_signature(call.opaque),
         }
+        part = own_words(call, ORIGIN) or part
         # Of parallel calls only the first is signed, and only there a signature is missed.
         return {**part, "thoughtSignature": part.get("thoughtSignature", SKIP)} if first else part
 
     def _part(self, part: ResultPart | Thinking, where: str) -> JsonObject | None:
+        said = own_words(part, ORIGIN)
+        if said is not None:
+            return said
         match part:
             case Text(text):
                 if part.citations:
@@ -83,7 +95,7 @@ class TurnEncoder:
             case Foreign(origin, kind, raw):
                 if origin == ORIGIN:
                     return raw
-                self._lose(where, f"only {origin} understands {kind!r}")
+                self._lose(where, foreign_why(origin, kind))
                 return None
 
     def _thought(self, thought: Thinking, where: str) -> JsonObject | None:
@@ -119,6 +131,9 @@ class TurnEncoder:
 
     def _result(self, result: Result, where: str) -> list[JsonObject]:
         """Return the response, and after it the media that may not stand in it."""
+        said = own_words(result, ORIGIN)
+        if said is not None and (self._quirks.media_in_results or not _holds_media(result)):
+            return [said]
         name = result.name or self._calls.get(result.call_id, (0, "unknown"))[1]
         texts: list[str] = []
         media: list[Json] = []
@@ -153,6 +168,10 @@ class TurnEncoder:
             if found and found.keys() not in ({"output"}, {"error"}) and dumps(found) == text:
                 return found
         return {"output": text}
+
+
+def _holds_media(result: Result) -> bool:
+    return any(not isinstance(part, Text) for part in result.content)
 
 
 def _available(name: str) -> str:

@@ -149,8 +149,8 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
 
 
 class Body(msgspec.Struct, rename="camel"):
-    contents: list[Content] | Content | str | None = None
-    system_instruction: Content | list[AnyObject] | str | None = None
+    contents: list[AnyObject] | AnyObject | str | None = None
+    system_instruction: AnyObject | list[AnyObject] | str | None = None
     tools: list[AnyObject] | None = None
     tool_config: AnyObject | None = None
     generation_config: AnyObject | None = None

@@ -4,6 +4,7 @@ from toolbridge.codecs.ollama.decode_request import decode_generate, decode_requ
 from toolbridge.codecs.ollama.decode_stream import StreamDecoder, decode_rejection
 from toolbridge.codecs.ollama.encode_request import QUIRKS, completes, encode_request
 from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.ollama.field_names import FIELD_NAMES
 from toolbridge.codecs.ollama.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
@@ -29,4 +30,5 @@ CODEC = Codec(
     content_type="application/x-ndjson",
     rules=Rules(pairs=True, system_in_place=True),
     completes=completes,
+    field_names=FIELD_NAMES,
 )

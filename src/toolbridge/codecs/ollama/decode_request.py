@@ -12,6 +12,7 @@ import msgspec
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.media import decode_media
+from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps, maybe_object
@@ -20,6 +21,7 @@ from toolbridge.core.messages import (
     Call,
     Completion,
     Effort,
+    Foreign,
     Image,
     OutputFormat,
     Part,
@@ -27,17 +29,21 @@ from toolbridge.core.messages import (
     Result,
     Role,
     Sampling,
+    Source,
     Text,
     Think,
     Thinking,
     Tool,
     Turn,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 B = TypeVar("B", bound=shapes.Body)
 
 _chats = msgspec.json.Decoder(shapes.ChatBody)
+_messages = msgspec.json.Decoder(shapes.Message)
+_tools = msgspec.json.Decoder(shapes.Tool)
 _generates = msgspec.json.Decoder(shapes.GenerateBody)
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant": "assistant"}
 _EFFORTS: dict[str, Effort] = {"low": "low", "medium": "medium", "high": "high", "max": "max"}
@@ -56,14 +62,19 @@ def decode_request(
     for number, message in enumerate(asked.messages or ()):
         conversation.add(number, message)
     extra = _extra(asked)
+    for name, rest in wire.rest(body, shapes.ChatBody).items():
+        before = extra.get(name)
+        extra[name] = before | rest if isinstance(before, dict) and isinstance(rest, dict) else rest
     if not asked.messages:
         extra[shapes.LOAD] = True
     request = _request(asked, model=model, stream=stream, extra=extra)
     return msgspec.structs.replace(
         request,
         system=tuple(conversation.system),
-        turns=tuple(Turn(role, tuple(parts)) for role, parts in conversation.turns),
-        tools=tuple(_tool(tool) for tool in asked.tools or ()),
+        turns=tuple(
+            sourced(Turn(role, tuple(p)), source) for role, p, source in conversation.turns
+        ),
+        tools=tuple(_tool(raw, f"tools.{i}") for i, raw in enumerate(asked.tools or ())),
     )
 
 
@@ -103,7 +114,7 @@ def _request(asked: B, *, model: str, stream: bool | None, extra: JsonObject) ->
         think=_think(asked.think),
         output=_output(asked.format),
         stream=stream,
-        origin="ollama",
+        origin=ORIGIN,
         extra=extra,
     )
 
@@ -180,9 +191,11 @@ def _extra(asked: shapes.Body) -> JsonObject:
     return extra
 
 
-def _tool(tool: shapes.Tool) -> Tool:
-    function = tool.function
-    return Tool(function.name, function.description or "", function.parameters or {})
+def _tool(raw: msgspec.Raw, where: str) -> Tool:
+    function = wire.decode_request(raw, _tools, where).function
+    tool = Tool(function.name, function.description or "", function.parameters or {})
+    unknown = wire.unknown_names(raw, shapes.Tool, where)
+    return sourced(tool, Source(ORIGIN, where, raw, unknown))
 
 
 class _Conversation:
@@ -190,36 +203,45 @@ class _Conversation:
 
     def __init__(self) -> None:
         self.system: list[Text] = []
-        self.turns: list[tuple[Role, list[Part]]] = []
+        self.turns: list[tuple[Role, list[Part], Source]] = []
         self._waiting: dict[str, str] = {}
         """Names by call id."""
         self._order: deque[str] = deque()
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
-    def add(self, number: int, message: shapes.Message) -> None:
+    def add(self, number: int, raw: msgspec.Raw) -> None:
+        where = f"messages.{number}"
+        message = wire.decode_request(raw, _messages, where)
+        unknown = wire.unknown_names(raw, shapes.Message, where)
+        source = Source(ORIGIN, where, raw, unknown)
         role = (message.role or "").lower()
         if role == "tool":
-            self._add_result(number, message)
+            self._add_result(number, message, source)
             return
         # The server hands any role to the template; what it is not told, it takes for the user.
-        self._add_message(number, _ROLES.get(role, "user"), message)
+        self._add_message(number, _ROLES.get(role, "user"), message, source)
 
-    def _add_message(self, number: int, role: Role, message: shapes.Message) -> None:
+    def _add_message(
+        self, number: int, role: Role, message: shapes.Message, source: Source
+    ) -> None:
         if role == "system" and not self.turns:
-            self.system.append(Text(message.content or ""))
+            self.system.append(sourced(Text(message.content or ""), source))
             return
         parts: list[Part] = []
         if message.thinking and role == "assistant":
-            parts.append(Thinking(message.thinking))
+            parts.append(Thinking(message.thinking, source=_at(source, "thinking")))
         if message.content:
-            parts.append(Text(message.content))
+            parts.append(Text(message.content, source=_at(source, "content")))
         parts += _media(message)
         if role == "assistant":
             parts += self._calls(number, message)
+        else:
+            parts += _rest(source)
         if role == "user" and self._after_results():
             self.turns[-1][1].extend(parts)
             return
-        self.turns.append((role, parts or [Text("")]))
+        whole = source if role == "assistant" else Source(ORIGIN, source.path)
+        self.turns.append((role, parts or [Text("")], whole))
 
     def _after_results(self) -> bool:
         """Whether the last turn is one of results, to which the user's next words belong."""
@@ -229,14 +251,15 @@ class _Conversation:
         calls = []
         for place, asked in enumerate(message.tool_calls or ()):
             id = asked.id or Ids(f"ollama.{number}.{place}").call()
-            call = _call(id, asked.function)
+            source = Source(ORIGIN, f"messages.{number}.tool_calls.{place}")
+            call = msgspec.structs.replace(_call(id, asked.function), source=source)
             self._waiting[id] = call.name
             self._order.append(id)
             self._by_name[call.name].append(id)
             calls.append(call)
         return calls
 
-    def _add_result(self, number: int, message: shapes.Message) -> None:
+    def _add_result(self, number: int, message: shapes.Message, source: Source) -> None:
         id = self._answered(number, message)
         asked = self._waiting.pop(id, "")
         name = message.tool_name or asked
@@ -245,10 +268,11 @@ class _Conversation:
         content: list[Text | Image | Audio] = [Text(text)] if text else []
         content += _media(message)
         result = Result(id, tuple(content), is_error=text != written, name=name)
+        result = sourced(result, source)
         if self._after_results():
             self.turns[-1][1].append(result)
         else:
-            self.turns.append(("user", [result]))
+            self.turns.append(("user", [result], Source(ORIGIN, source.path)))
 
     def _answered(self, number: int, message: shapes.Message) -> str:
         """Return the id of the call that `message` answers."""
@@ -263,6 +287,19 @@ class _Conversation:
         while queue and queue[0] not in self._waiting:
             queue.popleft()
         return queue[0] if queue else ""
+
+
+def _at(source: Source, name: str) -> Source:
+    return Source(ORIGIN, f"{source.path}.{name}")
+
+
+def _rest(source: Source) -> list[Foreign]:
+    """Return the fields of a message that only Ollama understands."""
+    names = tuple(name for name in source.unknown if "." not in name)
+    if not names or not isinstance(source.raw, msgspec.Raw):
+        return []
+    fields = wire.leftovers(source.raw, shapes.Message)
+    return [Foreign(ORIGIN, shapes.MESSAGE, fields, Source(ORIGIN, source.path, unknown=names))]
 
 
 def _call(id: str, function: shapes.Function) -> Call:

@@ -7,9 +7,12 @@ and messages of one conversation are therefore always written in the same way an
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_generate import PATH, encode_generate
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
+from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.core.codec import Outgoing, Target, check_quirks
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Reference, Request, Result, Think, Tool
+from toolbridge.core.shared_fields import carry, hosted_why
+from toolbridge.core.source import own_words
 from toolbridge.wire.json_schema import inline
 
 QUIRKS = {
@@ -92,9 +95,12 @@ class _RequestEncoder:
         for number, turn in enumerate(self._request.turns):
             messages += encoder.encode(number, turn)
         self._losses += encoder.losses
+        order = self._order()
+        said = [own_words(part, ORIGIN) for part in self._request.system]
+        if not order and said and all(said):
+            return [*said, *messages]
         texts = [part.text for part in self._request.system if part.text]
-        if order := self._order():
-            texts.append(order)
+        texts += [order] if order else []
         if texts:
             messages.insert(0, {"role": "system", "content": "\n\n".join(texts)})
         return messages
@@ -133,8 +139,11 @@ class _RequestEncoder:
     def _tool(self, number: int, tool: Tool) -> list[Json]:
         where = f"tools.{number}"
         if tool.hosted is not None:
-            self._lose(where, f"{tool.name} is a tool that only {tool.origin or 'its API'} can run")
+            self._lose(where, hosted_why(tool))
             return []
+        said = own_words(tool, ORIGIN)
+        if said is not None:
+            return [said]
         if tool.strict:
             self._lose(f"{where}.strict", "Ollama does not hold a model to a tool's schema")
         schema, whole = inline(tool.schema)
@@ -183,16 +192,18 @@ class _RequestEncoder:
 
     def _restore(self, body: JsonObject, options: JsonObject) -> None:
         """Put back the fields that only an Ollama client sends; name those of other clients."""
+        if self._request.origin != ORIGIN:
+            _, losses = carry(self._request, ORIGIN)
+            self._losses += losses
+            return
         for name, value in self._request.extra.items():
-            if self._request.origin != "ollama":
-                self._lose(f"extra.{name}", f"only {self._request.origin or 'its API'} knows it")
-            elif name in shapes.GENERATE_EXTRAS and completes(self._request, self._target):
+            if name in shapes.GENERATE_EXTRAS and completes(self._request, self._target):
                 continue
-            elif name in shapes.GENERATE_EXTRAS:
-                self._lose(f"extra.{name}", "a chat has no such field")
+            if name in shapes.GENERATE_EXTRAS:
+                self._lose(name, "a chat has no such field")
             elif name == "options" and isinstance(value, dict):
                 options |= value
-            elif name in shapes.CHAT_EXTRAS:
+            elif name not in {shapes.LOAD, shapes.GENERATE}:
                 body[name] = value
 
     def _configure(self, body: JsonObject, options: JsonObject) -> None:

@@ -3,8 +3,11 @@
 from base64 import b64decode
 from binascii import Error
 
+from typing_extensions import TypeIs
+
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.media import split_data_url
+from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.core.codec import Target
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
@@ -22,6 +25,8 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.shared_fields import foreign_why
+from toolbridge.core.source import own_words
 
 
 class TurnEncoder:
@@ -41,14 +46,17 @@ class TurnEncoder:
             return [self._assistant(where, turn)]
         results: list[JsonObject] = []
         rest = _Content(self, joint="\n")
+        beside: JsonObject = {}
         for place, part in enumerate(turn.content):
-            if isinstance(part, Result):
+            if _is_fields(part):
+                beside |= part.raw
+            elif isinstance(part, Result):
                 results.append(self._result(f"{where}.{place}", part))
             else:
                 rest.add(f"{where}.{place}", part)
         if results and rest.empty:
             return results
-        return [*results, {"role": turn.role, **rest.fields()}]
+        return [*results, {"role": turn.role, **rest.fields(), **beside}]
 
     def _assistant(self, where: str, turn: Turn) -> JsonObject:
         # Text that a model said in several blocks was one text when it said it.
@@ -63,6 +71,9 @@ class TurnEncoder:
                 calls.append(encode_call(part, len(calls)))
             else:
                 content.add(f"{where}.{place}", part)
+        said = None if any(_is_broken(part) for part in turn.content) else own_words(turn, ORIGIN)
+        if said is not None:
+            return said
         message: JsonObject = {"role": "assistant", **content.fields()}
         if thought := "".join(thinking):
             message["thinking"] = thought
@@ -71,6 +82,9 @@ class TurnEncoder:
         return message
 
     def _result(self, where: str, result: Result) -> JsonObject:
+        said = own_words(result, ORIGIN)
+        if said is not None and (self._target.can("vision") or "images" not in said):
+            return said
         content = _Content(self, joint="\n")
         for place, part in enumerate(result.content):
             content.add(f"{where}.content.{place}", part)
@@ -97,7 +111,7 @@ class TurnEncoder:
             case Reference(name):
                 return self._reference(name)
             case Foreign(origin, kind):
-                self.lose(where, f"only {origin} understands a part of type {kind!r}")
+                self.lose(where, foreign_why(origin, kind))
                 return "\n".join(_texts(part.raw))
             case _:
                 self.lose(where, "this part has no place in a message of Ollama's")
@@ -173,6 +187,14 @@ class _Content:
         if self._images:
             fields["images"] = self._images
         return fields
+
+
+def _is_fields(part: Part) -> TypeIs[Foreign]:
+    return isinstance(part, Foreign) and (part.origin, part.kind) == (ORIGIN, shapes.MESSAGE)
+
+
+def _is_broken(part: Part) -> bool:
+    return isinstance(part, Call) and bool(part.raw)
 
 
 def encode_call(call: Call, number: int) -> JsonObject:

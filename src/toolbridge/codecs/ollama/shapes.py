@@ -9,7 +9,8 @@ from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 
-SHOWS = Shows("ollama", foreign=False, links=False, explanations=False)
+ORIGIN = "ollama"
+SHOWS = Shows(ORIGIN, foreign=False, links=False, explanations=False)
 """No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
@@ -38,6 +39,8 @@ THINK_LEVELS = ("low", "medium", "high", "max")
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 
+MESSAGE = "message"
+"""The kind of a part that holds fields of a message which have no place of their own."""
 CHAT_EXTRAS = ("keep_alive", "truncate", "shift", "_debug_render_only")
 GENERATE_EXTRAS = ("template", "raw", "context")
 GENERATE = "generate"
@@ -50,6 +53,7 @@ class Function(msgspec.Struct):
     name: str | None = None
     arguments: Json = None
     """An object; old servers and careless templates send a string that holds one."""
+    index: Json = None
 
 
 class ToolCall(msgspec.Struct):
@@ -147,8 +151,8 @@ class Body(msgspec.Struct, rename={"debug_render_only": "_debug_render_only"}):
 
 
 class ChatBody(Body):
-    messages: list[Message] | None = None
-    tools: list[Tool] | None = None
+    messages: list[msgspec.Raw] | None = None
+    tools: list[msgspec.Raw] | None = None
 
 
 class GenerateBody(Body):

@@ -7,6 +7,7 @@ from toolbridge.codecs.openai_chat.encode_completion import completes
 from toolbridge.codecs.openai_chat.encode_rejection import encode_rejection
 from toolbridge.codecs.openai_chat.encode_request import encode_request
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
+from toolbridge.codecs.openai_chat.field_names import FIELD_NAMES
 from toolbridge.codecs.openai_chat.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
@@ -37,4 +38,5 @@ CODEC = Codec(
         system_in_place=True,
     ),
     completes=completes,
+    field_names=FIELD_NAMES,
 )

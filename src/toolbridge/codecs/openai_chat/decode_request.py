@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.decode_turns import Conversation
-from toolbridge.codecs.openai_chat.shapes import EFFORTS, INSIDE, ORIGIN
+from toolbridge.codecs.openai_chat.shapes import EFFORTS, ORIGIN
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import (
@@ -13,16 +13,20 @@ from toolbridge.core.messages import (
     OutputFormat,
     Request,
     Sampling,
+    Source,
     Think,
     Tool,
     ToolChoice,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
 _tools = msgspec.json.Decoder(shapes.Tool)
 _functions = msgspec.json.Decoder(shapes.ToolFunction)
 _customs = msgspec.json.Decoder(shapes.CustomTool)
+_choices = msgspec.json.Decoder(str | shapes.Choice | None)
+_formats = msgspec.json.Decoder(shapes.ResponseFormat | None)
 _objects = msgspec.json.Decoder(wire.AnyObject)
 
 
@@ -35,17 +39,14 @@ def decode_request(
     conversation = Conversation()
     for number, message in enumerate(asked.messages or ()):
         conversation.add(number, message)
-    tools, kept = _decode_tools(asked)
     extra = wire.leftovers(body, shapes.Body)
-    if kept:
-        extra["tools"] = kept
     think = _decode_think(asked.reasoning_effort, extra)
     return Request(
         model=model or asked.model or "",
         system=tuple(conversation.system),
         turns=conversation.turns,
-        tools=tools,
-        tool_choice=_decode_choice(asked),
+        tools=_decode_tools(asked),
+        tool_choice=_decode_choice(asked, extra),
         max_tokens=_decode_limit(asked),
         stop=(asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop or ()),
         sampling=_decode_sampling(asked),
@@ -53,6 +54,7 @@ def decode_request(
         output=_decode_output(asked.response_format, extra),
         stream=bool(asked.stream if stream is None else stream),
         user=asked.safety_identifier or asked.user or "",
+        session=key if isinstance(key := extra.get("prompt_cache_key"), str) else "",
         origin=ORIGIN,
         extra=extra,
     )
@@ -115,59 +117,61 @@ def _decode_think(effort: str | None, extra: JsonObject) -> Think:
     return Think("on", effort=EFFORTS[effort])
 
 
-def _decode_output(format: shapes.ResponseFormat | None, extra: JsonObject) -> OutputFormat | None:
+def _decode_output(raw: msgspec.Raw, extra: JsonObject) -> OutputFormat | None:
+    format = wire.decode_request(raw, _formats, "response_format")
     if format is None or format.type == "text":
         return None
+    rest = wire.rest(raw, shapes.ResponseFormat)
+    if format.type not in {"json_object", "json_schema"}:
+        rest = wire.decode_request(raw, _objects)
+    if rest:
+        extra["response_format"] = rest
     if format.type == "json_object":
         return OutputFormat()
-    if format.type == "json_schema":
-        if format.json_schema is None:
-            raise MalformedRequest("field required", where="response_format.json_schema")
-        wanted = format.json_schema
-        return OutputFormat(wanted.schema or {}, wanted.name, wanted.strict)
-    extra["response_format"] = {"type": format.type}
-    return None
+    if format.type != "json_schema":
+        return None
+    if format.json_schema is None:
+        raise MalformedRequest("field required", where="response_format.json_schema")
+    wanted = format.json_schema
+    return OutputFormat(wanted.schema or {}, wanted.name, wanted.strict)
 
 
 # ── tools ────────────────────────────────────────────────────────────────────
 
 
-def _decode_tools(asked: shapes.Body) -> tuple[tuple[Tool, ...], JsonObject]:
-    """Return the tools, and by their names the fields that only this API understands."""
-    tools: list[Tool] = []
-    kept: JsonObject = {}
-    for i, raw in enumerate(asked.tools or ()):
-        tool, rest = _decode_tool(raw, f"tools.{i}")
-        tools.append(tool)
-        if rest:
-            kept[tool.name] = rest
-    for function in asked.functions or ():  # as tools were offered before there were any
+def _decode_tools(asked: shapes.Body) -> tuple[Tool, ...]:
+    tools = [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(asked.tools or ())]
+    for i, function in enumerate(asked.functions or ()):  # as tools were offered once
         old: JsonObject = {"name": function.name}
-        tools.append(replace(_function(function), origin=ORIGIN, native=old))
-    return tuple(tools), kept
+        source = Source(ORIGIN, f"functions.{i}")
+        tools.append(replace(_function(function), origin=ORIGIN, native=old, source=source))
+    return tuple(tools)
 
 
-def _decode_tool(raw: msgspec.Raw, where: str) -> tuple[Tool, JsonObject]:
-    tool = wire.decode_request(raw, _tools, where)
-    rest = wire.leftovers(raw, shapes.Tool)
+def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
+    given = wire.decode_request(raw, _tools, where)
+    tool = _decode_definition(given, raw, where)
+    unknown = () if tool.hosted else wire.unknown_names(raw, shapes.ToolDefinition, where)
+    if given.type == "custom" and _takes_any_text(given.custom):
+        unknown = tuple(name for name in unknown if name != "custom.format")
+    return sourced(tool, Source(ORIGIN, where, raw, unknown))
+
+
+def _decode_definition(tool: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool:
     if tool.type == "function":
         inner = f"{where}.function"
-        function = wire.decode_request(_given(tool.function, inner), _functions, inner)
-        return _function(function), _kept(rest, tool.function, shapes.ToolFunction)
+        return _function(wire.decode_request(_given(tool.function, inner), _functions, inner))
     if tool.type == "custom":
         inner = f"{where}.custom"
         custom = wire.decode_request(_given(tool.custom, inner), _customs, inner)
-        kept = _kept(rest, tool.custom, shapes.CustomTool)
-        return Tool(custom.name, custom.description or "", freeform=True, origin=ORIGIN), kept
+        return Tool(custom.name, custom.description or "", freeform=True, origin=ORIGIN)
     hosted = wire.decode_request(raw, _objects, where)
     name = hosted.get("name")
-    return Tool(name if isinstance(name, str) else tool.type, origin=ORIGIN, hosted=hosted), {}
+    return Tool(name if isinstance(name, str) else tool.type, origin=ORIGIN, hosted=hosted)
 
 
-def _kept(rest: JsonObject, raw: msgspec.Raw, shape: type[msgspec.Struct]) -> JsonObject:
-    """Return the fields beside a definition, with those inside of it under the empty name."""
-    inside = wire.leftovers(raw, shape)
-    return rest | {INSIDE: inside} if inside else rest
+def _takes_any_text(custom: msgspec.Raw) -> bool:
+    return wire.leftovers(custom, shapes.CustomTool).get("format") == {"type": "text"}
 
 
 def _given(raw: msgspec.Raw, where: str) -> msgspec.Raw:
@@ -185,8 +189,13 @@ def _function(function: shapes.ToolFunction) -> Tool:
     )
 
 
-def _decode_choice(asked: shapes.Body) -> ToolChoice:
-    choice, parallel = asked.tool_choice, asked.parallel_tool_calls
+def _decode_choice(asked: shapes.Body, extra: JsonObject) -> ToolChoice:
+    choice = wire.decode_request(asked.tool_choice, _choices, "tool_choice")
+    parallel = asked.parallel_tool_calls
+    if isinstance(choice, shapes.Choice) and (
+        rest := wire.rest(asked.tool_choice, shapes.Choice, "tool_choice")
+    ):
+        extra["tool_choice"] = rest
     if asked.functions and parallel is None:
         parallel = False  # one call is all that such a client can be told
     if choice is None and asked.function_call is not None:

@@ -22,14 +22,16 @@ from toolbridge.core.messages import (
     Result,
     ResultPart,
     Role,
+    Source,
     Text,
     Thinking,
     Turn,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
-_messages = msgspec.json.Decoder(shapes.Message)
-_parts = msgspec.json.Decoder(shapes.ContentPart)
+_messages = wire.StrictDecoder(shapes.Message)
+_parts = wire.StrictDecoder(shapes.ContentPart)
 _objects = msgspec.json.Decoder(wire.AnyObject)
 
 MESSAGE = "message"
@@ -50,19 +52,21 @@ class Conversation:
 
     def __init__(self) -> None:
         self.system: list[Text] = []
-        self._turns: list[tuple[Role, list[Part]]] = []
+        self._turns: list[tuple[Role, list[Part], Source]] = []
         self._called: dict[str, str] = {}
         """The id of the last call of each function, for clients that know only its name."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        return tuple(Turn(role, tuple(parts)) for role, parts in self._turns)
+        return tuple(
+            sourced(Turn(role, tuple(parts)), source) for role, parts, source in self._turns
+        )
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
         where = f"messages.{number}"
-        message = wire.decode_request(raw, _messages, where)
+        message, unknown = _messages.decode(raw, where)
         if message.role in {"tool", "function"}:
-            self._add_result(message, where)
+            self._add_result(message, raw, where, unknown)
             return
         role = _ROLES.get(message.role)
         if role is None:
@@ -72,23 +76,27 @@ class Conversation:
         else:
             parts = list(decode_content(message.content, f"{where}.content"))
         if role == "system" and not self._turns:
-            self.system += [part for part in parts if isinstance(part, Text)]
+            self.system += _system_texts(parts, Source(ORIGIN, where, raw, unknown))
             return
-        parts += _rest(raw, message)
+        parts += _rest(raw, message, where) if unknown or message.name else ()
         if role == "user" and self._after_results():
             self._turns[-1][1].extend(parts)
+        elif role == "assistant":
+            nested = tuple(name for name in unknown if "." in name)
+            self._turns.append((role, parts, Source(ORIGIN, where, raw, nested)))
         else:
-            self._turns.append((role, parts))
+            self._turns.append((role, parts, Source(ORIGIN, where)))
 
     def _after_results(self) -> bool:
-        return bool(self._turns) and any(isinstance(p, Result) for p in self._turns[-1][1])
+        last = self._turns[-1][1] if self._turns else []
+        return bool(last) and all(isinstance(part, Result) for part in last)
 
     def _answer(self, number: int, message: shapes.Message) -> list[Part]:
         where = f"messages.{number}"
         parts: list[Part] = [*decode_thoughts(message)]
         parts += decode_content(message.content, f"{where}.content")
         if message.refusal:
-            parts.append(Text(message.refusal))
+            parts.append(Text(message.refusal, source=Source(ORIGIN, f"{where}.refusal")))
         for place, call in enumerate(message.tool_calls or ()):
             parts.append(self._call(call, f"{where}.tool_calls.{place}"))
         if message.function_call is not None:
@@ -98,25 +106,37 @@ class Conversation:
 
     def _call(self, asked: shapes.ToolCall, where: str) -> Call:
         id = asked.id or Ids(f"{ORIGIN}.{where}").call()
-        call = decode_call(asked, id)
+        call = msgspec.structs.replace(decode_call(asked, id), source=Source(ORIGIN, where))
         self._called[call.name] = id
         return call
 
-    def _add_result(self, message: shapes.Message, where: str) -> None:
+    def _add_result(
+        self, message: shapes.Message, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
+    ) -> None:
         name = message.name or ""
         id = message.tool_call_id or self._called.get(name, "")
         if not id:
             raise MalformedRequest("field required", where=f"{where}.tool_call_id")
         content, is_error = _result_content(message.content, f"{where}.content")
-        result = Result(id, content, is_error=is_error, name=name)
-        last = self._turns[-1][1] if self._turns else []
-        if last and all(isinstance(part, Result) for part in last):
-            last.append(result)
+        source = Source(ORIGIN, where, raw, unknown)
+        result = sourced(Result(id, content, is_error=is_error, name=name), source)
+        if self._after_results():
+            self._turns[-1][1].append(result)
         else:
-            self._turns.append(("user", [result]))
+            self._turns.append(("user", [result], Source(ORIGIN, where)))
 
 
-def _rest(raw: msgspec.Raw, message: shapes.Message) -> list[Part]:
+def _system_texts(parts: list[Part], source: Source) -> list[Text]:
+    """Return what the system says first; the first text of a message stands for all of it."""
+    texts = [part for part in parts if isinstance(part, Text)]
+    if texts:
+        inner = texts[0].source.unknown if texts[0].source else ()
+        names = (*source.unknown, *(f"content.0.{name}" for name in inner))
+        texts[0] = sourced(texts[0], msgspec.structs.replace(source, unknown=names))
+    return texts
+
+
+def _rest(raw: msgspec.Raw, message: shapes.Message, where: str) -> list[Part]:
     """Return what a message says beside its content: a speaker's name, a place's own fields."""
     fields: JsonObject = {
         name: value
@@ -125,7 +145,8 @@ def _rest(raw: msgspec.Raw, message: shapes.Message) -> list[Part]:
     }
     if message.name:
         fields["name"] = message.name
-    return [Foreign(ORIGIN, MESSAGE, fields)] if fields else []
+    source = Source(ORIGIN, where, unknown=tuple(fields))
+    return [Foreign(ORIGIN, MESSAGE, fields, source)] if fields else []
 
 
 def decode_thoughts(message: shapes.Message) -> list[Thinking]:
@@ -177,7 +198,7 @@ def decode_call(asked: shapes.ToolCall, id: str) -> Call:
 
 def decode_content(content: str | list[msgspec.Raw] | None, where: str) -> list[ResultPart]:
     if isinstance(content, str):
-        return [Text(content)] if content else []
+        return [Text(content, source=Source(ORIGIN, where))] if content else []
     return [_decode_part(raw, f"{where}.{i}") for i, raw in enumerate(content or ())]
 
 
@@ -193,11 +214,17 @@ def _result_content(
 
 
 def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
-    part = wire.decode_request(raw, _parts, where)
+    part, unknown = _parts.decode(raw, where)
+    found = _decode_known(part, raw, where)
+    if isinstance(found, Foreign):
+        return msgspec.structs.replace(found, source=Source(ORIGIN, where))
+    return sourced(found, Source(ORIGIN, where, raw, unknown))
+
+
+def _decode_known(part: shapes.ContentPart, raw: msgspec.Raw, where: str) -> ResultPart:
     match part.type:
         case "text":
-            text = _needed(part.text, f"{where}.text")
-            return Text(text, cache=shapes.read_cache(part.prompt_cache_breakpoint))
+            return Text(_needed(part.text, f"{where}.text"), cache=shapes.read_cache(part))
         case "refusal":
             return Text(_needed(part.refusal, f"{where}.refusal"))
         case "image_url":
@@ -226,13 +253,13 @@ def _decode_image(part: shapes.ContentPart, where: str) -> Image:
         media_type=media_type,
         url="" if data else image.url,
         detail=image.detail or "",
-        cache=shapes.read_cache(part.prompt_cache_breakpoint),
+        cache=shapes.read_cache(part),
     )
 
 
 def _decode_file(file: shapes.File, part: shapes.ContentPart, where: str) -> Document:
     title = "" if file.filename == FILE_NAME else file.filename or ""
-    cache = shapes.read_cache(part.prompt_cache_breakpoint)
+    cache = shapes.read_cache(part)
     if file.file_id:
         return Document(file_id=file.file_id, title=title, cache=cache)
     given = _needed(file.file_data, f"{where}.file.file_data")

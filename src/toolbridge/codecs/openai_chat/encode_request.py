@@ -22,6 +22,8 @@ from toolbridge.core.messages import (
     Text,
     Tool,
 )
+from toolbridge.core.shared_fields import carry, hosted_why
+from toolbridge.core.source import own_words, unknown_fields
 
 PATH = "/chat/completions"
 MAX_USER = 64
@@ -135,35 +137,32 @@ class _RequestEncoder:
     def _speakable(self, number: int, tool: Tool) -> bool:
         if tool.hosted is None or tool.origin == ORIGIN:
             return True
-        self._lose(f"tools.{number}", f"only {tool.origin or 'its own API'} runs {tool.name!r}")
+        self._lose(f"tools.{number}", hosted_why(tool))
         return False
 
     def _tool(self, number: int, tool: Tool) -> JsonObject:
         if tool.hosted is not None:
             return tool.hosted
         where = f"tools.{number}"
-        if tool.namespace:
-            self._lose(f"{where}.namespace", "tools have no namespaces here")
+        said = own_words(tool, ORIGIN)
+        if said is not None and self._may_be_said(tool):
+            return said
         offer: JsonObject = {"name": tool.name}
         if tool.description:
             offer["description"] = tool.description
-        beside, inside = self._kept(tool.name)
+        beside = unknown_fields(tool, ORIGIN)
         if self._turns.is_custom(tool.name):
-            return {"type": "custom", "custom": offer | inside, **beside}
+            return {"type": "custom", "custom": offer, **beside}
         offer["parameters"] = _parameters(tool)
         if tool.strict is not None and self._strict(where, tool):
             offer["strict"] = tool.strict
-        return {"type": "function", "function": offer | inside, **beside}
+        return {"type": "function", "function": offer, **beside}
 
-    def _kept(self, name: str) -> tuple[JsonObject, JsonObject]:
-        """Return the fields beside and inside a tool's definition that only this API knows."""
-        kept = self._request.extra.get("tools") if self._request.origin == ORIGIN else None
-        fields = kept.get(name) if isinstance(kept, dict) else None
-        if not isinstance(fields, dict):
-            return {}, {}
-        inside = fields.get(shapes.INSIDE)
-        beside: JsonObject = {key: fields[key] for key in fields if key != shapes.INSIDE}
-        return beside, inside if isinstance(inside, dict) else {}
+    def _may_be_said(self, tool: Tool) -> bool:
+        """Whether the provider takes a tool as a client of this API offers it."""
+        if tool.freeform and not self._turns.is_custom(tool.name):
+            return False
+        return not tool.strict or self._quirks.strict_tools
 
     def _strict(self, where: str, tool: Tool) -> bool:
         if not self._quirks.strict_tools:
@@ -269,13 +268,13 @@ class _RequestEncoder:
     def _restore(self) -> None:
         """Put back the fields that only this API knows; a request from elsewhere loses its own."""
         request, body = self._request, self._body
-        for name, value in request.extra.items():
-            if request.origin != ORIGIN:
-                self._lose(f"extra.{name}", f"only {request.origin or 'its own API'} knows it")
-            elif name == "tools":
-                continue
-            else:
-                body[name] = value
+        if request.origin != ORIGIN:
+            fields, losses = carry(request, ORIGIN, frozenset(self._quirks.fields))
+            body |= fields
+            self._losses += losses
+        for name, value in request.extra.items() if request.origin == ORIGIN else ():
+            if name != "tool_choice" or name in body:
+                body[name] = _joined(value, body.get(name))
         options = body.pop("stream_options", None)
         if not request.stream:
             return
@@ -284,6 +283,13 @@ class _RequestEncoder:
             options = options | {"include_usage": True}
         if options:
             body["stream_options"] = options
+
+
+def _joined(kept: Json, ours: Json) -> Json:
+    """Return an object of ours with the fields that were kept beside it, at every level."""
+    if isinstance(kept, dict) and isinstance(ours, dict):
+        return ours | {name: _joined(value, ours.get(name)) for name, value in kept.items()}
+    return kept
 
 
 def _found(request: Request) -> dict[str, None]:

@@ -1,72 +1,81 @@
 """Our turns as messages: what one of ours says may take several, one for each result.
 
-Text is sent as one string: it is the form that every place takes. Parts are sent only where a
-message holds something else than text.
+Thoughts, calls and results are fields and messages of their own; `encode_parts` has the content.
 """
 
 import re
-from base64 import b64decode
-from binascii import Error
 from hashlib import blake2b
 
 import msgspec
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.openai_chat import shapes
-from toolbridge.codecs.openai_chat.decode_turns import AUDIO_TYPES, FILE_NAME, MESSAGE
+from toolbridge.codecs.openai_chat.decode_turns import MESSAGE
+from toolbridge.codecs.openai_chat.encode_parts import Content, PartEncoder, simple
 from toolbridge.codecs.openai_chat.quirks import Quirks
-from toolbridge.codecs.openai_chat.shapes import ERROR_MARK, ORIGIN
+from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Target
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
-    Audio,
-    Cache,
     Call,
-    Document,
     Foreign,
     Image,
-    Loss,
     Opaque,
     Part,
-    Reference,
     Request,
     Result,
     Text,
     Thinking,
     Turn,
 )
+from toolbridge.core.source import own_words
 
-_AUDIO_FORMATS = {media_type: format for format, media_type in AUDIO_TYPES.items()}
+_THOUGHTS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+"""The fields of an assistant's message that hold thoughts: providers differ in which they take."""
 _REMINDER = ("<system-reminder>\n", "\n</system-reminder>")
 
 
-class TurnEncoder:
+class TurnEncoder(PartEncoder):
     """Writes the messages of one request and keeps what could not be said."""
 
     def __init__(self, request: Request, target: Target, quirks: Quirks) -> None:
-        self._tools = {tool.name: tool for tool in request.tools}
-        self._own = request.origin == ORIGIN
-        self._target = target
-        self._quirks = quirks
+        super().__init__(request, target, quirks)
         self._calls: dict[str, Call] = {}
         """The calls so far, by their ids, in their order."""
-        self.losses: list[Loss] = []
-
-    def lose(self, what: str, why: str) -> None:
-        self.losses.append(Loss(what, why))
 
     def system(self, texts: tuple[Text, ...]) -> list[Json]:
-        content = _Content(self, joint="\n\n")
+        said = self._own_system(texts)
+        if said is not None:
+            return said
+        content = Content(self, joint="\n\n")
         for place, text in enumerate(texts):
             content.add(f"system.{place}", text)
         return [] if content.empty else [{"role": self._system_role, "content": content.value}]
+
+    def _own_system(self, texts: tuple[Text, ...]) -> list[Json] | None:
+        """Return the client's own system messages; None where it has none, or they were changed."""
+        if not self._own or not texts:
+            return None
+        messages: list[Json] = []
+        for text in texts:
+            said = own_words(text, ORIGIN)
+            if said is None and text.source is None:  # said by the gateway
+                said = {"role": self._system_role, "content": text.text}
+            if said is None:
+                return None
+            if "role" not in said:
+                continue  # a further text of a message that was written whole
+            known = said["role"] == "system" or self._quirks.developer_role
+            role = said["role"] if known else self._system_role
+            messages.append(said | {"role": role, "content": simple(said["content"])})
+        return messages
 
     def encode(self, number: int, turn: Turn) -> list[Json]:
         where = f"turns.{number}.content"
         if turn.role == "assistant":
             return [self._assistant(where, turn)]
         results: list[tuple[str, JsonObject]] = []
-        content = _Content(self, joint="\n")
+        content = Content(self, joint="\n")
         fields: JsonObject = {}
         for place, part in enumerate(turn.content):
             if isinstance(part, Result):
@@ -76,7 +85,9 @@ class TurnEncoder:
                 fields |= part.raw
             else:
                 content.add(f"{where}.{place}", part)
-        messages: list[Json] = [*self._in_call_order(results)]
+        messages: list[Json] = (
+            [message for _, message in results] if self._own else [*self._in_call_order(results)]
+        )
         if results and content.empty and not fields:
             return messages
         if turn.role == "system" and not self._quirks.system_in_place:
@@ -97,10 +108,13 @@ class TurnEncoder:
         ranked = sorted(results, key=lambda result: order.get(result[0], len(order)))
         return [message for _, message in ranked]
 
-    def _result(self, where: str, result: Result, after: "_Content") -> JsonObject:
+    def _result(self, where: str, result: Result, after: "Content") -> JsonObject:
+        said = self._own_result(result)
+        if said is not None:
+            return said
         call = self._calls.get(result.call_id)
         name = result.name or (call.name if call else "")
-        content = _Content(self, joint="\n")
+        content = Content(self, joint="\n")
         for place, part in enumerate(result.content):
             inner = f"{where}.content.{place}"
             if isinstance(part, Image) and not self._quirks.images_in_results:
@@ -116,9 +130,36 @@ class TurnEncoder:
             message["name"] = name
         return message | {"content": content.value}
 
+    def _own_result(self, result: Result) -> JsonObject | None:
+        """Return the client's own message, unless the provider takes no such one."""
+        if self._quirks.nine_character_ids or self._quirks.tool_result_name:
+            return None
+        if not self._quirks.images_in_results and any(isinstance(p, Image) for p in result.content):
+            return None
+        said = own_words(result, ORIGIN)
+        # As results were sent before there were tools: `functions` are sent as tools.
+        return said if said and said.get("role") == "tool" else None
+
+    def _own_answer(self, turn: Turn) -> JsonObject | None:
+        """Return the client's own message of an assistant without its thoughts."""
+        calls = [part for part in turn.content if isinstance(part, Call)]
+        if self._quirks.nine_character_ids or any(call.raw for call in calls):
+            return None
+        said = own_words(turn, ORIGIN)
+        if said is None or said.get("function_call"):
+            return None
+        if not calls:
+            # Chat Completions refuses an assistant without content, and an empty list of calls.
+            said |= {"content": said.get("content") or "", "tool_calls": None}
+        return {
+            name: value
+            for name, value in said.items()
+            if name not in _THOUGHTS and (name, value) != ("tool_calls", None)
+        }
+
     def _assistant(self, where: str, turn: Turn) -> JsonObject:
         # Text that a model said in several blocks was one text when it said it.
-        content = _Content(self, joint="")
+        content = Content(self, joint="")
         thoughts: list[Thinking] = []
         calls: list[Json] = []
         message: JsonObject = {"role": "assistant"}
@@ -134,10 +175,9 @@ class TurnEncoder:
             else:
                 content.add(f"{where}.{place}", part)
         message["content"] = None if calls and content.empty else content.value
-        message |= self._thoughts(thoughts)
         if calls:
             message["tool_calls"] = calls
-        return message
+        return (self._own_answer(turn) or message) | self._thoughts(thoughts)
 
     # ── thoughts and calls ──
 
@@ -188,126 +228,6 @@ class TurnEncoder:
         tool = self._tools.get(name)
         return bool(tool and tool.freeform and self._own and self._quirks.custom_tools)
 
-    # ── parts ──
-
-    def part(self, where: str, part: Part) -> JsonObject | str:
-        """Return a part; as a string where only its words are left."""
-        match part:
-            case Text(text):
-                if part.citations:
-                    self.lose(f"{where}.citations", "a request has no place for citations")
-                return text
-            case Image():
-                return self._image(where, part)
-            case Audio(data, media_type):
-                format = _AUDIO_FORMATS.get(media_type, media_type.removeprefix("audio/"))
-                return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
-            case Document():
-                return self._document(where, part)
-            case Reference(name):
-                return self._reference(name)
-            case Foreign(origin, _, raw) if origin == ORIGIN:
-                return raw
-            case Foreign(origin, kind):
-                self.lose(where, f"only {origin} understands a part of type {kind!r}")
-                return "\n".join(_texts(part.raw))
-            case _:
-                self.lose(where, "this part has no place in such a message")
-                return ""
-
-    def marked(self, part: JsonObject, cache: Cache) -> JsonObject:
-        """Return `part` as the end of a prefix to cache, where the place knows such marks."""
-        if not cache or not self._quirks.cache_breakpoints:
-            return part
-        mark: JsonObject = {"mode": "explicit", "ttl": shapes.write_cache(cache)}
-        return part | {"prompt_cache_breakpoint": mark}
-
-    def marks(self, part: Part) -> bool:
-        return self._quirks.cache_breakpoints and bool(getattr(part, "cache", ""))
-
-    def _image(self, where: str, image: Image) -> JsonObject | str:
-        model = self._target.model
-        if not self._target.can("vision"):
-            self.lose(where, f"{model} cannot see images")
-            return f"[image omitted: {model} cannot see images]"
-        url = image.url or f"data:{image.media_type};base64,{image.data}"
-        if not image.url and not image.data:
-            self.lose(where, "a file is known only to the API that keeps it")
-            return f"[image {image.file_id} could not be shown to this model]"
-        shown: JsonObject = {"url": url}
-        if image.detail:
-            shown["detail"] = image.detail
-        return self.marked({"type": "image_url", "image_url": shown}, image.cache)
-
-    def _document(self, where: str, document: Document) -> JsonObject | str:
-        if document.cite:
-            self.lose(f"{where}.cite", "this API cites no documents")
-        if text := document.text or _text_data(document):
-            title = f"[document: {document.title}]" if document.title else ""
-            return "\n".join(line for line in (title, document.context, text) if line)
-        file: JsonObject = {"filename": document.title or FILE_NAME}
-        if document.data:
-            file["file_data"] = f"data:{document.media_type};base64,{document.data}"
-        elif document.file_id and self._own:
-            file = {"file_id": document.file_id}
-        else:
-            self.lose(where, "a document is sent as data; this one is only referred to")
-            shown = document.title or document.url or document.file_id
-            return f"[document {shown} could not be shown to this model]"
-        if document.context:
-            self.lose(f"{where}.context", "a file has no context")
-        return self.marked({"type": "file", "file": file}, document.cache)
-
-    def _reference(self, name: str) -> str:
-        said = f"Tool {name} is now available"
-        tool = self._tools.get(name)
-        return f"{said}: {dumps(tool.schema)}" if tool else f"{said}."
-
-
-class _Content:
-    """The content of one message, as it is gathered."""
-
-    def __init__(self, encoder: TurnEncoder, *, joint: str) -> None:
-        self._encoder = encoder
-        self._joint = joint
-        self._parts: list[Json] = []
-        self._plain = True
-        """Whether there is nothing but text, with no mark on it."""
-
-    @property
-    def empty(self) -> bool:
-        return not self._parts
-
-    def add(self, where: str, part: Part) -> None:
-        found = self._encoder.part(where, part)
-        if not found:
-            return
-        if isinstance(found, str):
-            found = {"type": "text", "text": found}
-            if isinstance(part, Text):
-                found = self._encoder.marked(found, part.cache)
-                self._plain = self._plain and not self._encoder.marks(part)
-        else:
-            self._plain = False
-        self._parts.append(found)
-
-    def mark_error(self) -> None:
-        first = self._parts[0] if self._parts else None
-        if isinstance(first, dict) and isinstance(text := first.get("text"), str):
-            if not text.startswith(ERROR_MARK):
-                self._parts[0] = first | {"text": ERROR_MARK + text}
-        else:
-            self._parts.insert(0, {"type": "text", "text": ERROR_MARK})
-
-    @property
-    def text(self) -> str:
-        texts = (part.get("text") for part in self._parts if isinstance(part, dict))
-        return self._joint.join(text for text in texts if isinstance(text, str))
-
-    @property
-    def value(self) -> Json:
-        return self.text if self._plain else self._parts
-
 
 def _reminder(text: str) -> JsonObject:
     before, after = _REMINDER
@@ -339,27 +259,3 @@ def _details(thought: Thinking) -> list[Json]:
     elif seals and thought.text:
         seals.insert(0, shapes.Detail("reasoning.summary", summary=thought.text))
     return [msgspec.to_builtins(seal) for seal in seals]
-
-
-def _text_data(document: Document) -> str:
-    if not document.data or not document.media_type.startswith("text/"):
-        return ""
-    try:
-        return b64decode(document.data).decode("utf-8", "replace")
-    except (Error, ValueError):
-        return ""
-
-
-def _texts(value: Json, depth: int = 6) -> list[str]:
-    """Return the words inside a part of another API: a search's titles, links and passages."""
-    if isinstance(value, list) and depth:
-        return [text for item in value for text in _texts(item, depth - 1)]
-    if not isinstance(value, dict) or not depth:
-        return []
-    found: list[str] = []
-    for key, item in value.items():
-        if isinstance(item, str) and key in {"title", "url", "text"}:
-            found.append(item)
-        else:
-            found += _texts(item, depth - 1)
-    return found

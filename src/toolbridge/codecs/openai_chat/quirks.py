@@ -38,6 +38,11 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long prefixes are kept: "none" sends no cache key, "long" asks for a day."""
     cache_breakpoints: bool = False
     """Whether parts may be marked as the end of a prefix to cache: gpt-5.6 and later."""
+    cache_control: bool = False
+    """Whether parts may be marked in Anthropic's way: OpenRouter, LiteLLM."""
+    fields: tuple[str, ...] = ()
+    """Fields of OpenAI's beyond the common ones that the provider takes: `metadata`, `verbosity` …
+    A client of another API has them carried here; a client of this one sends what it likes."""
     developer_role: bool = False
     """Whether the system speaks as `developer`."""
     system_in_place: bool = True

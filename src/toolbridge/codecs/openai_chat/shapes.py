@@ -21,13 +21,15 @@ ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"
 """The name of an output schema that nobody named; the API demands one."""
-INSIDE = ""
-"""Among the kept fields of a tool, those that stand inside its definition."""
 
 # ── requests ─────────────────────────────────────────────────────────────────
 
 
 class Breakpoint(msgspec.Struct):
+    """The end of a prefix to cache."""
+
+    type: str | None = None
+    mode: str | None = None
     ttl: str | None = None
 
 
@@ -57,6 +59,8 @@ class ContentPart(msgspec.Struct):
     input_audio: InputAudio | None = None
     file: File | None = None
     prompt_cache_breakpoint: Breakpoint | None = None
+    cache_control: Breakpoint | None = None
+    """Anthropic's mark, which OpenRouter and LiteLLM take too."""
 
 
 class Function(msgspec.Struct):
@@ -132,6 +136,13 @@ class CustomTool(msgspec.Struct):
 _NULL = msgspec.Raw(b"null")
 
 
+class ToolDefinition(msgspec.Struct):
+    """A tool with the shapes inside it, to see what is in none of them."""
+
+    function: ToolFunction | None = None
+    custom: CustomTool | None = None
+
+
 class Tool(msgspec.Struct):
     type: str = "function"
     function: msgspec.Raw = _NULL
@@ -178,7 +189,7 @@ class Body(msgspec.Struct):
     model: str | None = None
     messages: list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
-    tool_choice: str | Choice | None = None
+    tool_choice: msgspec.Raw = _NULL
     parallel_tool_calls: bool | None = None
     functions: list[ToolFunction] | None = None
     function_call: str | Named | None = None
@@ -198,7 +209,7 @@ class Body(msgspec.Struct):
     top_logprobs: int | None = None
     n: int | None = None
     reasoning_effort: str | None = None
-    response_format: ResponseFormat | None = None
+    response_format: msgspec.Raw = _NULL
     stream: bool | None = None
     user: str | None = None
     safety_identifier: str | None = None
@@ -364,10 +375,11 @@ ERROR_TYPES: dict[str, tuple[str, str | None]] = {
 # ── small readings that both directions share ────────────────────────────────
 
 
-def read_cache(given: Breakpoint | None) -> Cache:
+def read_cache(part: ContentPart) -> Cache:
+    given = part.prompt_cache_breakpoint or part.cache_control
     if given is None:
         return ""
-    return "1h" if given.ttl == "12h" else "5m"
+    return "1h" if given.ttl in {"1h", "12h"} else "5m"
 
 
 def write_cache(cache: Cache) -> str:

@@ -8,6 +8,7 @@ from toolbridge.codecs.openai_responses.encode_stream import (
     encode_message,
     encode_rejection,
 )
+from toolbridge.codecs.openai_responses.field_names import FIELD_NAMES
 from toolbridge.codecs.openai_responses.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
@@ -34,6 +35,8 @@ CODEC = Codec(
         name_pattern=r"[a-zA-Z0-9_-]+",
         name_length=128,
         pairs=True,
+        signed_thoughts=True,
         system_in_place=True,
     ),
+    field_names=FIELD_NAMES,
 )

@@ -41,10 +41,12 @@ from toolbridge.core.messages import (
     Result,
     ResultPart,
     Role,
+    Source,
     Text,
     Thinking,
     Turn,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _ROLES: dict[str, Role] = {
@@ -76,31 +78,23 @@ class Conversation:
         return tuple(Turn(role, tuple(parts)) for role, parts in self._turns)
 
     def say(self, text: str) -> None:
-        self._turns.append(("user", [Text(text)] if text else []))
+        said = Text(text, source=Source(ORIGIN, "input"))
+        self._turns.append(("user", [said] if text else []))
 
     def add(self, raw: msgspec.Raw, where: str) -> None:
         item = ITEMS.decode(raw, where)
         match item:
             case shapes.MessageItem():
                 self._add_message(item, raw, where)
-            case shapes.FunctionCall(_, id, name, written, namespace):
-                fields = _beside(raw, item, where)
-                arguments = maybe_object(written) if written.strip() else {}
-                call = Call(id, full_name(name, namespace), opaque=_seal(fields, namespace))
-                if arguments is None:
-                    self._answer(msgspec.structs.replace(call, raw=written))
-                else:
-                    self._answer(msgspec.structs.replace(call, arguments=arguments))
-            case shapes.CustomCall(type, id, name, written, namespace):
-                fields = _beside(raw, item, where) | {"type": type}
-                opaque = _seal(fields, namespace)
-                self._answer(
-                    Call(id, full_name(name, namespace), {"input": written}, opaque=opaque)
-                )
+            case shapes.FunctionCall() | shapes.CustomCall():
+                call = _decode_call(item, _beside(raw, item, where))
+                self._answer(sourced(call, _source(item, raw, where)))
             case shapes.Output():
-                self._give(_decode_output(item, raw, where))
+                result = _decode_output(item, raw, where)
+                self._give(sourced(result, _source(item, raw, where)))
             case shapes.Reasoning():
-                self._answer(_decode_thought(item, _beside(raw, item, where)))
+                thought = _decode_thought(item, _beside(raw, item, where))
+                self._answer(sourced(thought, _source(item, raw, where)))
             case wire.Unknown(kind, fields):
                 self._add_typed(kind, fields, where)
 
@@ -109,19 +103,21 @@ class Conversation:
         if (summary := read_summary(item)) is not None:
             self.say(summary)
             return
+        source = Source(ORIGIN, where, item)
         arguments = read_call(item)
         result = None if item.get("call_id") in self._hosted else self._result(item, where)
         if arguments is not None:
             id = str(item.get("call_id") or item.get("id") or "")
             self._called[str(item.get("id"))] = id
             beside = {name: value for name, value in item.items() if name != "call_id"}
-            self._answer(Call(id, BY_CALL[kind].type, arguments, opaque=seal_item(beside)))
+            call = Call(id, BY_CALL[kind].type, arguments, opaque=seal_item(beside))
+            self._answer(sourced(call, source))
         elif result is not None:
-            self._give(result)
+            self._give(sourced(result, source))
         else:
             if kind in BY_CALL:
                 self._hosted.add(item.get("call_id"))
-            part = _own_picture(item) or Foreign(ORIGIN, kind, item)
+            part = _own_picture(item) or Foreign(ORIGIN, kind, item, Source(ORIGIN, where))
             self._give(part) if kind.endswith(_USERS) else self._answer(part)
 
     def _result(self, item: JsonObject, where: str) -> Result | None:
@@ -169,7 +165,7 @@ class Conversation:
     def _add_message(self, item: shapes.MessageItem, raw: msgspec.Raw, where: str) -> None:
         fields = _beside(raw, item, where)
         if not item.role and not item.type and "id" in fields:
-            self._answer(Foreign(ORIGIN, "item_reference", fields))
+            self._answer(Foreign(ORIGIN, "item_reference", fields, Source(ORIGIN, where)))
             return
         if item.role not in _ROLES:
             known = ", ".join(_ROLES)
@@ -178,6 +174,9 @@ class Conversation:
         if item.role == "system":
             fields["role"] = "system"
         parts = _marked(_decode_content(item.content, where), fields)
+        names = tuple(name for name in fields if name not in {*_HARMLESS, "role"})
+        if parts and names:  # the first part says what is lost of the message elsewhere
+            parts[0] = _within(parts[0], tuple(f"{where}.{name}" for name in names))
         self._speak(_ROLES[item.role], parts)
 
     def _speak(self, role: Role, parts: list[Part]) -> None:
@@ -194,6 +193,13 @@ class Conversation:
 
 
 _REQUIRED = "field required"
+
+
+def decode_item(item: JsonObject, where: str) -> tuple[Part, ...]:
+    """Return the parts of one item, as it would stand in an input at `where`."""
+    conversation = Conversation()
+    conversation.add(msgspec.Raw(dump_bytes(item)), where)
+    return tuple(part for turn in conversation.turns for part in turn.content)
 
 
 def _own_picture(item: JsonObject) -> Image | None:
@@ -220,6 +226,27 @@ def _is_item(part: Part) -> bool:
     return isinstance(part, Foreign) and not part.kind.startswith(CONTENT)
 
 
+def _source(item: shapes.AnyItem, raw: msgspec.Raw, where: str) -> Source:
+    unknown = wire.unknown_names(raw, type(item), where)
+    return Source(ORIGIN, where, raw, tuple(name for name in unknown if name not in _HARMLESS))
+
+
+_HARMLESS = frozenset({"id", "status"})
+"""What an item says of itself that no model reads."""
+
+
+def _decode_call(item: shapes.FunctionCall | shapes.CustomCall, fields: JsonObject) -> Call:
+    name = full_name(item.name, item.namespace)
+    if isinstance(item, shapes.CustomCall):
+        opaque = _seal(fields | {"type": item.type}, item.namespace)
+        return Call(item.call_id, name, {"input": item.input}, opaque=opaque)
+    opaque = _seal(fields, item.namespace)
+    arguments = maybe_object(item.arguments) if item.arguments.strip() else {}
+    if arguments is None:
+        return Call(item.call_id, name, raw=item.arguments, opaque=opaque)
+    return Call(item.call_id, name, arguments, opaque=opaque)
+
+
 def _beside(raw: msgspec.Raw, item: msgspec.Struct, where: str) -> JsonObject:
     fields = wire.leftovers(raw, type(item), where)
     return {name: value for name, value in fields.items() if value is not None}
@@ -233,9 +260,16 @@ def _marked(parts: list[Part], fields: JsonObject) -> list[Part]:
     """Return the parts of a message; its first text keeps what the message says beside them."""
     for i, part in enumerate(parts):
         if isinstance(part, Text):
-            parts[i] = msgspec.structs.replace(part, opaque=seal_item(fields))
+            marked = msgspec.structs.replace(part, opaque=seal_item(fields))
+            parts[i] = sourced(marked, part.source) if part.source else marked
             break
     return parts
+
+
+def _within(part: Part, around: tuple[str, ...]) -> Part:
+    if part.source is None:
+        return part
+    return msgspec.structs.replace(part, source=msgspec.structs.replace(part.source, around=around))
 
 
 def _decode_thought(item: shapes.Reasoning, fields: JsonObject) -> Thinking:
@@ -258,7 +292,7 @@ def seal_thought(fields: JsonObject, summary: list[str], content: list[str]) -> 
 
 def _decode_output(item: shapes.Output, raw: msgspec.Raw, where: str) -> Result:
     if isinstance(item.output, str):
-        parts: list[Part] = [Text(item.output)]
+        parts: list[Part] = [Text(item.output, source=Source(ORIGIN, f"{where}.output"))]
     else:
         parts = _decode_content(item.output, where, "output")
     parts, is_error = _unmark_error(parts)
@@ -289,13 +323,22 @@ def _decode_content(
     content: str | list[msgspec.Raw] | None, where: str, name: str = "content"
 ) -> list[Part]:
     if isinstance(content, str):
-        return [Text(content)] if content else []
+        said = Source(ORIGIN, f"{where}.{name}")
+        return [Text(content, source=said)] if content else []
     parts = enumerate(content or ())
     return [_decode_part(raw, f"{where}.{name}.{i}") for i, raw in parts]
 
 
 def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
-    part = PARTS.decode(raw, where)
+    part, unknown = PARTS.decode_named(raw, where)
+    if isinstance(part, wire.Unknown):
+        if not part.type:
+            raise MalformedRequest(_REQUIRED, where=f"{where}.type")
+        return Foreign(ORIGIN, CONTENT + part.type, part.raw, Source(ORIGIN, where))
+    return sourced(_decode_known(part, where), Source(ORIGIN, where, raw, unknown))
+
+
+def _decode_known(part: shapes.AnyPart, where: str) -> ResultPart:
     match part:
         case shapes.TextPart(text, annotations, cache):
             return Text(text, citations=tuple(annotations or ()), cache=read_cache(cache))
@@ -307,10 +350,6 @@ def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
             return _decode_file(part, where)
         case shapes.AudioPart(audio):
             return Audio(audio.data, AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
-        case wire.Unknown("", _):
-            raise MalformedRequest(_REQUIRED, where=f"{where}.type")
-        case wire.Unknown(kind, fields):
-            return Foreign(ORIGIN, CONTENT + kind, fields)
 
 
 def _decode_image(part: shapes.ImagePart, where: str) -> Image:

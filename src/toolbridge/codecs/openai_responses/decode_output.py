@@ -71,7 +71,7 @@ class Output:
         """End with what the last word on this item says."""
         if not raw:
             return []
-        return self._draft.add(Foreign(ORIGIN, item.type, raw, _show_code(raw)))
+        return self._draft.add(Foreign(ORIGIN, item.type, raw, text=_show_code(raw)))
 
 
 def _fields(item: Item) -> JsonObject:

@@ -19,11 +19,13 @@ from toolbridge.core.messages import (
     OutputFormat,
     Request,
     Sampling,
+    Source,
     Text,
     Think,
     Tool,
     ToolChoice,
 )
+from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _bodies = msgspec.json.Decoder(shapes.Body)
@@ -87,7 +89,7 @@ def _check(asked: shapes.Body, extra: JsonObject, *, model: str, counting: bool)
 def _decode_input(asked: shapes.Body) -> Conversation:
     said = Conversation()
     if asked.instructions:
-        said.system.append(Text(asked.instructions))
+        said.system.append(Text(asked.instructions, source=Source(ORIGIN, "instructions")))
     if isinstance(asked.input, str):
         said.say(asked.input)
         return said
@@ -98,7 +100,7 @@ def _decode_input(asked: shapes.Body) -> Conversation:
 
 def _included(asked: shapes.Body) -> list[Json]:
     """Return what else the answer should hold; sealed thoughts are what we always ask for."""
-    return [name for name in asked.include or () if name not in {SEALED, LOGPROBS}]
+    return [name for name in asked.include or () if name != SEALED]
 
 
 def _decode_logprobs(asked: shapes.Body) -> int | None:
@@ -121,18 +123,14 @@ def _take_text(extra: JsonObject, name: str) -> str:
 def _decode_tools(
     raws: list[msgspec.Raw], found: list[tuple[str, msgspec.Raw]]
 ) -> tuple[tuple[Tool, ...], JsonObject]:
-    """Return the tools, and by their names the fields that only this API understands."""
+    """Return the tools, and by their names what only this API says of namespaces."""
     shelf = _Shelf()
     for i, raw in enumerate(raws):
         shelf.add(raw, f"tools.{i}")
     later = _Shelf()
     for where, raw in found:
         later.add(raw, where)
-    kept: JsonObject = {}
-    if shelf.fields:
-        kept["tools"] = shelf.fields
-    if shelf.namespaces:
-        kept["namespaces"] = shelf.namespaces
+    kept: JsonObject = {"namespaces": shelf.namespaces} if shelf.namespaces else {}
     return (*_settled(shelf.tools), *_found(later.tools, shelf.tools)), kept
 
 
@@ -162,7 +160,6 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.tools: list[Tool] = []
-        self.fields: JsonObject = {}
         self.namespaces: JsonObject = {}
 
     def add(self, raw: msgspec.Raw, where: str, namespace: str = "") -> None:
@@ -183,27 +180,26 @@ class _Shelf:
         builtin = None if namespace else read_tool(declared)
         name = found.name or found.server_label or found.type
         hosted = Tool(name, origin=ORIGIN, hosted=declared, namespace=namespace)
-        self.tools.append(builtin or hosted)
+        self.tools.append(sourced(builtin or hosted, Source(ORIGIN, where, raw)))
 
     def _offer(self, raw: msgspec.Raw, where: str, namespace: str) -> None:
         tool = wire.decode_request(raw, _functions, where)
         if not tool.name:
             raise MalformedRequest("field required", where=f"{where}.name")
         name = full_name(tool.name, namespace)
-        self.tools.append(
-            Tool(
-                name,
-                description=tool.description or "",
-                schema=tool.parameters or {},
-                strict=tool.strict,
-                deferred=bool(tool.defer_loading),
-                freeform=tool.type == "custom",
-                namespace=namespace,
-            )
+        offered = Tool(
+            name,
+            description=tool.description or "",
+            schema=tool.parameters or {},
+            strict=tool.strict,
+            deferred=bool(tool.defer_loading),
+            freeform=tool.type == "custom",
+            namespace=namespace,
         )
-        rest = wire.leftovers(raw, shapes.FunctionTool, where)
-        if rest:
-            self.fields[name] = rest
+        unknown = wire.unknown_names(raw, shapes.FunctionTool, where)
+        if offered.freeform:  # the grammar of free text is said to no other model
+            unknown = tuple(n for n in unknown if n != "format" or _has_grammar(raw))
+        self.tools.append(sourced(offered, Source(ORIGIN, where, raw, unknown)))
 
     def _open(self, raw: msgspec.Raw, where: str) -> None:
         space = wire.decode_request(raw, _namespaces, where)
@@ -216,11 +212,17 @@ class _Shelf:
             self.namespaces[space.name] = rest
 
 
+def _has_grammar(raw: msgspec.Raw) -> bool:
+    format = wire.leftovers(raw, shapes.FunctionTool).get("format")
+    return format != {"type": "text"}
+
+
 def _decode_choice(asked: shapes.Body, extra: JsonObject) -> ToolChoice:
     parallel = asked.parallel_tool_calls
     choice = wire.decode_request(asked.tool_choice, _choices, "tool_choice")
     if isinstance(choice, shapes.Choice):
-        if choice.type not in {"function", "custom", "allowed_tools"}:
+        known = choice.type in {"function", "custom", "allowed_tools"}
+        if not known or wire.unknown_names(asked.tool_choice, shapes.Choice, "tool_choice"):
             extra["tool_choice"] = wire.decode_request(asked.tool_choice, _objects)
         return _decode_named(choice, parallel=parallel)
     match choice:

@@ -14,6 +14,7 @@ from toolbridge.codecs.openai_responses.builtins import (
     write_call,
 )
 from toolbridge.codecs.openai_responses.marks import (
+    is_own_id,
     item_fields,
     name_fields,
     namespaces,
@@ -41,6 +42,8 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.shared_fields import foreign_why
+from toolbridge.core.source import own_words
 
 _ROLES: dict[Role, str] = {"system": "developer", "user": "user", "assistant": "assistant"}
 
@@ -61,6 +64,8 @@ class ItemEncoder:
         self._items: list[Json] = []
         self._message: JsonObject | None = None
         self._content: list[Json] = []
+        self._item = ""
+        """The path of the client's own message that is being written."""
         self.losses: list[Loss] = []
 
     def encode(self) -> tuple[str, list[Json]]:
@@ -77,19 +82,20 @@ class ItemEncoder:
         """Write what the system says first; a text that was no message is the instructions."""
         first, *rest = self._request.system or (Text(""),)
         instructions = ""
-        if item_fields(first.opaque) or (self._marks and first.cache):
+        if item_fields(first.opaque) or (self._marks and first.cache) or self._item_of(first):
             rest = [first, *rest]
         else:
             instructions = first.text
         for text in rest:
-            self._speak("system", text, self._input_text(text.text, text.cache))
+            said = own_words(text, ORIGIN)
+            self._speak("system", text, said or self._input_text(text.text, text.cache))
         self._flush()
         return instructions
 
     def _turn(self, turn: Turn, where: str) -> None:
         for place, part in enumerate(turn.content):
             at = f"{where}.{place}"
-            item = self._item(part, at)
+            item = self._own_item(part, at)
             if item is not None:
                 self._flush()
                 self._items.append(item)
@@ -102,12 +108,20 @@ class ItemEncoder:
     def _speak(self, role: Role, part: Part, content: JsonObject) -> None:
         """Add content to the message, or to a new one when the part began one."""
         fields = item_fields(part.opaque) if isinstance(part, Text) else {}
-        if fields:
+        if fields or self._item_of(part) != self._item:
             self._flush()
+        self._item = self._item_of(part)
         if self._message is None:
             named: JsonObject = {"type": "message", "role": _ROLES[role]}
             self._message = named | fields
         self._content.append(content)
+
+    def _item_of(self, part: Part) -> str:
+        """Return the path of the client's own message that `part` stood in, where it had one."""
+        if part.source is None or part.source.api != ORIGIN:
+            return ""
+        items, _, rest = part.source.path.partition(".")
+        return f"{items}.{rest.partition('.')[0]}" if rest else ""
 
     def _flush(self) -> None:
         if self._message is not None:
@@ -117,8 +131,22 @@ class ItemEncoder:
 
     # ── items ──
 
-    def _item(self, part: Part, where: str) -> JsonObject | None:
-        """Return a part that is an item of its own."""
+    def _own_item(self, part: Part, where: str) -> JsonObject | None:
+        """Return a part that is an item of its own, in the client's words where it has them."""
+        item = self._encode_item(part, where)
+        said = own_words(part, ORIGIN)
+        if item is None or said is None:
+            return item
+        if isinstance(part, Call | Result) and said["type"] != item["type"]:
+            return item
+        if isinstance(part, Call) and said.get("namespace") and not self._quirks.namespaces:
+            return item
+        id = said.get("id")
+        if isinstance(id, str) and is_own_id(id):  # nobody upstream knows it
+            del said["id"]
+        return said
+
+    def _encode_item(self, part: Part, where: str) -> JsonObject | None:
         match part:
             case Thinking():
                 return self._thought(part, where)
@@ -203,6 +231,9 @@ class ItemEncoder:
 
     def _part(self, part: Part, where: str, role: Role) -> JsonObject | None:
         """Return a part of a message; None where it cannot be one."""
+        said = own_words(part, ORIGIN)
+        if said is not None and (not isinstance(part, Image) or self._target.can("vision")):
+            return said
         if role == "assistant":
             return self._spoken(part, where)
         match part:
@@ -219,7 +250,7 @@ class ItemEncoder:
             case Foreign(origin, kind, raw) if origin == ORIGIN:
                 return raw
             case Foreign(origin, kind):
-                self._lose(where, f"only {origin} understands {kind!r}")
+                self._lose(where, foreign_why(origin, kind))
                 return None
             case _:
                 return None

@@ -9,6 +9,7 @@ from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, LOGPROBS, ORI
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Text, Think
+from toolbridge.core.shared_fields import carry
 
 PATH = "/responses"
 LEAST_TOKENS = 16
@@ -20,7 +21,7 @@ _BUDGETS: tuple[tuple[int, Effort], ...] = ((1_024, "low"), (8_192, "medium"), (
 """The effort that a budget of thinking tokens stands for; above the last, "xhigh"."""
 _STATEFUL = ("previous_response_id", "conversation", "background")
 """Fields that need an answer to be stored; with one of them, the client decides about storing."""
-_PLACED = frozenset({"tools", "namespaces", "tool_choice", "include"})
+_PLACED = frozenset({"namespaces", "tool_choice", "include"})
 """Kept fields that stand in their places already."""
 _RETENTIONS: dict[Json, Retention] = {"none": "none", "short": "short", "long": "long"}
 
@@ -147,10 +148,13 @@ class _RequestEncoder:
         if not any(extra.get(name) for name in _STATEFUL):
             self._body["store"] = False
         include: list[Json] = [SEALED]
-        if "top_logprobs" in self._body:
-            include.append(LOGPROBS)
         asked = extra.get("include")
-        self._body["include"] = include + asked if isinstance(asked, list) else include
+        include += asked if isinstance(asked, list) else []
+        if "top_logprobs" in self._body and self._request.origin != ORIGIN:
+            include.append(LOGPROBS)
+        if LOGPROBS in include and self._body.get("top_logprobs") == 0:
+            del self._body["top_logprobs"]  # what `include` alone asks for
+        self._body["include"] = include
         retention = _RETENTIONS.get(_word(self._request.extra, "cache_retention"))
         retention = retention or self._quirks.cache_retention
         if self._request.session and retention != "none":
@@ -171,12 +175,15 @@ class _RequestEncoder:
     def _restore(self) -> None:
         """Put back the fields that only this API knows; a request from elsewhere loses its own."""
         request, body = self._request, self._body
+        if request.origin != ORIGIN:
+            fields, losses = carry(request, ORIGIN)
+            body |= {name: _joined(value, body.get(name)) for name, value in fields.items()}
+            self._losses += losses
+            return
         for name, value in request.extra.items():
             if name == "cache_retention":
                 continue
-            if request.origin != ORIGIN:
-                self._lose(f"extra.{name}", f"only {request.origin or 'its own API'} knows it")
-            elif name in {"reasoning", "text"}:
+            if name in {"reasoning", "text"}:
                 body[name] = _joined(value, body.get(name))
             elif name not in _PLACED:
                 body[name] = value

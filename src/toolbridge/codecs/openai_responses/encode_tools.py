@@ -5,6 +5,8 @@ from toolbridge.codecs.openai_responses.quirks import Quirks
 from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Loss, Reference, Request, Result, Tool
+from toolbridge.core.shared_fields import hosted_why
+from toolbridge.core.source import own_words, unknown_fields
 
 
 class ToolEncoder:
@@ -41,8 +43,7 @@ class ToolEncoder:
         later: dict[str, Tool] = {}
         for number, tool in enumerate(self._request.tools):
             if not _speakable(tool):
-                runner = tool.origin or "its own API"
-                self._lose(f"tools.{number}", f"only {runner} runs {tool.name!r}")
+                self._lose(f"tools.{number}", hosted_why(tool))
             elif self._own and tool.native == {}:
                 continue  # the output of the search that found it offers it
             elif self._own or not tool.deferred or tool.name in names:
@@ -57,16 +58,16 @@ class ToolEncoder:
         return tool.namespace if self._quirks.namespaces and inside else ""
 
     def _group(self, namespace: str, tools: list[Json]) -> JsonObject:
-        kept = self._kept("namespaces", namespace)
-        return {"type": "namespace", "name": namespace, **kept, "tools": tools}
-
-    def _kept(self, field: str, name: str) -> JsonObject:
-        """Return the fields of a tool or a namespace that only this API knows."""
-        kept = self._request.extra.get(field) if self._own else None
-        fields = kept.get(name) if isinstance(kept, dict) else None
-        return fields if isinstance(fields, dict) else {}
+        """Return a namespace with the fields that only this API knows."""
+        kept = self._request.extra.get("namespaces") if self._own else None
+        fields = kept.get(namespace) if isinstance(kept, dict) else None
+        known: JsonObject = {"type": "namespace", "name": namespace}
+        return known | (fields if isinstance(fields, dict) else {}) | {"tools": tools}
 
     def _tool(self, tool: Tool, namespace: str) -> JsonObject:
+        said = own_words(tool, ORIGIN)
+        if said is not None and self._may_be_said(tool, namespace):
+            return said
         if tool.hosted is not None:
             return tool.hosted
         if tool.native and tool.origin == ORIGIN:
@@ -86,10 +87,14 @@ class ToolEncoder:
     def _finish(self, type: str, offer: JsonObject, tool: Tool) -> JsonObject:
         if tool.deferred and self._own:
             offer["defer_loading"] = True
-        kept = self._kept("tools", tool.name)
+        kept = unknown_fields(tool, ORIGIN)
         if tool.freeform and type == "function":
             kept = {name: value for name, value in kept.items() if name != "format"}
         return {"type": type, **offer, **kept}
+
+    def _may_be_said(self, tool: Tool, namespace: str) -> bool:
+        """Whether the provider takes a tool as a client of this API offers it."""
+        return tool.namespace == namespace and (not tool.freeform or self._quirks.custom_tools)
 
     def is_custom(self, tool: Tool) -> bool:
         return tool.freeform and self._quirks.custom_tools
@@ -118,9 +123,11 @@ class ToolEncoder:
         if missing:
             self._lose("tool_choice", f"there is no tool {missing[0]!r}")
             return None
+        raw = self._request.extra.get("tool_choice") if self._own else None
+        if choice.names and raw is not None:
+            return raw
         if choice.mode == "named" and choice.names:
-            raw = self._request.extra.get("tool_choice") if self._own else None
-            return self._chosen(offered[choice.names[0]]) if raw is None else raw
+            return self._chosen(offered[choice.names[0]])
         if choice.names and choice.mode != "none":
             tools: list[Json] = [self._chosen(offered[name]) for name in choice.names]
             return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

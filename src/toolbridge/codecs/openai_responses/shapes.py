@@ -27,6 +27,7 @@ LOGPROBS = "message.output_text.logprobs"
 
 
 class Breakpoint(msgspec.Struct):
+    mode: str | None = None
     ttl: str | None = None
 
 
@@ -34,6 +35,8 @@ class TextPart(msgspec.Struct):
     text: str
     annotations: list[AnyObject] | None = None
     prompt_cache_breakpoint: Breakpoint | None = None
+    logprobs: Json = None
+    """Of what the model said; it is never read again."""
 
 
 class RefusalPart(msgspec.Struct):

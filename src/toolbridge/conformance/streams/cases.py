@@ -111,6 +111,8 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Frames that are not valid as they were written."""
     error: dict[str, str] = {}
     """Frame id → the code in the diagnostics of a degraded frame."""
+    invented: dict[str, tuple[str, ...]] = {}
+    """Frame id → the members of a degraded value that are not the model's."""
     args: dict[str, str] = {}
     results: dict[str, str] = {}
     """Call id → the tool's result, as JSON."""
@@ -123,7 +125,7 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asked: tuple[Asked, ...] = ()
     rejected: Rejected | None = None
     quotes: bool = False
-    """Whether a sentinel stands inside a JSON string, where it is text."""
+    """Whether a sentinel is quoted, in a JSON string or in prose, where it is text."""
     pings: bool = False
     fewest: int = 0
     """Events at least."""

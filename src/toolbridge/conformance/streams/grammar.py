@@ -10,18 +10,19 @@ from toolbridge.conformance.looking import text
 from toolbridge.conformance.streams.lines import Told
 from toolbridge.core.json import Json, JsonObject, dumps, loads
 
+_END = frozenset({"status", "value", "steps", "invented"})
 MEMBERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "text.delta": (frozenset({"text"}), frozenset()),
     "json.begin": (frozenset({"id", "schema"}), frozenset()),
     "json.delta": (frozenset({"id", "chunk"}), frozenset()),
-    "json.end": (frozenset({"id", "length"}), frozenset({"status", "value", "steps"})),
+    "json.end": (frozenset({"id", "length"}), _END),
     "tool.call": (frozenset({"id", "name", "args"}), frozenset({"client"})),
     "tool.result": (frozenset({"id", "name", "result"}), frozenset({"cached"})),
     "result.begin": (frozenset({"id", "schema"}), frozenset()),
     "result.delta": (frozenset({"id", "chunk"}), frozenset()),
-    "result.end": (frozenset({"id", "length"}), frozenset({"status", "value", "steps"})),
+    "result.end": (frozenset({"id", "length"}), _END),
     "error": (frozenset({"code", "message"}), frozenset({"id"})),
-    "done": (frozenset(), frozenset()),
+    "done": (frozenset(), frozenset({"usage"})),
 }
 """Every event with the members that it must have and those that it may have."""
 LAST = frozenset(
@@ -54,6 +55,7 @@ class Seen:
     status: str = ""
     value: Json = None
     """The object that counts, if there is one."""
+    invented: tuple[str, ...] = ()
     ended: bool = False
 
     @property
@@ -96,7 +98,7 @@ class Reading:
             self._say(f"the frame {self._open.id} has no end")
         if self._call is not None:
             self._say(f"the call {self._call.data.get('id')} has no result")
-        if SENTINEL.search(self.text):
+        if SENTINEL.search(self.text) and not self._facts.quotes:
             self._say(f"a sentinel stands in the text: {self.text[:200]!r}")
         self.faults += _ending(events)
 
@@ -150,6 +152,8 @@ class Reading:
         if SENTINEL.search(frame.written) and not self._facts.quotes:
             self._say(f"{frame.id}: a sentinel stands in the chunks")
         frame.status = text(data, "status")
+        named = data.get("invented")
+        frame.invented = tuple(map(str, named)) if isinstance(named, list) else ()
         if frame.status:
             self._end_otherwise(frame, data)
         else:
@@ -173,6 +177,8 @@ class Reading:
             self._say(f"{frame.id}: {frame.status}, but without the value that counts")
         if (frame.status == "healed") != bool(data.get("steps")):
             self._say(f"{frame.id}: {frame.status} with the steps {data.get('steps')}")
+        if data.get("invented") and frame.status != "degraded":
+            self._say(f"{frame.id}: {frame.status}, but {data.get('invented')} is invented")
         if self._facts.held and frame.written != dumps(frame.value):
             self._say(f"{frame.id}: results are held, but the chunks are not the value")
 
@@ -201,8 +207,6 @@ class Reading:
             self._say(f"a result of {id} {name} stands after the call {before.data['id']}")
         if before is None and not _failed(told.data):
             self._say(f"a result of {id} stands where nothing was called")
-        if SENTINEL.search(dumps(told.data)):
-            self._say(f"a sentinel stands in the result of {id}")
 
     def _error(self, data: JsonObject, follows: str) -> None:
         self.errors.append(data)

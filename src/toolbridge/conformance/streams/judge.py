@@ -141,6 +141,13 @@ def _frames(expect: Expect, reading: Reading) -> Iterable[str]:
                 yield f"{id}: expected the diagnostics {expect.error[id]}, came {code!r}"
 
 
+def _inventions(expect: Expect, reading: Reading) -> Iterable[str]:
+    for id, wanted in expect.invented.items():
+        came = reading.frames[id].invented if id in reading.frames else ()
+        if came != wanted:
+            yield _differs(f"invented in {id}", [*wanted], [*came])
+
+
 def _tools(expect: Expect, reading: Reading) -> Iterable[str]:
     for id, written in expect.args.items():
         came = reading.calls.get(id, {}).get("args")
@@ -161,7 +168,11 @@ def _tools(expect: Expect, reading: Reading) -> Iterable[str]:
         yield _differs("cached results", [*expect.cached], [*cached])
 
 
-_CHECKS: tuple[Callable[[Expect, Reading], Iterable[str]], ...] = (_frames, _tools)
+_CHECKS: tuple[Callable[[Expect, Reading], Iterable[str]], ...] = (
+    _frames,
+    _inventions,
+    _tools,
+)
 
 
 # ── the model, and manners ───────────────────────────────────────────────────

@@ -1,0 +1,77 @@
+"""Our paths, as the client wrote them.
+
+Encoders and history name a loss by its path in our request: `sampling.top_k`,
+`turns.3.content.0.detail`. A user knows neither; what a user reads is the field and the place of
+the request that was sent: `generationConfig.topK`, `messages.4.content.0.detail`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from toolbridge.core.messages import Loss, Part, Request, Result, Tool, Turn
+
+_MINOR = frozenset({"think.show"})
+"""What no answer depends on, whichever codec loses it."""
+
+
+def name_losses(losses: Iterable[Loss], request: Request, names: Mapping[str, str]) -> list[Loss]:
+    """Return `losses` of `request` under the names of the client's API; `names` maps ours."""
+    return [
+        Loss(client_name(loss.what, request, names), loss.why, loss.minor or loss.what in _MINOR)
+        for loss in losses
+    ]
+
+
+def join_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Return `losses` with those of one reason as one: a long history repeats them many times."""
+    first: dict[tuple[str, str, bool], Loss] = {}
+    places: dict[tuple[str, str, bool], set[str]] = {}
+    for loss in losses:
+        key = (_field(loss.what), loss.why, loss.minor)
+        first.setdefault(key, loss)
+        places.setdefault(key, set()).add(loss.what)
+    return tuple(
+        replace(loss, why=f"{loss.why} ({len(places[key])} times)")
+        if len(places[key]) > 1
+        else loss
+        for key, loss in first.items()
+    )
+
+
+def _field(what: str) -> str:
+    """Return the name of the field; of a place in a list, nothing: one is like the other."""
+    steps = what.split(".")
+    if not any(step.isdecimal() for step in steps):
+        return what
+    return "" if steps[-1].isdecimal() else steps[-1]
+
+
+def client_name(what: str, request: Request, names: Mapping[str, str]) -> str:
+    """Return the path of `what` as the client would write it."""
+    head, *rest = what.split(".")
+    if head in {"turns", "system", "tools"} and rest and rest[0].isdecimal():
+        return _in_list(head, rest, request, names)
+    at = what
+    while at:
+        if at in names:
+            return names[at] + what[len(at) :] if names[at] else what[len(at) :].lstrip(".")
+        at = at.rpartition(".")[0]
+    return what
+
+
+def _in_list(head: str, rest: list[str], request: Request, names: Mapping[str, str]) -> str:
+    listed: tuple[Turn | Part | Tool, ...] = getattr(request, head)
+    if int(rest[0]) >= len(listed):
+        return names.get(head, head)
+    one: Turn | Part | Tool = listed[int(rest[0])]
+    rest = rest[1:]
+    path = one.source.path if one.source else ""
+    while rest[:1] == ["content"] and len(rest) > 1 and isinstance(one, Turn | Result):
+        if int(rest[1]) >= len(one.content):
+            break
+        one = one.content[int(rest[1])]
+        rest = rest[2:]
+        path = one.source.path if one.source else path
+    inside = [names.get(f"*.{step}", step) for step in rest]
+    return ".".join([path or names.get(head, head), *inside])

@@ -1,0 +1,179 @@
+"""Fields of a request's top level that several APIs have, each under its own name.
+
+Decoders keep what has no place in `Request` in `extra`, under the client's names. The API that it
+came in gets all of it back. Any other gets what it has a field for; the rest is a loss, named as
+the client wrote it, and minor where no answer depends on it.
+"""
+
+from collections.abc import Iterator
+
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Loss, Request, Tool
+
+_TITLES = {
+    "anthropic": "Anthropic's API",
+    "openai_chat": "Chat Completions",
+    "openai_responses": "the Responses API",
+    "gemini": "Gemini's API",
+    "ollama": "Ollama's API",
+}
+
+
+def title(api: str) -> str:
+    """Return what an API is called in a sentence."""
+    return _TITLES.get(api, "this provider" if api == "node" else "its own API")
+
+
+def hosted_why(tool: Tool) -> str:
+    """Return why a tool is lost that an API runs on its own servers."""
+    return f"the tool {tool.name!r} is run by {title(tool.origin)} itself and is not offered here"
+
+
+def foreign_why(origin: str, kind: str) -> str:
+    """Return why a part is lost that no other API has."""
+    kind = kind.rpartition("/")[2]  # where it may stand is nobody else's business
+    return f"a part of type {kind!r} is known to {title(origin)} alone"
+
+
+_SHARED: dict[str, dict[str, str]] = {
+    "metadata": {"openai_chat": "metadata", "openai_responses": "metadata"},
+    "service_tier": {
+        "anthropic": "service_tier",
+        "openai_chat": "service_tier",
+        "openai_responses": "service_tier",
+        "gemini": "serviceTier",
+    },
+    "verbosity": {"openai_chat": "verbosity", "openai_responses": "text.verbosity"},
+    "prompt_cache_retention": {
+        "openai_chat": "prompt_cache_retention",
+        "openai_responses": "prompt_cache_retention",
+    },
+}
+"""By our name for the meaning, what each API calls it."""
+
+_TIERS = {
+    "anthropic": {"auto": "auto", "default": "standard_only", "standard": "standard_only"},
+    "openai_chat": {"standard_only": "default", "standard": "default"},
+    "openai_responses": {"standard_only": "default", "standard": "default"},
+    "gemini": {"default": "standard", "standard_only": "standard"},
+}
+"""What each API calls a service tier of another; those that are missing keep their names."""
+_KNOWN_TIERS = {
+    "anthropic": {"auto", "standard_only"},
+    "openai_chat": {"auto", "default", "flex", "scale", "priority", "fast"},
+    "openai_responses": {"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"},
+    "gemini": {"standard", "flex", "priority"},
+}
+
+_CONSUMED = frozenset(
+    {
+        "stream_options", "store", "alt", "previous_response_id", "conversation", "include",
+        "prompt_cache_key", "cache_retention", "load", "generate", "namespaces",
+        "systemInstruction.role", "betas", "generationConfig.responseSchema",
+    }
+)  # fmt: skip
+"""What the gateway itself acts on, or what says nothing to a model."""
+
+_DEFAULTS: JsonObject = {
+    "service_tier": "auto",
+    "serviceTier": "unspecified",
+    "verbosity": "medium",
+    "text.verbosity": "medium",
+    "truncation": "disabled",
+    "background": False,
+    "modalities": ["text"],
+    "n": 1,
+    "generationConfig.candidateCount": 1,
+}
+"""Values that ask for what happens anyway."""
+
+_MINOR = frozenset(
+    {
+        "metadata", "client_metadata", "labels", "service_tier", "serviceTier", "speed",
+        "inference_geo", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+        "keep_alive", "truncation", "context_management", "user", "safety_identifier", "obfuscation",
+        "moderation", "_debug_render_only",
+    }
+)  # fmt: skip
+"""Fields that no answer depends on."""
+
+_OBJECTS = frozenset(
+    {
+        "thinking", "output_config", "metadata", "reasoning", "text", "generationConfig",
+        "thinkingConfig", "toolConfig", "functionCallingConfig", "options", "systemInstruction",
+        "response_format", "json_schema", "format", "tool_choice",
+    }
+)  # fmt: skip
+"""Objects of which only the fields that we do not know are kept."""
+
+
+def carry(
+    request: Request, api: str, takes: frozenset[str] | None = None
+) -> tuple[JsonObject, list[Loss]]:
+    """Return what of another API's fields `api` has too, and the losses.
+
+    `takes` names the shared fields that the provider takes; None for all that its API has.
+    """
+    carried: JsonObject = {}
+    losses: list[Loss] = []
+    for path, value in _fields(request.extra, ""):
+        if path in _CONSUMED or _says_nothing(path, value):
+            continue
+        meaning = _meaning(path, request.origin)
+        own = _SHARED[meaning].get(api, "") if meaning else ""
+        found = _worded(meaning, value, api)
+        if own and found is not None and (takes is None or meaning in takes):
+            _put(carried, own, found)
+            continue
+        name = path.partition(".")[0]
+        minor = name in _MINOR or path.rpartition(".")[2] in _MINOR
+        losses.append(Loss(path, _why(meaning, own, found, api), minor))
+    return carried, losses
+
+
+def _why(meaning: str, own: str, found: Json, api: str) -> str:
+    if own and found is None:
+        return f"{title(api)} has no such {meaning.replace('_', ' ')}"
+    return "this provider does not take it" if own else f"{title(api)} has no field for it"
+
+
+def _fields(extra: JsonObject, above: str) -> Iterator[tuple[str, Json]]:
+    """Return the kept fields with their paths."""
+    for name, value in extra.items():
+        path = f"{above}.{name}" if above else name
+        # Chat's and Responses' metadata are the user's own words; Anthropic's is an object of ours.
+        if name in _OBJECTS and isinstance(value, dict) and name != "metadata":
+            yield from _fields(value, path)
+        else:
+            yield path, value
+
+
+def _says_nothing(path: str, value: Json) -> bool:
+    if value is None or value in ({}, []) or _DEFAULTS.get(path, value is None) == value:
+        return True
+    edits = value.get("edits") if path == "context_management" and isinstance(value, dict) else None
+    # Claude Code sends this with every request: to keep all thoughts is to change nothing.
+    kept: JsonObject = {"type": "clear_thinking_20251015", "keep": "all"}
+    return isinstance(edits, list) and all(edit == kept for edit in edits)
+
+
+def _meaning(path: str, origin: str) -> str:
+    return next((name for name, apis in _SHARED.items() if apis.get(origin) == path), "")
+
+
+def _worded(meaning: str, value: Json, api: str) -> Json:
+    """Return a shared value in the words of `api`; None where it has none for it."""
+    if meaning != "service_tier":
+        return value
+    tier = _TIERS.get(api, {}).get(str(value), str(value))
+    return tier if tier in _KNOWN_TIERS.get(api, ()) else None
+
+
+def _put(fields: JsonObject, path: str, value: Json) -> None:
+    name, _, rest = path.partition(".")
+    if not rest:
+        fields[name] = value
+        return
+    inside: JsonObject = {}
+    _put(inside, rest, value)
+    fields[name] = inside

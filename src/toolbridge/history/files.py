@@ -1,0 +1,102 @@
+"""Files that a provider keeps, and that the client names by an id.
+
+An id means nothing to any other provider, or somebody else's file. It is never sent there: a note
+stands in its place, and the loss says what to do. OpenAI's two APIs share their files.
+"""
+
+from msgspec.structs import replace
+
+from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import (
+    Document,
+    Foreign,
+    Image,
+    Loss,
+    Part,
+    Request,
+    Result,
+    ResultPart,
+    Text,
+    Turn,
+)
+
+HOMES = {
+    "anthropic": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "google",
+}
+"""Whose files the ids of an API are."""
+_GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/")
+
+
+def own_files(
+    request: Request, api: str, *, files: str | None, provider: str
+) -> tuple[Request, list[Loss]]:
+    """Return `request` without the files that its target cannot read.
+
+    `files` says whose file ids the target takes; None where that is unknown: those of its own API.
+    """
+    home = HOMES.get(request.origin, "")
+    # A request that was made for its target, by the library, names that target's own files.
+    if not home or home == (HOMES.get(api) if files is None else files):
+        return request, []
+    if not any(map(_holds_file, request.turns)):
+        return request, []
+    notes = _Notes(home, provider)
+    turns = tuple(notes.turn(turn) for turn in request.turns)
+    return (replace(request, turns=turns), notes.losses) if notes.losses else (request, [])
+
+
+class _Notes:
+    def __init__(self, home: str, provider: str) -> None:
+        self._home = home
+        self._provider = provider or "this provider"
+        self.losses: list[Loss] = []
+
+    def turn(self, turn: Turn) -> Turn:
+        before = len(self.losses)
+        content = tuple(map(self._part, turn.content))
+        return turn if len(self.losses) == before else replace(turn, content=content)
+
+    def _part(self, part: Part) -> Part:
+        if isinstance(part, Result):
+            before = len(self.losses)
+            content = tuple(map(self._shown, part.content))
+            return part if len(self.losses) == before else replace(part, content=content)
+        return self._shown(part) if isinstance(part, Image | Document | Foreign) else part
+
+    def _shown(self, part: ResultPart) -> ResultPart:
+        if not _is_file(part):
+            return part
+        why = f"the file is kept by {self._home}; {self._provider} cannot read it: send its data"
+        self.losses.append(Loss(part.source.path if part.source else "file", why))
+        name = part.title if isinstance(part, Document) and part.title else ""
+        kind = "image" if isinstance(part, Image) else "file"
+        said = f"{kind} {name!r}" if name else kind
+        return Text(f"[{said} is not available: it is kept by another provider]")
+
+
+def _holds_file(turn: Turn) -> bool:
+    for part in turn.content:
+        inside = part.content if isinstance(part, Result) else (part,)
+        for one in inside:
+            if isinstance(one, Image | Document | Foreign) and _is_file(one):
+                return True
+    return False
+
+
+def _is_file(part: ResultPart) -> bool:
+    match part:
+        case Image() | Document():
+            return bool(part.file_id) or part.url.startswith(_GOOGLE)
+        case Foreign(_, _, raw):
+            return isinstance(raw.get("file_id"), str) or _google_uri(raw).startswith(_GOOGLE)
+        case _:
+            return False
+
+
+def _google_uri(raw: JsonObject) -> str:
+    file = raw.get("fileData")
+    uri = file.get("fileUri") if isinstance(file, dict) else None
+    return uri if isinstance(uri, str) else ""

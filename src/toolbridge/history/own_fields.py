@@ -1,0 +1,104 @@
+"""What only the client's own API understands, beyond its top level: said, then left out.
+
+Parts and tools know which of their fields no other API has. A message's own fields (a speaker's
+name, a phase) stand in a part of their own; they go back to the same API and are lost elsewhere.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from toolbridge.core.messages import Foreign, Loss, Part, Request, Result, Source, Tool, Turn
+from toolbridge.core.shared_fields import title
+
+MESSAGE = "message"
+"""The kind of a foreign part that holds the fields of a message."""
+
+_MINOR = frozenset(
+    {
+        "eager_input_streaming", "id", "status", "phase", "input_examples", "partMetadata",
+        "annotations", "logprobs", "internal_chat_message_metadata_passthrough", "index", "audio",
+        "metadata", "citations",
+    }
+)  # fmt: skip
+"""Fields that no answer depends on."""
+_CACHE = {"anthropic": "cache_control"}
+
+
+def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Request, list[Loss]]:
+    """Return `request` for another API than its own, and what is lost of its fields.
+
+    `marks` says whether the target can be told which prefix to cache.
+    """
+    sources = [(one, one.source) for one in _all(request) if one.source is not None]
+    paths = [path for _, source in sources for path in _paths(source)]
+    losses = [_loss(path, api) for path in (*paths, *_namespaces(request))]
+    marked = next((source.path for one, source in sources if getattr(one, "cache", "")), "")
+    if marked and not marks:
+        name = _CACHE.get(request.origin, "prompt_cache_breakpoint")
+        why = "the provider caches prefixes by itself"
+        losses.append(Loss(f"{marked}.{name}", why, minor=True))
+    request = replace(request, tools=_introduced(request))
+    if any(isinstance(one, Foreign) and _is_message(one) for one, _ in sources):
+        request = replace(request, turns=tuple(map(_without_message, request.turns)))
+    return request, losses
+
+
+def _paths(source: Source) -> tuple[str, ...]:
+    if not source.unknown:
+        return source.around
+    return (*(f"{source.path}.{name}" for name in source.unknown), *source.around)
+
+
+def _all(request: Request) -> list[Part | Tool | Turn]:
+    found: list[Part | Tool | Turn] = [*request.system, *request.tools, *request.turns]
+    for turn in request.turns:
+        found += turn.content
+        for part in turn.content:
+            if isinstance(part, Result):
+                found += part.content
+    return found
+
+
+def _namespaces(request: Request) -> Iterator[str]:
+    """Yield the paths of what is said of namespaces beside their descriptions."""
+    kept = request.extra.get("namespaces")
+    for name, fields in kept.items() if isinstance(kept, dict) else ():
+        first = next((tool for tool in request.tools if tool.namespace == name), None)
+        if first is not None and first.source is not None and isinstance(fields, dict):
+            path = first.source.path.rpartition(".tools.")[0]
+            yield from (f"{path}.{field}" for field in fields if field != "description")
+
+
+def _introduced(request: Request) -> tuple[Tool, ...]:
+    """Return the tools, of each namespace the first with what is said of all of them.
+
+    Namespaces are laid flat elsewhere: nothing else would tell the model what they are for.
+    """
+    kept = request.extra.get("namespaces")
+    said = dict(kept) if isinstance(kept, dict) else {}
+    tools: list[Tool] = []
+    for tool in request.tools:
+        fields = said.pop(tool.namespace, None) if tool.namespace else None
+        about = fields.get("description") if isinstance(fields, dict) else None
+        if isinstance(about, str) and about:
+            tools.append(
+                replace(tool, description=f"[{tool.namespace}: {about}]\n{tool.description}")
+            )
+        else:
+            tools.append(tool)
+    return tuple(tools)
+
+
+def _loss(path: str, api: str) -> Loss:
+    name = path.rpartition(".")[2]
+    return Loss(path, f"{title(api)} has no field for it", name in _MINOR)
+
+
+def _is_message(part: Part) -> bool:
+    return isinstance(part, Foreign) and part.kind == MESSAGE
+
+
+def _without_message(turn: Turn) -> Turn:
+    content = tuple(part for part in turn.content if not _is_message(part))
+    return turn if len(content) == len(turn.content) else replace(turn, content=content)

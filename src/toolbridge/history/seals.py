@@ -1,0 +1,74 @@
+"""Opaque tokens of another maker, which nobody else can read.
+
+A signature or an encrypted thought goes back only to the provider, API and model that made it: any
+other refuses the request, or ignores the thought. Where the maker is not known, which is so for a
+client that talked to the provider without us, the API alone decides.
+"""
+
+from msgspec.structs import replace
+
+from toolbridge.core.messages import Call, Loss, Opaque, Part, Request, Text, Thinking, Turn
+
+_SEALS = frozenset({"signature", "redacted", "encrypted", "thought_signature"})
+
+
+def maker_name(api: str, provider: str, model: str) -> str:
+    """Return how the maker of tokens is written in `Opaque.origin`."""
+    return f"{api}/{provider}/{model}"
+
+
+def own_seals(request: Request, maker: str, *, signed_only: bool) -> tuple[Request, list[Loss]]:
+    """Return `request` without the tokens of other makers of the same API.
+
+    A thought that loses its token goes too where the API takes back only `signed_only` ones.
+    """
+    if not any(_bears_foreign(turn, maker) for turn in request.turns):
+        return request, []
+    api = maker.partition("/")[0]
+    foreign: list[tuple[str, str]] = []
+    turns = tuple(_turn(turn, maker, foreign, signed_only=signed_only) for turn in request.turns)
+    where, origin = foreign[0]
+    said = "signed" if api != "openai_responses" else "sealed"
+    why = f"was {said} by {origin.partition('/')[2]}, and only that model can read it"
+    return replace(request, turns=turns), [Loss(where, why)]
+
+
+def _bears_foreign(turn: Turn, maker: str) -> bool:
+    return turn.role == "assistant" and any(
+        _is_foreign(token, maker) and _part(part, maker) is not part
+        for part in turn.content
+        for token in _opaque(part)
+    )
+
+
+def _turn(turn: Turn, maker: str, foreign: list[tuple[str, str]], *, signed_only: bool) -> Turn:
+    content: list[Part] = []
+    for number, part in enumerate(turn.content):
+        kept = _part(part, maker)
+        if kept is part:
+            content.append(part)
+            continue
+        lost = next(token.origin for token in _opaque(part) if _is_foreign(token, maker))
+        path = part.source.path if part.source else f"content.{number}"
+        foreign.append((path, lost))
+        if not (signed_only and isinstance(part, Thinking)):
+            content.append(kept)
+    return replace(turn, content=tuple(content))
+
+
+def _part(part: Part, maker: str) -> Part:
+    if not isinstance(part, Text | Thinking | Call):
+        return part
+    # The id of a thought is as good as its seal: without it, nobody finds the thought.
+    kinds = _SEALS | {"item"} if isinstance(part, Thinking) else _SEALS
+    kept = tuple(t for t in part.opaque if t.kind not in kinds or not _is_foreign(t, maker))
+    return part if len(kept) == len(part.opaque) else replace(part, opaque=kept)
+
+
+def _opaque(part: Part) -> tuple[Opaque, ...]:
+    return part.opaque if isinstance(part, Text | Thinking | Call) else ()
+
+
+def _is_foreign(token: Opaque, maker: str) -> bool:
+    api, named, _ = token.origin.partition("/")
+    return bool(named) and token.origin != maker and api == maker.partition("/")[0]

@@ -1,0 +1,106 @@
+"""What all model calls of one structured stream took: their tokens, added up, and what they cost.
+
+A provider counts an answer when it ends. A stream may leave an answer before that, at a tool call
+or at the result, so that nobody counts it; then the prompt and what was read of the answer are
+estimated, and the sum says so.
+"""
+
+import time
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.json import JsonObject
+from toolbridge.core.usage import Cost, Usage
+from toolbridge.switchboard.pricing import pricing
+from toolbridge.switchboard.roster import Route
+
+_CHARACTERS_PER_TOKEN = 4
+_ALWAYS = frozenset({"input_tokens", "output_tokens"})
+
+
+class Count:
+    """What one model call takes: as its provider counts it, or else an estimate."""
+
+    def __init__(self, prompt: int) -> None:
+        self._prompt = prompt
+        self._reported = Usage()
+        self._read = 0
+        self.final = False
+        """Whether the provider counted the whole answer."""
+
+    def feed(self, event: ev.Event, /) -> None:
+        match event:
+            case ev.TextDelta(_, text) | ev.ThinkingDelta(_, text):
+                self._read += len(text)
+            case ev.CallDelta(_, json):
+                self._read += len(json)
+            case ev.UsageReported(usage):
+                self._reported = usage
+            case ev.Finished(_, message) | ev.Failed(_, message) if message.usage.total:
+                self._reported = message.usage
+                self.final = isinstance(event, ev.Finished)
+            case _:
+                pass
+
+    @property
+    def usage(self) -> Usage:
+        known = self._reported
+        if self.final:
+            return known
+        output = -(-self._read // _CHARACTERS_PER_TOKEN)
+        return msgspec.structs.replace(
+            known,
+            input=known.input if known.input_total else self._prompt,
+            output=max(known.output, output),
+        )
+
+
+class Spending:
+    """All model calls of a stream; a repair may be asked for while an answer is still read."""
+
+    def __init__(self) -> None:
+        self._calls: list[Count] = []
+
+    def begin(self, tokens: int) -> Count:
+        """Return what counts a call whose prompt has about so many tokens."""
+        count = Count(tokens)
+        self._calls.append(count)
+        return count
+
+    async def total(self, route: Route) -> JsonObject | None:
+        """Return the sum as the wire says it; None where no provider counted any of the calls."""
+        if not any(call.final for call in self._calls):
+            return None
+        stage = await pricing(route, time.time())
+        priced = [
+            event.usage
+            for call in self._calls
+            for event in stage.feed(ev.UsageReported(call.usage))
+            if isinstance(event, ev.UsageReported)
+        ]
+        return {
+            **{name: count for name, count in _counts(priced).items() if count or name in _ALWAYS},
+            "calls": len(priced),
+            **_cost(priced),
+            **({} if all(call.final for call in self._calls) else {"estimated": True}),
+        }
+
+
+def _counts(usages: list[Usage]) -> dict[str, int]:
+    return {
+        "input_tokens": sum(usage.input_total for usage in usages),
+        "output_tokens": sum(usage.output for usage in usages),
+        "cache_read_tokens": sum(usage.cache_read for usage in usages),
+        "cache_write_tokens": sum(usage.cache_write for usage in usages),
+        "reasoning_tokens": sum(usage.reasoning for usage in usages),
+    }
+
+
+def _cost(usages: list[Usage]) -> JsonObject:
+    """Return the cost of all; nothing where that of one of them is not known."""
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    if len(costs) < len(usages):
+        return {}
+    names = Cost.__struct_fields__
+    return {"cost": {name: sum(getattr(cost, name) for cost in costs) for name in names}}
