@@ -11,7 +11,7 @@ from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
 from toolbridge.core.codec import Asked, Codec, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
-from toolbridge.core.ids import Ids
+from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Passage, Pipe, Stage
 from toolbridge.dialects.gate import ThoughtGate
@@ -26,8 +26,9 @@ from toolbridge.history.references import available_tools, offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
-from toolbridge.policy.thinking import decide
+from toolbridge.policy.thinking import decide, with_levels
 
 
 def translate(
@@ -127,8 +128,9 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     if codec is None:
         losses = join_losses(name_losses(decided, request, names))
         return Plan(Outgoing("", {}), wanted, losses, {})
-    wanted, foreign = _without_foreign(wanted, codec, target)
+    wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
+    target = with_levels(target, codec.name)
     heal = None if codec.name == "anthropic" else past_call
     prepared = prepare(
         wanted,
@@ -201,7 +203,13 @@ def _with_told_tools(
 class AnswerStages:
     """What an answer passes between decoder and encoder."""
 
-    def __init__(self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str]) -> None:
+    def __init__(
+        self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str], *, id: str = ""
+    ) -> None:
+        self._id = id
+        """The answer's own id. Claude Code merges turns of one id, and servers repeat theirs."""
+        self.seen: SeenIds | None = None
+        """Set where the client speaks the server's API: an id that is new there is kept."""
         self._scanner = StopScanner(stops) if stops else None
         self._stages = Pipe(stages, self._scanner) if self._scanner else stages
         self._gate = self._stages if isinstance(self._stages, ThoughtGate) else None
@@ -215,15 +223,29 @@ class AnswerStages:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed what came at once; return what that made certain."""
         if self._gate is not None and self._gate.open:
-            return events
+            return self._identified(events)
         feed = self._stages.feed
         said = [said for event in events for said in feed(event)]
         if self._scanner is not None:
             self.done = self._scanner.done
-        return said
+        return self._identified(said)
 
     def close(self) -> list[ev.Event]:
-        return self._stages.close()
+        return self._identified(self._stages.close())
+
+    def _identified(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Return `events` under the answer's own id; only the first and the last one have any."""
+        if not events or not self._id:
+            return events
+        first, last = events[0], events[-1]
+        if isinstance(first, ev.Started):
+            if self.seen is not None and first.id and self.seen.is_new(first.id):
+                self._id = first.id
+            events = [msgspec.structs.replace(first, id=self._id), *events[1:]]
+        if isinstance(last, ev.Finished | ev.Failed):
+            message = msgspec.structs.replace(last.message, id=self._id)
+            events = [*events[:-1], msgspec.structs.replace(last, message=message)]
+        return events
 
 
 def answer_stages(
@@ -258,8 +280,8 @@ def answer_stages(
         return stages
 
     if request.sampling.n is None:
-        return AnswerStages(stages_of(0), ready.stops)
-    return AnswerStages(EveryChoice(stages_of), ready.stops)
+        return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
+    return AnswerStages(EveryChoice(stages_of), ready.stops, id=answer_id(seed))
 
 
 class EveryChoice:
@@ -296,6 +318,11 @@ class EveryChoice:
         others = self._fold.finished(None).alternatives
         message = msgspec.structs.replace(event.message, alternatives=others)
         return msgspec.structs.replace(event, message=message)
+
+
+def answer_id(seed: bytes) -> str:
+    """Return the id of the answer whose ids are drawn from `seed`."""
+    return Ids(seed + b"message").message()
 
 
 class Renamer:

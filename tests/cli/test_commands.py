@@ -294,7 +294,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: no dialect is called 'hermes_jsn'; did you mean 'hermes_json'?"),
         ("[providers.openai.quirks]\nstroe = true", "providers.openai: quirks: Object contains unknown field `stroe`"),
         ('key = "$NOT_SET"', "key: $NOT_SET is not set"),
-        ('[map]\ndefault = "ollama/m"', "ollama at http://127.0.0.1:1 cannot be reached"),
+        ('[map]\ndefault = "ollama/m"', "Ollama at 127.0.0.1:1 refused the connection"),
         ('[map]\ndefault = "opnai/m"', "map.default: no provider is called 'opnai'; did you mean 'openai'?"),
         ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),
         ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: needs `url`"),

@@ -32,7 +32,7 @@ from tests.strategies import MODEL, answers, cuts
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words
 from toolbridge.core.draft import Draft
-from toolbridge.core.fold import collect
+from toolbridge.core.fold import OWN_ENDS, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Text
 
@@ -234,7 +234,8 @@ def test_a_transcript_ends_in_every_api_as_it_ended_in_its_own(codec, data):
         back = decoded(other, [encoded(other, events)])
         grammar.check(back)
         assert type(back[-1]) is type(events[-1])
-        assert [call.name for call in ended(back)] == [call.name for call in ended(events)]
+        shown = [call.name for call in ended(events) if not left_out(other, events, call)]
+        assert [call.name for call in ended(back)] == shown
         assert collect(back).text == told_text(collect(events), other)
 
 
@@ -249,6 +250,12 @@ def ended(events):
     """The calls that somebody may run, in their order: those that came to their end."""
     ends = [event for event in events if isinstance(event, ev.CallEnd)]
     return [event.call for event in sorted(ends, key=lambda event: event.index)]
+
+
+def left_out(codec, events, call):
+    """Whether `call` was cut by the end of the answer, and calls of this API are atomic."""
+    interrupted = isinstance(events[-1], ev.Finished) and events[-1].reason not in OWN_ENDS
+    return codec.name in {"gemini", "ollama"} and interrupted and bool(call.raw)
 
 
 # ── agreement ────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from toolbridge.core.messages import (
     Message,
     Part,
     Problem,
+    Step,
     StopDetails,
     StopReason,
     Text,
@@ -194,12 +195,37 @@ def collect(events: Iterable[ev.Event]) -> Message:
     return fold.message
 
 
+OWN_ENDS = frozenset({"end", "tool_use", "stop_sequence"})
+"""Reasons with which a model ends by itself; at any other it was interrupted."""
+
+
+def broken_last(message: Message) -> tuple[Part, ...]:
+    """Return the parts for an API whose calls are atomic, as its stream sends them.
+
+    A broken call waits for the end of the answer: where that was cut, the call is left out.
+    """
+    broken = [part for part in message.content if isinstance(part, Call) and part.raw]
+    if not broken:
+        return message.content
+    whole = tuple(part for part in message.content if part not in broken)
+    return (*whole, *broken) if message.stop is None or message.stop in OWN_ENDS else whole
+
+
 def without_cut_calls(message: Message) -> Message:
-    """Return `message` without a call that the end cut off.
+    """Return `message` without a call that the end cut off, and with a report of each.
 
     A stream has shown its beginning already and closes it as it is; a whole reply need not.
     """
-    if message.stop != "length":
+    cut = [part for part in message.content if isinstance(part, Call) and part.raw]
+    if not cut or message.stop is None or message.stop in OWN_ENDS:
         return message
-    kept = tuple(p for p in message.content if not (isinstance(p, Call) and p.raw))
-    return msgspec.structs.replace(message, content=kept)
+    known = {report.call_id for report in message.healed}
+    reports = tuple(cut_report(call) for call in cut if call.id not in known)
+    kept = tuple(part for part in message.content if part not in cut)
+    return msgspec.structs.replace(message, content=kept, healed=message.healed + reports)
+
+
+def cut_report(call: Call) -> HealingReport:
+    """Return the report of a call that is left out because the token limit has cut it."""
+    step = Step("cut off by the token limit", 0, call.raw[-60:], "")
+    return HealingReport(call.id, call.name, 0, (step,))

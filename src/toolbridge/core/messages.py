@@ -315,6 +315,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     provider: str = ""
     nearest: tuple[str, ...] = ()
     """For an unknown model: the names that come closest."""
+    permanent: bool = False
+    """Whether the same request fails until somebody acts: clients are told not to repeat it."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,7 +17,7 @@ from toolbridge.codecs.ollama.encode_stream import (
 from toolbridge.core.codec import Asked
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import KINDS
-from toolbridge.core.fold import collect
+from toolbridge.core.fold import broken_last, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Call, Foreign, Problem, Request
 from toolbridge.core.usage import Usage
@@ -218,10 +218,15 @@ def read(data):
     return collect(grammar.run(StreamDecoder(Ids("back")), [data]))
 
 
+def shown_calls(message):
+    """The calls of a message as an API with atomic calls shows them: no cut one, broken ones last."""
+    return [part for part in broken_last(message) if isinstance(part, Call)]
+
+
 def kinds(message):
     calls = [
         Call("", call.name, {"raw": call.raw} if call.raw else call.arguments)
-        for call in message.calls
+        for call in shown_calls(message)
     ]
     return message.text, message.thinking, calls
 
@@ -232,7 +237,7 @@ def test_an_answer_comes_back_as_it_was(events):
     back = read(b"".join(grammar.run(StreamEncoder(ASKED), events)))
     assert kinds(back) == kinds(message)
     assert back.usage == Usage(message.usage.input_total, message.usage.output)
-    assert [call.id for call in back.calls] == [call.id for call in message.calls]
+    assert [call.id for call in back.calls] == [call.id for call in shown_calls(message)]
     assert (back.stop == "length") == (message.stop in {"length", "context_overflow"})
 
 

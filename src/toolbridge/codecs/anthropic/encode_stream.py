@@ -328,7 +328,11 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
         wait = _WAIT if problem.retry_after is None else problem.retry_after
         headers["retry-after"] = str(math.ceil(wait))
-    elif problem.kind == "config" or (400 <= status < 500 and status not in _PASSING):
+    elif (
+        problem.permanent
+        or problem.kind == "config"
+        or (400 <= status < 500 and status not in _PASSING)
+    ):
         headers["x-should-retry"] = "false"
     return Rejection(status, dump_bytes(body), headers)
 

@@ -25,6 +25,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
     Call,
@@ -79,6 +80,8 @@ class StreamEncoder:
         self._tail = b""
         self._current = _NONE
         self._held: dict[int, list[BlockEvent]] = {}
+        self._broken: list[Call] = []
+        """Calls whose arguments are no JSON, until the end says whether it cut them."""
 
     def keep_alive(self) -> bytes:
         return b"".join(self._parts([{"text": ""}]))
@@ -90,7 +93,10 @@ class StreamEncoder:
                 self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
             case ev.Finished(reason, message):
-                return [self._frame(self._last(reason, message)), *self._end()]
+                # A `functionCall` is atomic: one that the token limit cut would be run like any other.
+                broken = self._broken if reason in OWN_ENDS else []
+                said = [frame for call in broken for frame in self._parts(_encode_part(call))]
+                return [*said, self._frame(self._last(reason, message)), *self._end()]
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]
@@ -165,6 +171,9 @@ class StreamEncoder:
                 return self._parts(_signed("", part))
             case ev.ThinkingEnd(_, thought):
                 return self._parts(_signed("", thought))
+            case ev.CallEnd(_, call) if call.raw:
+                self._broken.append(call)
+                return []
             case ev.CallEnd(_, call):
                 return self._parts(_encode_part(call))
             case ev.PartAdded(_, added):
@@ -219,7 +228,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
 
 
 def _content(message: Message) -> JsonObject:
-    shown = in_words(message.content, SHOWS)
+    shown = in_words(broken_last(message), SHOWS)
     parts: list[Json] = [found for part in shown for found in _encode_part(part)]
     return {"role": "model", "parts": parts or [{"text": ""}]}
 
@@ -303,12 +312,15 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     details = error.setdefault("details", [])
     if isinstance(details, list):
         details.append({"@type": f"{_RPC}RequestInfo", "requestId": request_id})
-    return Rejection(_status(problem), dump_bytes({"error": error}))
+    headers = {"x-should-retry": "false"} if problem.permanent else {}
+    return Rejection(_status(problem), dump_bytes({"error": error}), headers)
 
 
 def _encode_problem(problem: Problem) -> JsonObject:
     status = _status(problem)
     name = STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    if problem.permanent:
+        name = "FAILED_PRECONDITION"  # google.rpc.Code: do not retry until the state is fixed
     text = f"{problem.where}: {problem.text}" if problem.where else problem.text
     error: JsonObject = {"code": status, "message": text, "status": name}
     details: list[Json] = []
@@ -323,4 +335,6 @@ def _encode_problem(problem: Problem) -> JsonObject:
 
 def _status(problem: Problem) -> int:
     status = status_of(problem)
+    if problem.permanent and status >= 500:
+        return 400  # the HTTP status of FAILED_PRECONDITION; Gemini CLI repeats 5xx for 200 s
     return 503 if status == 529 else status  # 529 is Anthropic's own number

@@ -16,6 +16,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Call, Message, Problem, StopReason, TokenLogprob
@@ -35,6 +36,8 @@ class StreamEncoder:
         self._texts: _Lane[str] = _Lane()
         self._thoughts: _Lane[str] = _Lane()
         self._calls: _Lane[Call] = _Lane()
+        self._broken: list[Call] = []
+        """Calls whose arguments are no JSON, until the end says whether it cut them."""
         self._called = 0
         self.elapsed = 0.0
         """Seconds that the answer took. A stage has no clock; a shell that has one sets this."""
@@ -78,8 +81,11 @@ class StreamEncoder:
                 instead = spelled(event, shapes.SHOWS)
                 return [said for one in instead if one is not event for said in self.feed(one)]
             case ev.Finished(reason, message):
+                # A call is atomic: one that the token limit cut would be run like any other.
+                broken = self._broken if reason in OWN_ENDS else []
+                said = [self._called_line(call) for call in broken]
                 end = self._envelope.end(reason, message.usage, self.elapsed)
-                return [self._line({"content": ""}, end | loss_field(message, shapes.SHOWS))]
+                return [*said, self._line({"content": ""}, end | loss_field(message, shapes.SHOWS))]
             case ev.Failed(problem):
                 return [*self._flush(), _error(problem) + b"\n"]
             case _:
@@ -93,13 +99,13 @@ class StreamEncoder:
         return [self._line({"content": "", "thinking": piece}) for piece in pieces]
 
     def _call(self, calls: list[Call]) -> list[bytes]:
-        lines = []
-        for call in calls:
-            lines.append(
-                self._line({"content": "", "tool_calls": [encode_call(call, self._called)]})
-            )
-            self._called += 1
-        return lines
+        self._broken += [call for call in calls if call.raw]
+        return [self._called_line(call) for call in calls if not call.raw]
+
+    def _called_line(self, call: Call) -> bytes:
+        shown = encode_call(call, self._called)
+        self._called += 1
+        return self._line({"content": "", "tool_calls": [shown]})
 
     def _flush(self) -> list[bytes]:
         """Return what waits behind blocks that will never end."""
@@ -194,7 +200,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     body: JsonObject = {"content": message.text}
     if thinking := message.thinking:
         body["thinking"] = thinking
-    if calls := message.calls:
+    if calls := [part for part in broken_last(message) if isinstance(part, Call)]:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
     end = envelope.end(message.stop or "end", message.usage)
     return envelope.wrap(body, _likely(message.logprobs) | end)
@@ -210,6 +216,8 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     headers = {"x-request-id": request_id}
     if problem.retry_after is not None:
         headers["retry-after"] = str(ceil(problem.retry_after))
+    if problem.permanent:
+        headers["x-should-retry"] = "false"
     # 529 is Anthropic's own number; this API says 503.
     return Rejection(503 if status == 529 else status, _error(problem), headers)
 

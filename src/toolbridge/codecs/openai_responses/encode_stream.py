@@ -174,6 +174,8 @@ def encode_message(message: Message, asked: Asked) -> bytes:
 
 def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     status = 503 if problem.kind == "overloaded" else status_of(problem)
+    if problem.permanent:
+        status = 400  # Codex repeats every other status 30 times
     headers = {"x-request-id": request_id} if request_id else {}
     if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
         wait = _WAIT if problem.retry_after is None else problem.retry_after

@@ -217,7 +217,9 @@ def refusal_item(id: str, details: StopDetails) -> JsonObject:
 
 def thought_item(id: str, text: str, sealed: str | None) -> JsonObject:
     summary: list[Json] = [{"type": "summary_text", "text": text}] if text else []
-    return {"id": id, "type": "reasoning", "summary": summary, "encrypted_content": sealed}
+    item: JsonObject = {"id": id, "type": "reasoning", "summary": summary}
+    # Left out where there is none: Mistral Vibe refuses a null, and no client misses the field.
+    return item | {"encrypted_content": sealed} if sealed else item
 
 
 def seal_of(thought: Thinking) -> str | None:
