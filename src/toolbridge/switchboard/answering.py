@@ -133,6 +133,7 @@ class KnownAnswer:
     """An answer that is known without asking a model, told like any other."""
 
     aborts = False
+    maker = ""
 
     def __init__(self, events: Batch) -> None:
         self._events = events
