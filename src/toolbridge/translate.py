@@ -1,14 +1,15 @@
 """Puts stages together: what one API says, as another says it, requests and answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
-from toolbridge.core.codec import Asked, Outgoing, Target, Wording
+from toolbridge.core.codec import Asked, Codec, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
@@ -37,14 +38,46 @@ def translate(
     asked: Asked | None = None,
     tools: Sequence[Tool] = (),
     seed: bytes | str = b"",
-) -> Stage[bytes, bytes]:
+) -> "Translation":
     """Return a stage that reads an answer of the API `source` and writes it as `target` would.
 
-    Bring your own socket. A broken or cut input ends the output with the target's own error.
+    Bring your own socket. A broken or cut input ends the output with the target's own error. What
+    the target could not write is in the stage's `losses` when the answer has ended.
     """
     decoder = codecs.load(source).stream_decoder(Ids(seed))
-    encoder = codecs.load(target).stream_encoder(asked or Asked())
-    return Pipe(Pipe(decoder, Healer(tools)), encoder)
+    return Translation(Pipe(decoder, Healer(tools)), codecs.load(target), asked or ASKED)
+
+
+ASKED = Asked(Request(model="", stream=True, extra={"stream_options": {"include_usage": True}}))
+"""The request of an answer that nobody asked for here. OpenAI chat: a stream has no usage unless
+`stream_options.include_usage` asks for it."""
+
+
+class Translation:
+    """An answer of one API, as bytes, into that of another, with what gets lost."""
+
+    def __init__(self, source: Stage[bytes, ev.Event], target: Codec, asked: Asked) -> None:
+        self._source = source
+        self._shows = target.shows
+        self._encoder = target.stream_encoder(asked)
+        self.end: ev.Finished | ev.Failed | None = None
+        """The last event of the answer, once it has come."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the answer lost in all, known when it has ended."""
+        return () if self.end is None else all_losses(self.end.message, self._shows)
+
+    def feed(self, piece: bytes, /) -> list[bytes]:
+        return self._write(self._source.feed(piece))
+
+    def close(self) -> list[bytes]:
+        return self._write(self._source.close()) + self._encoder.close()
+
+    def _write(self, events: list[ev.Event]) -> list[bytes]:
+        if events and isinstance(events[-1], ev.Finished | ev.Failed):
+            self.end = events[-1]
+        return [written for event in events for written in self._encoder.feed(event)]
 
 
 class Wishes(msgspec.Struct, frozen=True):
@@ -230,19 +263,61 @@ def answer_stages(
     broken arguments are mended by the schemas that the client sent. What is left of the text is
     searched for the stop sequences that the target did not take.
     """
-    stages: Stage[ev.Event, ev.Event] = Passage()
-    if dialect != "off" and not ready.tools:
-        stages = ThoughtGate(Ids(seed + b"text"))
-    elif dialect != "off":
-        ids = Ids(seed + b"text")
-        stages = DialectStage(
-            ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
-        )
-    if ready.names:
-        stages = Pipe(stages, Renamer(ready.names))
-    if request.tools:
-        stages = Pipe(stages, Healer(request.tools, level=heal))
-    return AnswerStages(stages, ready.stops, id=answer_id(seed))
+
+    def stages_of(choice: int) -> Stage[ev.Event, ev.Event]:
+        ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
+        stages: Stage[ev.Event, ev.Event] = Passage()
+        if dialect != "off" and not ready.tools:
+            stages = ThoughtGate(ids)
+        elif dialect != "off":
+            stages = DialectStage(
+                ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
+            )
+        if ready.names:
+            stages = Pipe(stages, Renamer(ready.names))
+        if request.tools:
+            stages = Pipe(stages, Healer(request.tools, level=heal))
+        return stages
+
+    if request.sampling.n is None:
+        return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
+    return AnswerStages(EveryChoice(stages_of), ready.stops, id=answer_id(seed))
+
+
+class EveryChoice:
+    """Runs each of several answers to one request through stages of its own."""
+
+    def __init__(self, stages_of: Callable[[int], Stage[ev.Event, ev.Event]]) -> None:
+        self._stages_of = stages_of
+        self._main = stages_of(0)
+        self._others: dict[int, Stage[ev.Event, ev.Event]] = {}
+        self._fold = Fold()
+        """The other answers as they go out."""
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if isinstance(event, ev.Alternative):
+            return self._feed_other(event)
+        said = self._main.feed(event)
+        return [self._whole(one) for one in said]
+
+    def close(self) -> list[ev.Event]:
+        return self._main.close()
+
+    def _feed_other(self, event: ev.Alternative) -> list[ev.Event]:
+        choice = event.choice
+        if choice not in self._others:
+            self._others[choice] = self._stages_of(choice)
+        said = [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
+        for one in said:
+            self._fold.feed(one)
+        return [*said]
+
+    def _whole(self, event: ev.Event) -> ev.Event:
+        if not isinstance(event, ev.Finished | ev.Failed):
+            return event
+        others = self._fold.finished(None).alternatives
+        message = msgspec.structs.replace(event.message, alternatives=others)
+        return msgspec.structs.replace(event, message=message)
 
 
 def answer_id(seed: bytes) -> str:

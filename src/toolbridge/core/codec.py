@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
@@ -162,6 +163,8 @@ class Codec:
     """Reads a stream or a whole body: a whole reply is a stream that came at once."""
     stream_encoder: Callable[[Asked], Encoder]
     encode_message: Callable[[Message, Asked], bytes]
+    shows: Shows
+    """What its answers can hold: whatever else a message has is a loss."""
     decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]
     encode_rejection: Callable[[Problem, str], Rejection]
     """Takes the problem and the request id."""

@@ -10,13 +10,16 @@ from toolbridge.core.messages import (
     Call,
     Foreign,
     HealingReport,
+    Loss,
     Message,
     Part,
     Problem,
     Step,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -60,6 +63,9 @@ class Fold:
         self.envelope: Foreign | None = None
         self.usage = Usage()
         self.healed: list[HealingReport] = []
+        self.losses: list[Loss] = []
+        self.logprobs: list[TokenLogprob] = []
+        self.alternatives: dict[int, Fold] = {}
         self._blocks: dict[int, _Open | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
 
@@ -75,6 +81,12 @@ class Fold:
                 self.usage = usage
             case ev.Healed(_, report):
                 self.healed.append(report)
+            case ev.LogprobsReported(tokens):
+                self.logprobs += tokens
+            case ev.Alternative(choice, inner):
+                self.alternatives.setdefault(choice, Fold()).feed(inner)
+            case ev.Lost(loss):
+                self.losses.append(loss)
             case ev.Finished() | ev.Failed():
                 self._terminal = event
             case _:
@@ -126,6 +138,7 @@ class Fold:
         stop: StopReason | None,
         *,
         stop_sequence: str = "",
+        details: StopDetails | None = None,
         problem: Problem | None = None,
     ) -> Message:
         """Return the message as it is now, with its end."""
@@ -137,7 +150,11 @@ class Fold:
             usage=self.usage,
             stop=stop,
             stop_sequence=stop_sequence,
+            stop_details=details,
+            logprobs=tuple(self.logprobs),
             healed=tuple(self.healed),
+            losses=tuple(self.losses),
+            alternatives=tuple(other.message for _, other in sorted(self.alternatives.items())),
             problem=problem,
             envelope=self.envelope,
         )
@@ -152,7 +169,9 @@ class Fold:
             event.reason, calls=any(isinstance(b, Call) for b in self._blocks.values())
         )
         stop_sequence = old.stop_sequence if reason == "stop_sequence" else ""
-        return ev.Finished(reason, self.finished(reason, stop_sequence=stop_sequence))
+        details = old.stop_details if reason == "refusal" else None
+        message = self.finished(reason, stop_sequence=stop_sequence, details=details)
+        return ev.Finished(reason, message)
 
 
 def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:

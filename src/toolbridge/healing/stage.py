@@ -81,7 +81,9 @@ class Healer:
                 self._write(block, event)
             case ev.Finished() | ev.Failed():
                 self._finish(event)
-            case ev.Started() | ev.UsageReported():
+            case ev.Started() | ev.UsageReported() | ev.LogprobsReported():
+                self._say(event)
+            case ev.Lost() | ev.Alternative():
                 self._say(event)
             case (
                 ev.TextDelta() | ev.TextEnd() | ev.ThinkingDelta() | ev.ThinkingEnd() | ev.Healed()

@@ -15,6 +15,7 @@ import msgspec
 
 from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
@@ -37,7 +38,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.streaming import EventWriter, StreamReply, Writer
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Answering, KnownAnswer
+from toolbridge.switchboard.answering import Answering, Batch, KnownAnswer
 from toolbridge.switchboard.passthrough import PassedBytes
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
@@ -106,6 +107,21 @@ class _Turn:
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if told := [loss for loss in losses if not loss.minor]:
             self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)
+
+    def lose_of_answer(self, message: Message) -> None:
+        """Log what the client's API could not be told; while no byte went out, in the header too."""
+        if lost := all_losses(message, self.codec.shows):
+            self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
+
+    def begin(self, batch: Batch) -> None:
+        """Note the first events of a stream, and put into the header what they report as lost."""
+        self.entry.speak()
+        if self.passed is not None or not batch:
+            return  # a client that gets the provider's own bytes loses nothing
+        lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
+        last = batch[-1]
+        known = last.message if isinstance(last, ev.Finished) else Message(losses=lost)
+        self.lose_of_answer(known)
 
 
 class Gateway:
@@ -228,7 +244,10 @@ class Gateway:
 
     async def _answer(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         answer = self._stream if turn.asked.request.stream else self._whole
-        return await answer(turn, answering)
+        message = await answer(turn, answering)
+        if turn.passed is None:
+            turn.lose_of_answer(message)
+        return message
 
     async def _whole(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         message = await answering.message()
@@ -238,6 +257,7 @@ class Gateway:
             await self._keep(turn, message, answering.maker)
             await exchange.reply(200, turn.passed.take())
             return message
+        turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
         await self._keep(turn, message, answering.maker)
@@ -255,7 +275,7 @@ class Gateway:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
                     if last is None:
-                        turn.entry.speak()
+                        turn.begin(batch)
                     last = batch[-1] if batch else last
                     if batch and isinstance(
                         last, ev.Finished

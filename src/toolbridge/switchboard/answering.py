@@ -28,7 +28,7 @@ from toolbridge.translate import AnswerStages
 
 __all__ = ["Answering", "Batch", "KnownAnswer", "SendableRequest"]
 
-_PRELUDE = (ev.Started, ev.UsageReported)
+_PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
 class SendableRequest(Protocol):

@@ -10,6 +10,7 @@ from toolbridge.codecs.anthropic.encode_stream import (
 )
 from toolbridge.codecs.anthropic.field_names import FIELD_NAMES
 from toolbridge.codecs.anthropic.server_tools import encode_unavailable
+from toolbridge.codecs.anthropic.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -24,6 +25,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,

@@ -35,6 +35,7 @@ _SAMPLING = {
     "seed": "seed",
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
+    "n": "candidateCount",
 }
 _IGNORED = frozenset({"temperature", "top_p", "top_k"})
 """What the newest models no longer listen to."""

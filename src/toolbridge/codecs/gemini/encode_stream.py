@@ -6,9 +6,23 @@ The encoder writes one block at a time, in the order in which they began, and ho
 
 from typing import TypeAlias
 
+from msgspec.structs import replace
+from typing_extensions import override
+
+from toolbridge.codecs.gemini.grounding import encode_sources
+from toolbridge.codecs.gemini.logprobs import encode_logprobs
 from toolbridge.codecs.gemini.media import encode_media
-from toolbridge.codecs.gemini.shapes import ALT, ORIGIN, STATUSES, STOPS, write_signature
+from toolbridge.codecs.gemini.shapes import (
+    ALT,
+    FINISH_REASONS,
+    ORIGIN,
+    SHOWS,
+    STATUSES,
+    STOPS,
+    write_signature,
+)
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.fold import OWN_ENDS, broken_last
@@ -23,10 +37,13 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
+_NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
+"""The content of a frame that adds none."""
 _NONE = -1
 """The current block, where none is open."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
@@ -51,8 +68,12 @@ BlockEvent: TypeAlias = (
 class StreamEncoder:
     """Events into a stream: SSE, or one JSON array where the request asks for that."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, *, choice: int = 0) -> None:
         self._asked = asked
+        self._choice = choice
+        self._others: dict[int, StreamEncoder] = {}
+        """The encoders of the other answers to the same request."""
+        self._foot = b'},"index":%d}],' % choice
         self._array = asked.request.extra.get(ALT) == "json"
         self._begun = False
         self._envelope: JsonObject = _envelope("", "", asked)
@@ -69,7 +90,7 @@ class StreamEncoder:
         match event:
             case ev.Started(id, model):
                 self._envelope = _envelope(id, model, self._asked)
-                self._tail = b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+                self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
             case ev.Finished(reason, message):
                 # A `functionCall` is atomic: one that the token limit cut would be run like any other.
@@ -79,17 +100,41 @@ class StreamEncoder:
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]
-            case ev.UsageReported() | ev.Healed():
-                return []  # The last frame tells the counts; what was healed is no part of the API.
+            case ev.LogprobsReported(tokens):
+                return [self._likely(tokens)]
+            case ev.Alternative(choice, inner):
+                return [*map(self._frame, self._alternative(choice, inner))]
+            case ev.UsageReported() | ev.Healed() | ev.Lost():
+                return []  # The last frame tells counts and losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
     def close(self) -> list[bytes]:
         return []
 
-    def _last(self, reason: StopReason, message: Message) -> bytes:
+    def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
+        """Return the data of the frames that say what another answer does."""
+        if choice not in self._others:
+            self._others[choice] = _Alternative(self._asked, choice=choice)
+        # One that was cut off has no finish reason: an error would end all of them.
+        return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
+
+    def _likely(self, tokens: tuple[TokenLogprob, ...]) -> bytes:
         content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-        return dump_bytes(_whole(content, reason, message, self._asked) | self._envelope)
+        candidate: JsonObject = {
+            "content": content,
+            "index": self._choice,
+            **encode_logprobs(tokens),
+        }
+        return self._frame(dump_bytes({"candidates": [candidate], **self._envelope}))
+
+    def _last(self, reason: StopReason, message: Message) -> bytes:
+        candidate = _candidate(_NOTHING, reason, replace(message, logprobs=()), 0)
+        counts = _counts(message.usage, self._asked.estimate)
+        body: JsonObject = {"candidates": [candidate], "usageMetadata": counts}
+        return dump_bytes(body | self._envelope | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
         return [b"]"] if self._array else []
@@ -139,7 +184,7 @@ class StreamEncoder:
     def _parts(self, parts: list[Json]) -> list[bytes]:
         if not parts:
             return []
-        tail = self._tail or b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+        tail = self._tail or self._foot + dump_bytes(self._envelope)[1:]
         return [self._frame(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
 
     def _frame(self, data: bytes) -> bytes:
@@ -150,14 +195,42 @@ class StreamEncoder:
         return opening + data
 
 
+class _Alternative(StreamEncoder):
+    """Writes another answer to the same request; its frames are those of the answer around it."""
+
+    @override
+    def _frame(self, data: bytes) -> bytes:
+        return data
+
+    @override
+    def _last(self, reason: StopReason, message: Message) -> bytes:
+        told = replace(message, logprobs=())
+        candidate = _candidate(_NOTHING, reason, told, self._choice)
+        return dump_bytes({"candidates": [candidate], **self._envelope})
+
+    @override
+    def _end(self) -> list[bytes]:
+        return []
+
+
 def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     if message.problem is not None:
         return dump_bytes({"error": _encode_problem(message.problem)})
-    parts: list[Json] = [found for part in broken_last(message) for found in _encode_part(part)]
-    content: JsonObject = {"role": "model", "parts": parts or [{"text": ""}]}
-    body = _whole(content, message.stop or "end", message, asked)
+    whole = (other for other in message.alternatives if other.problem is None)
+    candidates: list[Json] = [
+        _candidate(_content(one), one.stop or "end", one, number)
+        for number, one in enumerate((message, *whole))
+    ]
+    counts = _counts(message.usage, asked.estimate)
+    body: JsonObject = {"candidates": candidates, "usageMetadata": counts}
     return dump_bytes(body | _envelope(message.id, message.model, asked))
+
+
+def _content(message: Message) -> JsonObject:
+    shown = in_words(broken_last(message), SHOWS)
+    parts: list[Json] = [found for part in shown for found in _encode_part(part)]
+    return {"role": "model", "parts": parts or [{"text": ""}]}
 
 
 def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
@@ -165,22 +238,26 @@ def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
     return envelope | {"responseId": id} if id else envelope
 
 
-def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Asked) -> JsonObject:
+def _candidate(
+    content: JsonObject, reason: StopReason, message: Message, number: int
+) -> JsonObject:
     candidate: JsonObject = {
         "content": content,
         "finishReason": STOPS.get(reason, "STOP"),
-        "index": 0,
+        "index": number,
     }
-    cited: list[Json] = [
-        citation
-        for part in message.content
-        if isinstance(part, Text)
-        for citation in part.citations
-        if "uri" in citation  # the citations of other APIs have other fields
-    ]
-    if cited:
-        candidate["citationMetadata"] = {"citations": cited}
-    return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
+    candidate |= _why(message) | encode_logprobs(message.logprobs)
+    return candidate | encode_sources(in_words(message.content, SHOWS))
+
+
+def _why(message: Message) -> JsonObject:
+    """Return the fields of a candidate that say why an answer was refused."""
+    details = message.stop_details
+    if details is None:
+        return {}
+    own = details.category if details.origin == ORIGIN else ""
+    fields: JsonObject = {"finishReason": own} if own in FINISH_REASONS else {}
+    return fields | ({"finishMessage": details.explanation} if details.explanation else {})
 
 
 def _counts(usage: Usage, estimate: int) -> JsonObject:

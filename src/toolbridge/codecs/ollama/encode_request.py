@@ -67,6 +67,8 @@ class _RequestEncoder:
             body["format"] = "json" if schema is None else schema
         if request.sampling.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
+        if request.sampling.n is not None:
+            self._lose("sampling.n", "Ollama gives one answer to a request")
         if self._target.quirks.get("no_truncate"):
             body["truncate"] = False
         options = self._options()

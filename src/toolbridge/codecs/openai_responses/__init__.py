@@ -10,6 +10,7 @@ from toolbridge.codecs.openai_responses.encode_stream import (
 )
 from toolbridge.codecs.openai_responses.field_names import FIELD_NAMES
 from toolbridge.codecs.openai_responses.server_tools import encode_unavailable
+from toolbridge.codecs.openai_responses.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -25,6 +26,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,
