@@ -21,7 +21,7 @@ run: setup ## serve on http://127.0.0.1:3456
 	@$(BIN)/toolbridge serve
 
 test: setup ## the whole suite, offline
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-real: setup ## real clients and model servers, installed on first use
 	@$(BIN)/python -m pytest -m real -rs tests/real

@@ -32,7 +32,8 @@ def _words(event: ev.Event) -> list[str]:
             return [dumps(usage)]
         case ev.Finished(reason, message):
             stop = dumps(message.stop_sequence) if message.stop_sequence else ""
-            return [reason, stop, f"{message.usage.input_total} {message.usage.output}"]
+            why = dumps(message.stop_details) if message.stop_details else ""
+            return [reason, stop, why, f"{message.usage.input_total} {message.usage.output}"]
         case ev.Failed(problem):
             return [problem.kind, dumps(problem.text)]
         case _:

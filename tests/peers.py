@@ -156,6 +156,12 @@ def replay(*pieces: dict | bytes | str) -> Answer:
     return chat
 
 
+def line_of(text: str, *, done: bool = False) -> dict:
+    """Return a line of Ollama's stream that says `text`."""
+    line = {"model": "m", "message": {"role": "assistant", "content": text}, "done": done}
+    return line | ({"done_reason": "stop"} if done else {})
+
+
 def recorded(name: str) -> Answer:
     """Return the answer of a real server that was written down, status, headers and body."""
     head, _, body = (RECORDED / name).read_bytes().partition(b"\r\n\r\n")

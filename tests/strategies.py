@@ -176,6 +176,11 @@ _images = st.builds(
 )
 
 
+_loss_tracks = st.sampled_from(["answer.audio", "answer.other"]).map(
+    lambda what: [lambda draft: draft.lose(what, "events cannot hold it")]
+)
+
+
 def _part_tracks() -> st.SearchStrategy[Track]:
     return _images.map(lambda image: [lambda draft: draft.add(image)])
 
@@ -219,6 +224,7 @@ def answers(
         _call_tracks(broken=broken),
         _call_tracks(broken=broken),
         _usage_tracks(),
+        _loss_tracks,
     ]
     if parts:
         kinds.append(_part_tracks())
@@ -365,6 +371,7 @@ samplings = st.builds(
     presence_penalty=_fractions,
     repeat_penalty=_fractions,
     logprobs=st.none() | st.integers(0, 5),
+    n=st.none() | st.integers(2, 4),
 )
 thinks = st.one_of(
     st.just(Think()),

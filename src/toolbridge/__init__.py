@@ -16,6 +16,7 @@ from toolbridge.core.errors import (
     UpstreamError,
 )
 from toolbridge.core.events import (
+    Alternative,
     CallDelta,
     CallEnd,
     CallStart,
@@ -23,6 +24,8 @@ from toolbridge.core.events import (
     Failed,
     Finished,
     Healed,
+    LogprobsReported,
+    Lost,
     PartAdded,
     Started,
     TextDelta,
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Alternative",
     "AsyncClient",
     "AsyncRun",
     "AsyncStream",
@@ -100,7 +104,9 @@ __all__ = [
     "Healed",
     "Healing",
     "Image",
+    "LogprobsReported",
     "Loss",
+    "Lost",
     "Message",
     "ModelError",
     "PartAdded",

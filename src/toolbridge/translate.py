@@ -1,16 +1,17 @@
 """Puts stages together: what one API says, as another says it, requests and answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
-from toolbridge.core.codec import Asked, Outgoing, Target, Wording
+from toolbridge.core.codec import Asked, Codec, Outgoing, Target, Wording
 from toolbridge.core.fold import Fold
-from toolbridge.core.ids import Ids
+from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Passage, Pipe, Stage
 from toolbridge.dialects.gate import ThoughtGate
@@ -25,8 +26,9 @@ from toolbridge.history.references import available_tools, offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
-from toolbridge.policy.thinking import decide
+from toolbridge.policy.thinking import decide, with_levels
 
 
 def translate(
@@ -36,14 +38,46 @@ def translate(
     asked: Asked | None = None,
     tools: Sequence[Tool] = (),
     seed: bytes | str = b"",
-) -> Stage[bytes, bytes]:
+) -> "Translation":
     """Return a stage that reads an answer of the API `source` and writes it as `target` would.
 
-    Bring your own socket. A broken or cut input ends the output with the target's own error.
+    Bring your own socket. A broken or cut input ends the output with the target's own error. What
+    the target could not write is in the stage's `losses` when the answer has ended.
     """
     decoder = codecs.load(source).stream_decoder(Ids(seed))
-    encoder = codecs.load(target).stream_encoder(asked or Asked())
-    return Pipe(Pipe(decoder, Healer(tools)), encoder)
+    return Translation(Pipe(decoder, Healer(tools)), codecs.load(target), asked or ASKED)
+
+
+ASKED = Asked(Request(model="", stream=True, extra={"stream_options": {"include_usage": True}}))
+"""The request of an answer that nobody asked for here. OpenAI chat: a stream has no usage unless
+`stream_options.include_usage` asks for it."""
+
+
+class Translation:
+    """An answer of one API, as bytes, into that of another, with what gets lost."""
+
+    def __init__(self, source: Stage[bytes, ev.Event], target: Codec, asked: Asked) -> None:
+        self._source = source
+        self._shows = target.shows
+        self._encoder = target.stream_encoder(asked)
+        self.end: ev.Finished | ev.Failed | None = None
+        """The last event of the answer, once it has come."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the answer lost in all, known when it has ended."""
+        return () if self.end is None else all_losses(self.end.message, self._shows)
+
+    def feed(self, piece: bytes, /) -> list[bytes]:
+        return self._write(self._source.feed(piece))
+
+    def close(self) -> list[bytes]:
+        return self._write(self._source.close()) + self._encoder.close()
+
+    def _write(self, events: list[ev.Event]) -> list[bytes]:
+        if events and isinstance(events[-1], ev.Finished | ev.Failed):
+            self.end = events[-1]
+        return [written for event in events for written in self._encoder.feed(event)]
 
 
 class Wishes(msgspec.Struct, frozen=True):
@@ -94,8 +128,9 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     if codec is None:
         losses = join_losses(name_losses(decided, request, names))
         return Plan(Outgoing("", {}), wanted, losses, {})
-    wanted, foreign = _without_foreign(wanted, codec, target)
+    wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
+    target = with_levels(target, codec.name)
     heal = None if codec.name == "anthropic" else past_call
     prepared = prepare(
         wanted,
@@ -168,7 +203,13 @@ def _with_told_tools(
 class AnswerStages:
     """What an answer passes between decoder and encoder."""
 
-    def __init__(self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str]) -> None:
+    def __init__(
+        self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str], *, id: str = ""
+    ) -> None:
+        self._id = id
+        """The answer's own id. Claude Code merges turns of one id, and servers repeat theirs."""
+        self.seen: SeenIds | None = None
+        """Set where the client speaks the server's API: an id that is new there is kept."""
         self._scanner = StopScanner(stops) if stops else None
         self._stages = Pipe(stages, self._scanner) if self._scanner else stages
         self._gate = self._stages if isinstance(self._stages, ThoughtGate) else None
@@ -182,15 +223,29 @@ class AnswerStages:
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed what came at once; return what that made certain."""
         if self._gate is not None and self._gate.open:
-            return events
+            return self._identified(events)
         feed = self._stages.feed
         said = [said for event in events for said in feed(event)]
         if self._scanner is not None:
             self.done = self._scanner.done
-        return said
+        return self._identified(said)
 
     def close(self) -> list[ev.Event]:
-        return self._stages.close()
+        return self._identified(self._stages.close())
+
+    def _identified(self, events: list[ev.Event]) -> list[ev.Event]:
+        """Return `events` under the answer's own id; only the first and the last one have any."""
+        if not events or not self._id:
+            return events
+        first, last = events[0], events[-1]
+        if isinstance(first, ev.Started):
+            if self.seen is not None and first.id and self.seen.is_new(first.id):
+                self._id = first.id
+            events = [msgspec.structs.replace(first, id=self._id), *events[1:]]
+        if isinstance(last, ev.Finished | ev.Failed):
+            message = msgspec.structs.replace(last.message, id=self._id)
+            events = [*events[:-1], msgspec.structs.replace(last, message=message)]
+        return events
 
 
 def answer_stages(
@@ -208,19 +263,66 @@ def answer_stages(
     broken arguments are mended by the schemas that the client sent. What is left of the text is
     searched for the stop sequences that the target did not take.
     """
-    stages: Stage[ev.Event, ev.Event] = Passage()
-    if dialect != "off" and not ready.tools:
-        stages = ThoughtGate(Ids(seed + b"text"))
-    elif dialect != "off":
-        ids = Ids(seed + b"text")
-        stages = DialectStage(
-            ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
-        )
-    if ready.names:
-        stages = Pipe(stages, Renamer(ready.names))
-    if request.tools:
-        stages = Pipe(stages, Healer(request.tools, level=heal))
-    return AnswerStages(stages, ready.stops)
+
+    def stages_of(choice: int) -> Stage[ev.Event, ev.Event]:
+        ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
+        stages: Stage[ev.Event, ev.Event] = Passage()
+        if dialect != "off" and not ready.tools:
+            stages = ThoughtGate(ids)
+        elif dialect != "off":
+            stages = DialectStage(
+                ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
+            )
+        if ready.names:
+            stages = Pipe(stages, Renamer(ready.names))
+        if request.tools:
+            stages = Pipe(stages, Healer(request.tools, level=heal))
+        return stages
+
+    if request.sampling.n is None:
+        return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
+    return AnswerStages(EveryChoice(stages_of), ready.stops, id=answer_id(seed))
+
+
+class EveryChoice:
+    """Runs each of several answers to one request through stages of its own."""
+
+    def __init__(self, stages_of: Callable[[int], Stage[ev.Event, ev.Event]]) -> None:
+        self._stages_of = stages_of
+        self._main = stages_of(0)
+        self._others: dict[int, Stage[ev.Event, ev.Event]] = {}
+        self._fold = Fold()
+        """The other answers as they go out."""
+
+    def feed(self, event: ev.Event, /) -> list[ev.Event]:
+        if isinstance(event, ev.Alternative):
+            return self._feed_other(event)
+        said = self._main.feed(event)
+        return [self._whole(one) for one in said]
+
+    def close(self) -> list[ev.Event]:
+        return self._main.close()
+
+    def _feed_other(self, event: ev.Alternative) -> list[ev.Event]:
+        choice = event.choice
+        if choice not in self._others:
+            self._others[choice] = self._stages_of(choice)
+        said = [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
+        for one in said:
+            self._fold.feed(one)
+        return [*said]
+
+    def _whole(self, event: ev.Event) -> ev.Event:
+        if not isinstance(event, ev.Finished | ev.Failed):
+            return event
+        others = self._fold.finished(None).alternatives
+        message = msgspec.structs.replace(event.message, alternatives=others)
+        return msgspec.structs.replace(event, message=message)
+
+
+def answer_id(seed: bytes) -> str:
+    """Return the id of the answer whose ids are drawn from `seed`."""
+    return Ids(seed + b"message").message()
 
 
 class Renamer:

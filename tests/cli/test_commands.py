@@ -179,6 +179,29 @@ def test_translate_ends_a_cut_input_with_an_error_and_status_one(env):
     assert b"message_stop" not in done.stdout
 
 
+def test_translate_to_chat_keeps_the_usage(env):
+    stream = recorded("ollama/jinja/chat_thinktool_stream.txt")
+    done = run(env, "translate", "--from", "ollama", "--to", "openai_chat", given=stream)
+    chunks = [json.loads(line[6:]) for line in done.stdout.splitlines() if line[6:7] == b"{"]
+    assert chunks[-1]["choices"] == []
+    assert chunks[-1]["usage"]["completion_tokens"] > 0
+    assert done.stderr == b""
+
+
+def test_translate_says_what_an_answer_lost(env):
+    code = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+    movie = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
+    candidate = {"content": {"role": "model", "parts": [code, movie, {"text": "Done."}]}}
+    given = json.dumps({"candidates": [candidate | {"finishReason": "STOP"}]}).encode()
+    done = run(env, "translate", "--from", "gemini", "--to", "anthropic", given=given)
+    assert done.returncode == 0
+    lost = done.stderr.decode().splitlines()
+    assert "lost: answer.video: only gemini has such a part" in lost
+    assert any(line.startswith("lost: answer.executableCode: ") for line in lost)
+    back = run(env, "translate", "--from", "gemini", "--to", "gemini", given=given)
+    assert back.stderr == b""
+
+
 def test_translate_turns_requests_too(env):
     asked = {
         "model": "m",
@@ -271,7 +294,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: no dialect is called 'hermes_jsn'; did you mean 'hermes_json'?"),
         ("[providers.openai.quirks]\nstroe = true", "providers.openai: quirks: Object contains unknown field `stroe`"),
         ('key = "$NOT_SET"', "key: $NOT_SET is not set"),
-        ('[map]\ndefault = "ollama/m"', "ollama at http://127.0.0.1:1 cannot be reached"),
+        ('[map]\ndefault = "ollama/m"', "Ollama at 127.0.0.1:1 refused the connection"),
         ('[map]\ndefault = "opnai/m"', "map.default: no provider is called 'opnai'; did you mean 'openai'?"),
         ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),
         ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: needs `url`"),

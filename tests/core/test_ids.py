@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from toolbridge.core.ids import Ids
+from toolbridge.core.ids import Ids, SeenIds
 
 
 @pytest.mark.req("PX-23", "CB-14")
@@ -34,3 +34,8 @@ def test_another_seed_gives_other_ids():
 @pytest.mark.parametrize("digits", [1, 7, 8, 64])
 def test_as_many_digits_as_asked(digits):
     assert re.fullmatch(rf"[0-9a-f]{{{digits}}}", Ids().draw(digits))
+
+
+def test_an_id_is_new_once_and_old_ones_are_forgotten():
+    seen = SeenIds(2)
+    assert [seen.is_new(id) for id in ("a", "a", "b", "c", "a")] == [True, False, True, True, True]

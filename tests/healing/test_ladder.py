@@ -375,3 +375,21 @@ def test_a_small_repair_costs_few_calls():
     }
     assert calls_made(lambda: heal('{"city": "Paris", "days": 2,}', schema)) < 130
     assert calls_made(lambda: heal('{"city": "Paris", "days": 2}', schema)) < 45
+
+
+def test_words_fill_the_only_string_unless_they_may_not():
+    schema = {
+        "type": "object",
+        "properties": {"command": {"type": "string"}},
+        "required": ["command"],
+    }
+    assert heal("ls -la", schema).value == {"command": "ls -la"}
+    for words in ("ls -la", '"ls -la"', '["ls -la"]', "42"):
+        healing = heal(words, schema, words=False)
+        assert healing.hopeless
+        assert healing.value == {"raw": words}
+
+
+def test_a_lone_number_still_finds_its_parameter():
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    assert heal("42", schema, words=False).value == {"count": 42}

@@ -141,7 +141,7 @@ def test_every_case_keeps_its_promises(case):
 )
 def test_the_stream_and_the_whole_text_heal_alike(case):
     tool = Tool("t", schema=case.get("schema") or {})
-    healing = heal(case["input"], case.get("schema"))
+    healing = heal(case["input"], case.get("schema"), words=False)
     (call,) = calls(healed(answer([case["input"]], name="t"), (tool,)))
     if healing.cut:
         assert call.raw or call.arguments == {"raw": case["input"]}

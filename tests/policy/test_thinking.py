@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbridge.core.codec import Target
 from toolbridge.core.errors import ThinkingUnsupported, status_of
 from toolbridge.core.messages import Request, Think
 from toolbridge.policy.thinking import (
@@ -13,6 +14,7 @@ from toolbridge.policy.thinking import (
     decide,
     is_thinking_capable,
     needs_thinking_validation,
+    with_levels,
 )
 
 MODES = ["on", "auto", "off", "between_tools", "unset"]
@@ -65,7 +67,10 @@ def test_any_word_about_thinking_is_looked_at(mode):
     [
         ("claude-cli/2.1.325 (external, sdk-cli)", "cli", True),
         ("claude-cli/0.24.4 (external, cli)", "", True),
+        ("GeminiCLI-tui/0.61.0/gemini-2.5-pro (linux; x64; terminal)", "", True),
+        ("opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14", "", True),
         ("Anthropic/Python 2.8.0", "", False),
+        ("google-genai-sdk/3.1.0 gl-python/3.11", "", False),
         ("curl/8 claude-cli/1", "", False),
         ("", "cli", True),
         ("", "", False),
@@ -104,8 +109,10 @@ def test_an_incapable_model_is_rejected_spared_or_left_alone(setting, by_itself,
     def verdict():
         return decide(request, capable=False, setting=setting, attaches=by_itself)
 
-    if mode in {"off", "unset"}:
+    if mode == "unset":
         assert verdict() == Verdict(request)
+    elif mode == "off":  # a model that cannot think need not be told not to
+        assert verdict() == Verdict(Request("llama3.1:8b"))
     elif (setting, by_itself, mode) in REJECTED:
         with pytest.raises(ThinkingUnsupported):
             verdict()
@@ -123,3 +130,41 @@ def test_the_refusal_names_the_model_the_capable_ones_and_the_way_out():
     assert status_of(problem) == 400
     for word in ("llama3.1:8b", *THINKING_PREFIXES, 'thinking = "drop"'):
         assert word in problem.text
+
+
+@pytest.mark.parametrize(
+    ("origin", "think", "refused"),
+    [
+        ("anthropic", Think("on", budget=1024), True),
+        ("anthropic", Think("on"), True),
+        ("gemini", Think("on", budget=512), True),
+        ("gemini", Think("auto", effort="high"), False),
+        ("openai_chat", Think("on", effort="high"), False),
+        ("openai_chat", Think("on"), False),
+        ("openai_responses", Think("auto", effort="low"), False),
+        ("ollama", Think("on"), False),
+        ("ollama", Think("on", effort="high"), False),
+    ],
+)
+def test_only_a_budget_is_an_error(origin, think, refused):
+    request = Request("llama3.1:8b", think=think, origin=origin)
+    if refused:
+        with pytest.raises(ThinkingUnsupported):
+            decide(request, capable=False)
+    else:
+        verdict = decide(request, capable=False)
+        assert verdict.request.think == Think()
+        assert [loss.what for loss in verdict.losses] == ["think"]
+
+
+@pytest.mark.parametrize(
+    ("model", "levels"),
+    [("gpt-oss:20b", True), ("openai/gpt-oss-120b", True), ("my-gpt-oss", False), ("qwen3", False)],
+)
+@pytest.mark.parametrize("api", ["ollama", "openai_chat"])
+def test_gpt_oss_takes_levels(api, model, levels):
+    target = with_levels(Target(model), api)
+    assert bool(target.quirks) is levels
+    kept = with_levels(Target(model, quirks={"efforts": ["high"]}), "openai_chat")
+    assert kept.quirks["efforts"] == ["high"]
+    assert with_levels(Target(model), "gemini") == Target(model)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from toolbridge.core import events as ev
+from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
 
 STARTS = {ev.TextStart: "text", ev.ThinkingStart: "thinking", ev.CallStart: "call"}
@@ -27,11 +28,17 @@ def check_so_far(events: list[ev.Event]) -> None:
     """Fail unless `events` may be the beginning of a legal answer."""
     kinds: dict[int, str] = {}
     written: dict[int, list[str]] = {}
+    lost: list[Loss] = []
+    others: dict[int, list[ev.Event]] = {}
     for at, event in enumerate(events):
         assert isinstance(event, ev.Started) == (at == 0), f"{event} at {at}"
         if isinstance(event, TERMINAL):
             assert at == len(events) - 1, f"{event} is not the last"
             _check_terminal(event, written)
+            assert event.message.losses == tuple(lost)
+            for _, inner in sorted(others.items()):
+                (check_so_far if isinstance(event, ev.Failed) else check)(inner)
+            assert len(event.message.alternatives) == len(others)
         elif type(event) in STARTS:
             assert event.index not in kinds, f"block {event.index} starts twice"
             kinds[event.index] = STARTS[type(event)]
@@ -45,6 +52,14 @@ def check_so_far(events: list[ev.Event]) -> None:
             assert event.index in written, f"{event} ends what is not open"
             assert kinds[event.index] == ENDS[type(event)]
             _check_end(event, "".join(written.pop(event.index)))
+        elif isinstance(event, ev.Alternative):
+            assert event.choice > 0
+            others.setdefault(event.choice, []).append(event.event)
+        elif isinstance(event, ev.Lost):
+            assert event.loss.what
+            assert event.loss.why
+            assert event.loss.what not in {loss.what for loss in lost}, f"{event} is said twice"
+            lost.append(event.loss)
         elif isinstance(event, ev.PartAdded):
             assert event.index not in kinds
             kinds[event.index] = "part"

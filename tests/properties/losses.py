@@ -263,7 +263,7 @@ def _responses_part(part, role="assistant"):
 LOSSES: dict[str, Losses] = {
     "gemini": Losses(message=gemini_losses.message, request=gemini_losses.request, images_out=True),
     "anthropic": Losses(message=_anthropic_message, request=_anthropic_request),
-    "ollama": Losses(message=_ollama_message, request=_ollama_request, images_out=True),
+    "ollama": Losses(message=_ollama_message, request=_ollama_request),
     "openai_responses": Losses(
         message=_responses_message, request=_responses_request, images_out=True
     ),

@@ -144,9 +144,59 @@ def _opencode(module: str, path: str) -> Client:
     )
 
 
+QWEN_CODE = Client(
+    name="qwen",
+    package="@qwen-code/qwen-code@0.15.10",
+    command="qwen",
+    arguments=("--auth-type", "openai", "--approval-mode", "yolo", "-p", "{prompt}"),
+    env={
+        "OPENAI_API_KEY": "dummy-local-token",
+        "OPENAI_BASE_URL": "{url}/v1",
+        "OPENAI_MODEL": "{model}",
+        "QWEN_TELEMETRY_ENABLED": "false",
+    },
+    model="test-model",
+)
+
+COPILOT = Client(
+    name="copilot",
+    package="@github/copilot@1.0.102",
+    command="copilot",
+    arguments=("-p", "{prompt}", "--allow-all-tools", "--allow-all-paths"),
+    env={
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_API_KEY": "dummy-local-token",
+        "COPILOT_MODEL": "{model}",
+    },
+    model="test-model",
+)
+
+CODEX_OSS = Client(
+    name="codex",
+    package=CODEX.package,
+    command="codex",
+    arguments=(
+        "exec", "--oss", "--local-provider", "ollama", "-m", "{model}", "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox", "{prompt}",
+    ),
+    env={"CODEX_HOME": "{home}/.codex", "CODEX_OSS_BASE_URL": "{url}/v1"},
+    files={
+        ".codex/config.toml": CODEX.files[".codex/config.toml"]
+        .replace('model_provider = "local"', 'model_provider = "ollama"')
+        .partition("[model_providers.local]")[0]
+    },
+    model="toolbridge-demo:latest",
+)  # fmt: skip
+
+
 CLIENTS = {
     "claude": CLAUDE_CODE,
     "codex": CODEX,
+    "codex-oss": CODEX_OSS,
+    "qwen": QWEN_CODE,
+    "copilot": COPILOT,
     "gemini": GEMINI_CLI,
     "opencode-anthropic": _opencode("anthropic", "/v1"),
     "opencode-chat": _opencode("openai-compatible", "/v1"),

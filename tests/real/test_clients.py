@@ -38,6 +38,8 @@ PROVIDERS = {
         ("claude", "openai_responses"),
         ("claude", "anthropic"),
         ("codex", "openai_chat"),
+        ("qwen", "openai_chat"),
+        ("copilot", "openai_chat"),
         ("gemini", "openai_chat"),
         ("opencode-anthropic", "openai_chat"),
         ("opencode-chat", "anthropic"),

@@ -4,7 +4,7 @@ import asyncio
 
 from tests.peers import ollama
 from tests.sdk.held import Held, rejecting
-from tests.sdk.places import config_for, place, script
+from tests.sdk.places import config_for, place, script, sse
 
 import toolbridge
 from toolbridge import AsyncClient, Client
@@ -94,3 +94,40 @@ async def test_what_the_model_cannot_be_told_is_said():
         await stream.result()
     assert "tool_choice" in {loss.what for loss in stream.losses}
     assert stream.model == "there/m"
+
+
+async def _with_a_strange_part(heard, line):
+    parts = [{"type": "output_text", "text": "Hi"}, {"type": "hologram", "data": "AAAA"}]
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "content": parts}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    reply = {"id": "resp_1", "status": "completed", "model": "m", "output": [item]}
+    await line.head(200, "text/event-stream")
+    for frame in sse(done, {"type": "response.completed", "response": reply}):
+        await line.send(frame)
+    await line.end()
+
+
+async def test_what_an_answer_loses_is_said_as_it_comes():
+    async with (
+        place("openai_responses", _with_a_strange_part) as (_, config),
+        AsyncClient(config) as client,
+    ):
+        stream = client.stream("there/m", "hi")
+        events = [event async for event in stream]
+        assert [event.loss.what for event in events if isinstance(event, toolbridge.Lost)] == [
+            "answer.hologram"
+        ]
+    assert [loss.what for loss in stream.losses] == ["answer.hologram"]
+    assert stream.message.losses == stream.losses
+    assert stream.message.text == "Hi"
+
+
+async def test_those_who_block_read_the_losses_of_an_answer_too():
+    def read(config):
+        with Client(config) as client:
+            stream = client.stream("there/m", "hi")
+            stream.result()
+            return [loss.what for loss in stream.losses]
+
+    async with place("openai_responses", _with_a_strange_part) as (_, config):
+        assert await asyncio.to_thread(read, config) == ["answer.hologram"]

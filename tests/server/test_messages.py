@@ -161,7 +161,7 @@ async def test_a_dead_ollama_is_a_502_before_any_byte():
         answer, error = await post(url, body())
     assert answer.status == 502
     assert error["error"]["type"] == "api_error"
-    assert "cannot be reached" in error["error"]["message"]
+    assert "refused the connection" in error["error"]["message"]
 
 
 def gateway_to(dead: str):

@@ -1,4 +1,9 @@
-"""Estimates that learn from what the providers count."""
+"""Estimates that learn from what the providers count.
+
+A ratio is believed for prompts like those that it was learned from. Most of a tiny prompt is the
+overhead of its template, which says nothing about a large one; so a correction fades with the
+distance, and it never takes more than `LEAST_SHARE` away from what the window is checked against.
+"""
 
 from collections import OrderedDict, deque
 from typing import Literal
@@ -12,6 +17,10 @@ _DRIFT = 0.1
 _ENOUGH = 3
 _MEMORY = 5
 _SLOWEST = 0.1
+_REACH = 4
+"""How many times larger than those of the recent reports a prompt may be to be fully corrected."""
+LEAST_SHARE = 0.6
+"""No tokenizer makes fewer tokens than this of one that we estimate, whatever was reported."""
 
 
 class _Ratio:
@@ -21,15 +30,22 @@ class _Ratio:
     the median itself has moved, the mean was wrong and starts again from there.
     """
 
-    __slots__ = ("learned", "mean", "recent")
+    __slots__ = ("learned", "mean", "recent", "sizes")
 
     def __init__(self) -> None:
         self.mean = 1.0
         self.learned = 0
         self.recent: deque[float] = deque(maxlen=_MEMORY)
+        self.sizes: deque[int] = deque(maxlen=_MEMORY)
 
-    def learn(self, ratio: float) -> None:
+    def at(self, estimated: int) -> float:
+        """Return the ratio for a prompt of that size, the nearer to 1 the less is known of such."""
+        trust = min(1.0, _REACH * max(self.sizes) / estimated) if estimated else 1.0
+        return 1.0 + (self.mean - 1.0) * trust
+
+    def learn(self, ratio: float, size: int) -> None:
         self.recent.append(ratio)
+        self.sizes.append(size)
         middle = _median(self.recent)
         if not self.learned or not _near(self.mean, middle, _DRIFT):
             self.mean = middle
@@ -53,7 +69,7 @@ class Calibration:
         """Take in what the provider counted for a prompt that we had estimated."""
         if estimated <= 0 or not LOWEST <= actual / estimated <= HIGHEST:
             return
-        self._ratios.setdefault(model, _Ratio()).learn(actual / estimated)
+        self._ratios.setdefault(model, _Ratio()).learn(actual / estimated, estimated)
         self._ratios.move_to_end(model)
         if len(self._ratios) > self._most:
             self._ratios.popitem(last=False)
@@ -64,7 +80,7 @@ class Calibration:
         if ratio is None or len(ratio.recent) < _ENOUGH:
             return estimated, "estimated"
         # Something is never nothing, however short it is.
-        return max(round(estimated * ratio.mean), min(estimated, 1)), "calibrated"
+        return max(round(estimated * ratio.at(estimated)), min(estimated, 1)), "calibrated"
 
 
 def _median(values: deque[float]) -> float:

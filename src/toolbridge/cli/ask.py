@@ -77,6 +77,8 @@ def _show(event: ev.Event, *, as_json: bool) -> None:
             print(text, end="", file=sys.stderr, flush=True)
         case ev.ThinkingEnd():
             print(os.linesep, file=sys.stderr)
+        case ev.Lost(loss):
+            _mourn((loss,))
         case ev.Finished():
             print()
         case ev.Failed(problem):

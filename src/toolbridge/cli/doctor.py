@@ -157,7 +157,7 @@ async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool)
         )
         await incoming.release()
     except ToolbridgeError as error:
-        why = str(error).partition("; is it running?")[0]
+        why = str(error).partition(". ")[0]
         return Finding(bad, why, f"start it, or mend `url` under [providers.{name}]")
     if incoming.status in {401, 403}:
         return Finding(bad, f"{name} refuses the key ({incoming.status})", "check it")

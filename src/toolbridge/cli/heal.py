@@ -18,11 +18,17 @@ from toolbridge.healing import heal
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", type=Path, metavar="FILE", help="the tool's JSON Schema")
     parser.add_argument("--level", type=int, default=2, choices=range(4), help="how bold (2)")
+    parser.add_argument(
+        "--no-words",
+        action="store_true",
+        help="never take plain words as the value of the only string parameter; the gateway "
+        "and structured streams never do",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    healing = heal(text, _schema(args.schema), level=args.level)
+    healing = heal(text, _schema(args.schema), level=args.level, words=not args.no_words)
     print(dumps(msgspec.to_builtins(healing)))
     return 1 if set(healing.value) == {"raw"} else 0
 

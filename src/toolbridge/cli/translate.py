@@ -1,7 +1,8 @@
 """Turn one API's answer into another's, from stdin to stdout, as it comes.
 
-Reads a stream or a whole reply. With --request, reads a request instead. An input that is broken or
-cut ends the output with the target's own error, and the exit status is 1.
+Reads a stream or a whole reply. With --request, reads a request instead. What the target cannot
+express is listed on stderr, one `lost:` line each. An input that is broken or cut ends the output
+with the target's own error, and the exit status is 1.
 """
 
 import argparse
@@ -9,15 +10,14 @@ import os
 import sys
 import time
 
+import msgspec
+
 from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Asked, Target
-from toolbridge.core.errors import ToolbridgeError
-from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
-from toolbridge.core.messages import Message, Request
-from toolbridge.healing import Healer
-from toolbridge.translate import Wishes, plan
+from toolbridge.core.messages import Loss
+from toolbridge.translate import ASKED, Wishes, plan, translate
 
 PIECE = 65536
 
@@ -35,33 +35,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> int:
-    decoder = codecs.load(args.source).stream_decoder(Ids(os.urandom(16)))
-    healer = Healer(())
-    asked = Asked(Request(model=args.model), time.time())
-    encoder = codecs.load(args.target).stream_encoder(asked)
-    last: ev.Event | None = None
-
-    def tell(events: list[ev.Event]) -> None:
-        nonlocal last
-        for event in events:
-            for healed in healer.feed(event):
-                last = healed
-                sys.stdout.buffer.write(b"".join(encoder.feed(healed)))
-        sys.stdout.buffer.flush()
-
-    try:
-        # os.read returns what there is; a buffered read would wait for a full buffer.
-        while piece := os.read(sys.stdin.fileno(), PIECE):
-            tell(decoder.feed(piece))
-        tell(decoder.close())
-    except ToolbridgeError as error:
-        tell([ev.Failed(error.problem, Message(problem=error.problem))])
-    if not isinstance(last, ev.Finished):
-        if isinstance(last, ev.Failed):
-            print(f"toolbridge: {last.problem.text}", file=sys.stderr)
-        return 1
-    sys.stdout.buffer.write(b"".join(encoder.close()))
-    return 0
+    asked = Asked(msgspec.structs.replace(ASKED.request, model=args.model), time.time())
+    stage = translate(args.source, args.target, asked=asked, seed=os.urandom(16))
+    out = sys.stdout.buffer
+    # os.read returns what there is; a buffered read would wait for a full buffer.
+    while piece := os.read(sys.stdin.fileno(), PIECE):
+        out.write(b"".join(stage.feed(piece)))
+        out.flush()
+    out.write(b"".join(stage.close()))
+    out.flush()
+    _say_lost(stage.losses)
+    if isinstance(stage.end, ev.Finished):
+        return 0
+    if stage.end is not None:
+        print(f"toolbridge: {stage.end.problem.text}", file=sys.stderr)
+    return 1
 
 
 def _request(args: argparse.Namespace) -> int:
@@ -69,6 +57,10 @@ def _request(args: argparse.Namespace) -> int:
     target = Target(model=args.model or request.model)
     ready = plan(request, codecs.load(args.target), target, Wishes(thinking="drop"))
     print(dumps(ready.outgoing.body))
-    for loss in ready.losses:
-        print(f"lost: {loss}", file=sys.stderr)
+    _say_lost(ready.losses)
     return 0
+
+
+def _say_lost(losses: tuple[Loss, ...]) -> None:
+    for loss in losses:
+        print(f"lost: {loss}", file=sys.stderr)

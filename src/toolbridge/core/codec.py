@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Loss, Message, Problem, Request
+from toolbridge.core.messages import Foreign, Loss, Message, Problem, Request, Tool
 from toolbridge.core.stage import Stage
 
 
@@ -145,6 +146,14 @@ class Wording(Protocol):
     def completes(self) -> Callable[[Request, Target], bool]: ...
 
 
+EncodeUnavailable: TypeAlias = Callable[[Tool, str, Ids], tuple[Foreign | str, ...] | None]
+"""Takes a tool that its API should run, what it should be used on, and ids; None: no such shape."""
+
+
+def no_shape(_tool: Tool, _subject: str, _ids: Ids) -> None:
+    """Return nothing: the API cannot say that a tool of its own has failed."""
+
+
 @dataclass(frozen=True)
 class Codec:
     name: str
@@ -154,6 +163,8 @@ class Codec:
     """Reads a stream or a whole body: a whole reply is a stream that came at once."""
     stream_encoder: Callable[[Asked], Encoder]
     encode_message: Callable[[Message, Asked], bytes]
+    shows: Shows
+    """What its answers can hold: whatever else a message has is a loss."""
     decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]
     encode_rejection: Callable[[Problem, str], Rejection]
     """Takes the problem and the request id."""
@@ -166,3 +177,7 @@ class Codec:
     """Whether the target has a completion endpoint for this request."""
     field_names: Mapping[str, str] = field(default_factory=dict)
     """Our names of a request's fields → the API's own: losses are told in the client's words."""
+    fails_in_stream: frozenset[str] = frozenset()
+    """Kinds of problems that a client who asked for a stream only understands inside one."""
+    encode_unavailable: EncodeUnavailable = no_shape
+    """Return the parts of an answer that report a tool of this API as failed."""

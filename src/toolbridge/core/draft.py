@@ -15,11 +15,14 @@ from toolbridge.core.messages import (
     Call,
     Foreign,
     Image,
+    Loss,
     Opaque,
     Problem,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -65,6 +68,7 @@ class Draft:
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
         self._called: set[str] = set()
+        self._lost: set[str] = set()
         self._calls = False
         self.started = False
         self.ended = False
@@ -108,9 +112,13 @@ class Draft:
         self._open[key].opaque.append(opaque)
         return said
 
-    def cite(self, citation: JsonObject, key: Hashable = FLOW) -> None:
-        if key in self._open:
-            self._open[key].citations.append(citation)
+    def cite(self, citation: JsonObject, key: Hashable = FLOW) -> list[ev.Event]:
+        """Give the text at `key` a citation. One that comes after its text has no place."""
+        block = self._open.get(key)
+        if block is None or block.kind != "text":
+            return self.lose("answer.citations", "they came without the text that they belong to")
+        block.citations.append(citation)
+        return []
 
     def call(self, key: Hashable, *, name: str, id: str = "") -> list[ev.Event]:
         """Open a call. An id that is missing or was used before is replaced."""
@@ -165,7 +173,31 @@ class Draft:
             return []
         return self.start() + self._say(ev.UsageReported(usage))
 
-    def finish(self, claimed: StopReason, *, stop_sequence: str = "") -> list[ev.Event]:
+    def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
+        """Report how likely tokens of the text were."""
+        if self.ended or not tokens:
+            return []
+        return self.start() + self._say(ev.LogprobsReported(tokens))
+
+    def alternative(self, choice: int, events: list[ev.Event]) -> list[ev.Event]:
+        """Report what another answer to the same request does; its own draft wrote `events`."""
+        if self.ended:
+            return []
+        said = self.start()
+        for event in events:
+            said += self._say(ev.Alternative(choice, event))
+        return said
+
+    def lose(self, what: str, why: str, *, minor: bool = False) -> list[ev.Event]:
+        """Report something of the answer that events cannot hold, once for each `what`."""
+        if self.ended or what in self._lost:
+            return []
+        self._lost.add(what)
+        return self.start() + self._say(ev.Lost(Loss(what, why, minor)))
+
+    def finish(
+        self, claimed: StopReason, *, stop_sequence: str = "", details: StopDetails | None = None
+    ) -> list[ev.Event]:
         """End well. The reason follows what was said, then what the upstream claims."""
         if self.ended:
             return []
@@ -175,7 +207,8 @@ class Draft:
             said += self.end(key)
         reason = derive_stop(claimed, calls=self._calls)
         stop_sequence = stop_sequence if reason == "stop_sequence" else ""
-        message = self._fold.finished(reason, stop_sequence=stop_sequence)
+        details = details if reason == "refusal" else None
+        message = self._fold.finished(reason, stop_sequence=stop_sequence, details=details)
         said += self._say(ev.Finished(reason, message))
         self.ended = True
         return said

@@ -54,6 +54,7 @@ class ToolbridgeError(Exception):
         status: int = 0,
         retry_after: float | None = None,
         provider: str = "",
+        permanent: bool = False,
     ) -> None:
         super().__init__(text)
         self.problem = Problem(
@@ -63,6 +64,7 @@ class ToolbridgeError(Exception):
             status=status,
             retry_after=retry_after,
             provider=provider,
+            permanent=permanent,
         )
 
     def __str__(self) -> str:

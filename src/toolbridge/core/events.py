@@ -1,7 +1,7 @@
 """What a model does, one thing at a time.
 
 `Started` comes first; exactly one of `Finished` and `Failed` comes last. Every block has an index,
-and blocks may interleave. A block's `…End` carries the whole block. After `Failed`, blocks that are
+and blocks may interleave. `Lost` may stand anywhere in between. A block's `…End` carries the whole block. After `Failed`, blocks that are
 still open stay open: half a call is never closed as if it were one.
 """
 
@@ -14,11 +14,13 @@ from toolbridge.core.messages import (
     Foreign,
     HealingReport,
     Image,
+    Loss,
     Message,
     Problem,
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -89,9 +91,29 @@ class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
     usage: Usage
 
 
+class LogprobsReported(msgspec.Struct, frozen=True, tag="logprobs_reported"):
+    """How likely the next tokens of the text were."""
+
+    tokens: tuple[TokenLogprob, ...]
+
+
 class Healed(msgspec.Struct, frozen=True, tag="healed"):
     index: int
     report: HealingReport
+
+
+class Lost(msgspec.Struct, frozen=True, tag="lost"):
+    """Something in the answer that our events cannot hold; reported once for each kind."""
+
+    loss: Loss
+
+
+class Alternative(msgspec.Struct, frozen=True, tag="alternative"):
+    """What another answer to the same request does: a row of events of its own, inside this one."""
+
+    choice: int
+    """Its number, from 1; the answer around it is 0."""
+    event: "Event"
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
@@ -117,7 +139,10 @@ Event: TypeAlias = (
     | CallEnd
     | PartAdded
     | UsageReported
+    | LogprobsReported
     | Healed
+    | Lost
+    | Alternative
     | Finished
     | Failed
 )

@@ -10,12 +10,16 @@ from toolbridge.core.messages import (
     Call,
     Foreign,
     HealingReport,
+    Loss,
     Message,
     Part,
     Problem,
+    Step,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -59,6 +63,9 @@ class Fold:
         self.envelope: Foreign | None = None
         self.usage = Usage()
         self.healed: list[HealingReport] = []
+        self.losses: list[Loss] = []
+        self.logprobs: list[TokenLogprob] = []
+        self.alternatives: dict[int, Fold] = {}
         self._blocks: dict[int, _Open | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
 
@@ -74,6 +81,12 @@ class Fold:
                 self.usage = usage
             case ev.Healed(_, report):
                 self.healed.append(report)
+            case ev.LogprobsReported(tokens):
+                self.logprobs += tokens
+            case ev.Alternative(choice, inner):
+                self.alternatives.setdefault(choice, Fold()).feed(inner)
+            case ev.Lost(loss):
+                self.losses.append(loss)
             case ev.Finished() | ev.Failed():
                 self._terminal = event
             case _:
@@ -125,6 +138,7 @@ class Fold:
         stop: StopReason | None,
         *,
         stop_sequence: str = "",
+        details: StopDetails | None = None,
         problem: Problem | None = None,
     ) -> Message:
         """Return the message as it is now, with its end."""
@@ -136,7 +150,11 @@ class Fold:
             usage=self.usage,
             stop=stop,
             stop_sequence=stop_sequence,
+            stop_details=details,
+            logprobs=tuple(self.logprobs),
             healed=tuple(self.healed),
+            losses=tuple(self.losses),
+            alternatives=tuple(other.message for _, other in sorted(self.alternatives.items())),
             problem=problem,
             envelope=self.envelope,
         )
@@ -151,7 +169,9 @@ class Fold:
             event.reason, calls=any(isinstance(b, Call) for b in self._blocks.values())
         )
         stop_sequence = old.stop_sequence if reason == "stop_sequence" else ""
-        return ev.Finished(reason, self.finished(reason, stop_sequence=stop_sequence))
+        details = old.stop_details if reason == "refusal" else None
+        message = self.finished(reason, stop_sequence=stop_sequence, details=details)
+        return ev.Finished(reason, message)
 
 
 def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:
@@ -175,12 +195,37 @@ def collect(events: Iterable[ev.Event]) -> Message:
     return fold.message
 
 
+OWN_ENDS = frozenset({"end", "tool_use", "stop_sequence"})
+"""Reasons with which a model ends by itself; at any other it was interrupted."""
+
+
+def broken_last(message: Message) -> tuple[Part, ...]:
+    """Return the parts for an API whose calls are atomic, as its stream sends them.
+
+    A broken call waits for the end of the answer: where that was cut, the call is left out.
+    """
+    broken = [part for part in message.content if isinstance(part, Call) and part.raw]
+    if not broken:
+        return message.content
+    whole = tuple(part for part in message.content if part not in broken)
+    return (*whole, *broken) if message.stop is None or message.stop in OWN_ENDS else whole
+
+
 def without_cut_calls(message: Message) -> Message:
-    """Return `message` without a call that the end cut off.
+    """Return `message` without a call that the end cut off, and with a report of each.
 
     A stream has shown its beginning already and closes it as it is; a whole reply need not.
     """
-    if message.stop != "length":
+    cut = [part for part in message.content if isinstance(part, Call) and part.raw]
+    if not cut or message.stop is None or message.stop in OWN_ENDS:
         return message
-    kept = tuple(p for p in message.content if not (isinstance(p, Call) and p.raw))
-    return msgspec.structs.replace(message, content=kept)
+    known = {report.call_id for report in message.healed}
+    reports = tuple(cut_report(call) for call in cut if call.id not in known)
+    kept = tuple(part for part in message.content if part not in cut)
+    return msgspec.structs.replace(message, content=kept, healed=message.healed + reports)
+
+
+def cut_report(call: Call) -> HealingReport:
+    """Return the report of a call that is left out because the token limit has cut it."""
+    step = Step("cut off by the token limit", 0, call.raw[-60:], "")
+    return HealingReport(call.id, call.name, 0, (step,))

@@ -27,3 +27,20 @@ class Ids:
 
     def request(self) -> str:
         return f"req_{self.draw(8)}"
+
+
+class SeenIds:
+    """The ids that came last, to tell one that is repeated from one that is new."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._seen: dict[str, None] = {}
+
+    def is_new(self, id: str) -> bool:
+        """Whether `id` did not come before; from now on it did."""
+        if id in self._seen:
+            return False
+        self._seen[id] = None
+        if len(self._seen) > self._most:
+            del self._seen[next(iter(self._seen))]
+        return True

@@ -56,6 +56,7 @@ class Source(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
     text: str
     citations: tuple[JsonObject, ...] = ()
+    """What it rests on; `core.citations` says which of them every API understands."""
     cache: Cache = ""
     opaque: tuple[Opaque, ...] = ()
     source: Source | None = None
@@ -121,6 +122,8 @@ class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
     kind: str
     raw: JsonObject
     source: Source | None = None
+    text: str = ""
+    """What other APIs write in its place, where words can say it: code that ran, its output."""
 
 
 class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
@@ -205,6 +208,10 @@ class Think(msgspec.Struct, frozen=True, omit_defaults=True):
     show: Literal["", "omitted", "summarized", "full", "updates"] = ""
 
 
+MAX_ANSWERS = 128
+"""The most answers that one request may ask for: OpenAI's limit of `n`."""
+
+
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     temperature: float | None = None
     top_p: float | None = None
@@ -216,6 +223,8 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     repeat_penalty: float | None = None
     logprobs: int | None = None
     """How many alternatives to report per token; 0 reports the chosen one only."""
+    n: int | None = None
+    """How many answers to give to one request, where that is more than one."""
 
 
 class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -260,7 +269,8 @@ class Loss(msgspec.Struct, frozen=True):
     """Something that the target could not express."""
 
     what: str
-    """A path in our request: `sampling.top_k`, `turns.3.content.0`."""
+    """A path in our request: `sampling.top_k`, `turns.3.content.0`; of an answer, its kind:
+    `answer.audio`, `answer.logprobs`."""
     why: str
     minor: bool = False
     """Whether no answer depends on it: a note for the log, no warning for the client."""
@@ -305,6 +315,28 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     provider: str = ""
     nearest: tuple[str, ...] = ()
     """For an unknown model: the names that come closest."""
+    permanent: bool = False
+    """Whether the same request fails until somebody acts: clients are told not to repeat it."""
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How likely a token was, and others in its place."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None = None
+    """Its bytes: a token may be a part of a character."""
+    top: "tuple[TokenLogprob, ...]" = ()
+
+
+class StopDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a provider says about a refusal, beside the words of the model."""
+
+    explanation: str = ""
+    category: str = ""
+    """Its kind, in the words of `origin`."""
+    origin: str = ""
+    raw: JsonObject = msgspec.field(default_factory=dict)
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -316,7 +348,14 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: Usage = Usage()
     stop: StopReason | None = None
     stop_sequence: str = ""
+    stop_details: StopDetails | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the tokens of its text, where they were asked for."""
     healed: tuple[HealingReport, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    """What the provider sent and our events cannot hold."""
+    alternatives: "tuple[Message, ...]" = ()
+    """The other answers to the same request, where more than one was asked for."""
     problem: Problem | None = None
     envelope: Foreign | None = None
     """What the provider's envelope says beyond id and model, for clients of the same API."""

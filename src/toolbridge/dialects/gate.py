@@ -33,7 +33,14 @@ class ThoughtGate:
                 may_be = any(o.startswith(self._begun[: len(o)]) for o in _OPENERS)
                 is_one = self._begun.startswith(_OPENERS)
                 return self._decide(thought=is_one) if is_one or not may_be else []
-            case ev.Started() | ev.TextStart() | ev.UsageReported():
+            case (
+                ev.Started()
+                | ev.TextStart()
+                | ev.UsageReported()
+                | ev.LogprobsReported()
+                | ev.Lost()
+                | ev.Alternative()
+            ):
                 return []
             case _:
                 return self._decide(thought=False)

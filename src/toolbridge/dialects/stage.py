@@ -23,7 +23,10 @@ _Numbered: TypeAlias = (
     ev.TextStart | ev.TextDelta | ev.TextEnd | _Thoughts
     | ev.CallStart | ev.CallDelta | ev.CallEnd | ev.PartAdded | ev.Healed
 )  # fmt: skip
-_OUTER = (ev.Started, ev.UsageReported, ev.Finished, ev.Failed)
+_OUTER = (
+    ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Alternative,
+    ev.Finished, ev.Failed,
+)  # fmt: skip
 """What a reader says of an answer, and not of a block: here the answer is another's."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
 _DELTAS = (ev.TextDelta, ev.CallDelta, ev.ThinkingDelta)

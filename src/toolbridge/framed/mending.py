@@ -48,7 +48,7 @@ class Mended(msgspec.Struct, frozen=True):
 
 
 def mend(text: str, compiled: Compiled, *, arguments: bool = False) -> Mended:
-    """Read a frame's text; only `arguments` may be left out, or be one bare value."""
+    """Read a frame's text; only `arguments` may be left out, or be one bare value but words."""
     try:
         value = loads(text)
     except ValueError as error:
@@ -60,13 +60,13 @@ def mend(text: str, compiled: Compiled, *, arguments: bool = False) -> Mended:
         first = Mended(value, flaws)
     if not arguments and not any(bracket in text for bracket in "{["):
         return first
-    healed = _healed(text, compiled)
+    healed = _healed(text, compiled, words=not arguments)
     return first if healed is None else healed
 
 
-def _healed(text: str, compiled: Compiled) -> Mended | None:
+def _healed(text: str, compiled: Compiled, *, words: bool) -> Mended | None:
     """Return the value that was meant; None when nothing better than the text was found."""
-    healing = heal(text, compiled.schema, level=LEVEL)
+    healing = heal(text, compiled.schema, level=LEVEL, words=words)
     if not healing.hopeless and compiled.fits(healing.value):
         return Mended(
             healing.value, (), _changes(healing.steps), cut=healing.cut, open=healing.open

@@ -38,9 +38,10 @@ class Outcome(msgspec.Struct, frozen=True):
 class Flow:
     """Text of arguments in, text that may be sent out."""
 
-    def __init__(self, rules: Schema, *, level: int = 2) -> None:
+    def __init__(self, rules: Schema, *, level: int = 2, words: bool = False) -> None:
         self._rules = rules
         self._level = level
+        self._words = words
         self._members = rules.members(rules.root)
         self._pieces: list[str] = []
         self._clean: list[str] = []
@@ -198,7 +199,7 @@ class Flow:
         return Outcome(healing.value, rest, healing.steps, healing.cut, healing.open)
 
     def _heal_all(self, text: str) -> Outcome:
-        healing = Ladder(text, self._rules, self._level).heal_text()
+        healing = Ladder(text, self._rules, self._level, words=self._words).heal_text()
         if healing.hopeless:
             rest = dumps(healing.value)
             return Outcome(
@@ -221,7 +222,7 @@ class Flow:
         return "", 0
 
     def _heal_rest(self, text: str) -> Healing:
-        ladder = Ladder(text, self._rules, self._level)
+        ladder = Ladder(text, self._rules, self._level, words=self._words)
         reader = TolerantReader(text, self._rules.all_names)
         key, start = self._open_member()
         if key:

@@ -55,19 +55,23 @@ class Healing(msgspec.Struct, frozen=True):
 HOPELESS = "hopeless"
 
 
-def heal(arguments: object, schema: JsonObject | None = None, *, level: int = 2) -> Healing:
+def heal(
+    arguments: object, schema: JsonObject | None = None, *, level: int = 2, words: bool = True
+) -> Healing:
     """Return the arguments that a model meant, as an object.
 
     `level` is the boldest step allowed: 0 strict JSON only, 1 syntax, 2 by `schema`, 3 guesses.
+    With `words`, a text that is no object becomes the value of the only string parameter; pass
+    False before anything is run, as the gateway does: words are not a command.
     What cannot be read becomes `{"raw": …}`.
     """
     rules = Schema(schema or {})
     if isinstance(arguments, dict):
-        return Ladder("", rules, level).heal_object(arguments)
+        return Ladder("", rules, level, words=words).heal_object(arguments)
     text = arguments if isinstance(arguments, str) else dumps(arguments)
     if not text.isascii():
         text = replace_lone_surrogates(text)
-    return Ladder(text, rules, level).heal_text()
+    return Ladder(text, rules, level, words=words).heal_text()
 
 
 class Ladder:
@@ -75,10 +79,13 @@ class Ladder:
 
     __slots__ = (
         "_base", "_cut", "_known", "_level", "_open", "_rules", "_schema", "_steps", "_text",
+        "_words",
     )  # fmt: skip
 
-    def __init__(self, text: str, rules: Schema, level: int) -> None:
+    def __init__(self, text: str, rules: Schema, level: int, *, words: bool) -> None:
         self._text = text
+        self._words = words
+        """Whether a text may become the value of the only string parameter."""
         self._schema = rules.root
         self._level = level
         self._rules = rules
@@ -210,6 +217,8 @@ class Ladder:
             return None
         coercion = self._coercion()
         healed = coercion.coerce(value, members[name])
+        if isinstance(healed, str) and not self._words:
+            return None  # PX-27: words that name no parameter are not the value of one
         if not self._rules.fits(healed, members[name]):
             return None
         self._say("a value without its name", value, {name: healed})

@@ -85,7 +85,7 @@ class Schema:
         required = rule.get("required")
         if isinstance(required, list):
             for name in required:
-                if name not in value:
+                if isinstance(name, str) and name not in value:
                     return False
         properties = rule.get("properties")
         if not isinstance(properties, dict):

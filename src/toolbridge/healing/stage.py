@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import Fold
+from toolbridge.core.fold import OWN_ENDS, Fold, cut_report
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Call, HealingReport, Step, Tool
 from toolbridge.healing.flow import Flow, Outcome
@@ -18,8 +18,6 @@ from toolbridge.healing.ladder import Ladder
 from toolbridge.healing.names import heal_name
 from toolbridge.healing.schema import Schema
 
-_OWN_END = {"end", "tool_use", "stop_sequence"}
-"""Reasons with which a model ends by itself; at any other it was interrupted."""
 _FREEFORM: JsonObject = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
@@ -50,6 +48,7 @@ class Healer:
 
     def __init__(self, tools: Sequence[Tool], *, level: int = 2) -> None:
         self._rules = {tool.name: Schema(schema_of(tool)) for tool in tools}
+        self._freeform = frozenset(tool.name for tool in tools if tool.freeform)
         self._level = level
         self._fold = Fold()
         self._blocks: dict[int, _Block] = {}
@@ -82,7 +81,9 @@ class Healer:
                 self._write(block, event)
             case ev.Finished() | ev.Failed():
                 self._finish(event)
-            case ev.Started() | ev.UsageReported():
+            case ev.Started() | ev.UsageReported() | ev.LogprobsReported():
+                self._say(event)
+            case ev.Lost() | ev.Alternative():
                 self._say(event)
             case (
                 ev.TextDelta() | ev.TextEnd() | ev.ThinkingDelta() | ev.ThinkingEnd() | ev.Healed()
@@ -96,7 +97,9 @@ class Healer:
         if self._level >= 2:
             name = heal_name(name, self._rules.keys()) or name
         rules = self._rules.get(name) or Schema({})
-        block = self._add(event.index, _Block(Flow(rules, level=self._level)))
+        # Only a tool whose input is one text takes words for its arguments.
+        flow = Flow(rules, level=self._level, words=name in self._freeform)
+        block = self._add(event.index, _Block(flow))
         if name != event.name:
             block.steps = (Step("name", 2, event.name, name),)
         block.start = ev.CallStart(event.index, event.id, name)
@@ -163,17 +166,25 @@ class Healer:
         if isinstance(event, ev.Failed):
             if not block.decided:
                 self._drop(block)
-        elif event.reason in _OWN_END and not outcome.cut:
+        elif event.reason in OWN_ENDS and not outcome.cut:
             self._settle(block, outcome)
-        elif event.reason in _OWN_END or block.decided:
-            self._settle(block, self._broken(block, outcome))
+        elif event.reason in OWN_ENDS or block.decided:
+            broken = self._broken(block, outcome, limit=event.reason == "length")
+            self._settle(block, broken)
         else:
+            self._report_cut(block)
             self._drop(block)
 
-    def _broken(self, block: _Block, outcome: Outcome) -> Outcome:
+    def _report_cut(self, block: _Block) -> None:
+        """Report a call that is left out: it has no block any more, so no event can say it."""
+        if block.call is not None and block.flow is not None:
+            cut = msgspec.structs.replace(block.call, raw=block.flow.text)
+            self._fold.healed.append(cut_report(cut))
+
+    def _broken(self, block: _Block, outcome: Outcome, *, limit: bool) -> Outcome:
         text = block.flow.text if block.flow else ""
         raw: JsonObject = {"raw": text}
-        step = Step("cut off", 0, text[-60:], "")
+        step = Step("cut off by the token limit" if limit else "cut off", 0, text[-60:], "")
         return Outcome(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
 
     # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
@@ -225,9 +236,9 @@ def past_call(call: Call, tool: Tool) -> Call | None:
     """Return a call of the past as it should have been, or None when there is nothing to heal."""
     rules = Schema(schema_of(tool))
     if call.raw:
-        healing = Ladder(call.raw, rules, 2).heal_text()
+        healing = Ladder(call.raw, rules, 2, words=tool.freeform).heal_text()
     else:
-        healing = Ladder("", rules, 2).heal_object(call.arguments)
+        healing = Ladder("", rules, 2, words=tool.freeform).heal_object(call.arguments)
     if not healing.steps or healing.hopeless or healing.cut or not healing.value:
         return None
     return msgspec.structs.replace(call, arguments=healing.value, raw="")

@@ -35,6 +35,7 @@ _FIXED = {
     "presence_penalty": "the host decides on it",
     "repeat_penalty": "the host decides on it",
     "logprobs": "a node does not report them",
+    "n": "a node gives one answer to a request",
 }
 
 

@@ -171,9 +171,9 @@ class StopScanner:
         return said + self._maybe_end()
 
     def _feed_rest(self, event: ev.Event) -> list[ev.Event]:
-        """Let through what belongs to the blocks that were open at the cut, and the counts."""
+        """Let through what belongs to the blocks that were open at the cut, the counts and the losses."""
         match event:
-            case ev.UsageReported():
+            case ev.UsageReported() | ev.Lost():
                 return self._say(event)
             case ev.ThinkingDelta(index) | ev.CallDelta(index) if index in self._others:
                 return self._say(event)

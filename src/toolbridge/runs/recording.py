@@ -61,6 +61,7 @@ class Recorder:
         elif isinstance(event, ev.Finished):
             self._input += event.message.usage.input_total
             self._output += event.message.usage.output
+            self._losses += [str(loss) for loss in event.message.losses]
             self._heard = 0
 
     def cut(self, tokens: int) -> None:

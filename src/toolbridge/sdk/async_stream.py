@@ -60,8 +60,8 @@ class AsyncStream:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the model's API could not express, known with the first event."""
-        return self._notes.losses
+        """What was lost: of the request known with the first event, of the answer as it comes."""
+        return (*self._notes.losses, *self._fold.losses)
 
     @property
     def model(self) -> str:

@@ -34,7 +34,7 @@ class Stream:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the model's API could not express, known with the first event."""
+        """What was lost: of the request known with the first event, of the answer as it comes."""
         return self._inner.losses
 
     @property

@@ -179,7 +179,7 @@ PiEvent: TypeAlias = (
 
 
 class Teller:
-    """A stage: our events in, pi's out. Counts and healing stand in the message, not between."""
+    """A stage: our events in, pi's out. Counts, healing and losses stand in the message, not between."""
 
     def __init__(self) -> None:
         self._log = _Log()
@@ -202,7 +202,9 @@ class Teller:
             case ev.PartAdded(index):
                 self._place(index)
                 return []
-            case ev.UsageReported() | ev.Healed():
+            case ev.UsageReported() | ev.LogprobsReported() | ev.Healed():
+                return []
+            case ev.Lost() | ev.Alternative():
                 return []
             case _:
                 return [self._block(now, event)]

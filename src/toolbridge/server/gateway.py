@@ -15,11 +15,14 @@ import msgspec
 
 from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import Asked, Codec, Encoder
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.policy.thinking import attaches
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.conversations import Conversations, stateless
@@ -35,7 +38,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.streaming import EventWriter, StreamReply, Writer
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Answering
+from toolbridge.switchboard.answering import Answering, Batch, KnownAnswer
 from toolbridge.switchboard.passthrough import PassedBytes
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
@@ -93,12 +96,32 @@ class _Turn:
         if id := self.returned.get(UPSTREAM_ID):
             self.entry.fields["upstream.request.id"] = id
 
+    @property
+    def from_agent(self) -> bool:
+        """Whether a coding agent asks, which sends more than its user wants."""
+        return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
+
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Say what the model's API cannot be told, in the log and in a header."""
         self.entry.losses = list(losses)
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if told := [loss for loss in losses if not loss.minor]:
             self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)
+
+    def lose_of_answer(self, message: Message) -> None:
+        """Log what the client's API could not be told; while no byte went out, in the header too."""
+        if lost := all_losses(message, self.codec.shows):
+            self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
+
+    def begin(self, batch: Batch) -> None:
+        """Note the first events of a stream, and put into the header what they report as lost."""
+        self.entry.speak()
+        if self.passed is not None or not batch:
+            return  # a client that gets the provider's own bytes loses nothing
+        lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
+        last = batch[-1]
+        known = last.message if isinstance(last, ev.Finished) else Message(losses=lost)
+        self.lose_of_answer(known)
 
 
 class Gateway:
@@ -134,17 +157,45 @@ class Gateway:
         passes = is_passed_through(exchange, ask.codec.name, route)
         if not passes:  # a provider that gets the client's own bytes keeps its own conversations
             request = await self.conversations.resume(request, exchange.caller)
+        exchange.extra_headers["x-toolbridge-model"] = route.address
+        turn = _Turn(exchange, entry, ask.codec, Asked(request, entry.at), same_api)
+        try:
+            await self._serve(turn, route, body if passes else None)
+        except ToolbridgeError as error:
+            in_stream = request.stream and error.problem.kind in ask.codec.fails_in_stream
+            if exchange.status or not in_stream:
+                raise
+            await self._fail_in_stream(turn, error.problem)
+
+    async def _serve(self, turn: _Turn, route: Route, passed: bytes | None) -> None:
+        """Answer from the model, or with the provider's own bytes where `passed` goes there."""
+        exchange, entry = turn.exchange, turn.entry
+        request = turn.asked.request
+        if tool := forced_tool(request, route.place.api, agent=turn.from_agent):
+            turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
+            known = KnownAnswer(refuse(request, tool, turn.codec, Ids(os.urandom(16))))
+            entry.finish(await self._answer(turn, known))
+            return
         counted = self.board.admit(request, route)
         asked = Asked(request, entry.at, counted.tokens)
-        exchange.extra_headers["x-toolbridge-model"] = route.address
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        turn = _Turn(exchange, entry, ask.codec, asked, same_api)
-        if passes:
-            message = await self._passed_through(turn, route, body)
+        turn = replace(turn, asked=asked)
+        if passed is not None:
+            message = await self._passed_through(turn, route, passed)
         else:
             message = await self._translated(turn, route)
         entry.losses += self.board.learn(message, counted, route)
         entry.finish(await priced(message, route, entry.at))
+
+    async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
+        """Tell a problem as the only event of a stream, for clients that read it only there."""
+        turn.entry.note(error__type=problem.kind, error__message=problem.text)
+        message = Message(id=Ids(os.urandom(16)).message(), stop="error", problem=problem)
+        turn.entry.finish(message)
+        writer = EventWriter(turn.codec.stream_encoder(turn.asked))
+        reply = self._reply(turn, writer)
+        await reply.write(writer.write([ev.Failed(problem, message)]))
+        await reply.finish()
 
     async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
         """Answer how many tokens a request is, without asking anybody."""
@@ -186,16 +237,19 @@ class Gateway:
             self._keepsakes.restore(stateless(asked.request), exchange.caller),
             route,
             asked.estimate,
-            attaches=attaches(exchange.header("user-agent"), exchange.header("x-app")),
+            attaches=turn.from_agent,
             client=ClientSide(headers, turn.lose, turn.hear_head),
         )
         return await self._answer(turn, answering)
 
-    async def _answer(self, turn: _Turn, answering: Answering) -> Message:
+    async def _answer(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         answer = self._stream if turn.asked.request.stream else self._whole
-        return await answer(turn, answering)
+        message = await answer(turn, answering)
+        if turn.passed is None:
+            turn.lose_of_answer(message)
+        return message
 
-    async def _whole(self, turn: _Turn, answering: Answering) -> Message:
+    async def _whole(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         message = await answering.message()
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
@@ -203,13 +257,14 @@ class Gateway:
             await self._keep(turn, message, answering.maker)
             await exchange.reply(200, turn.passed.take())
             return message
+        turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
         await self._keep(turn, message, answering.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(self, turn: _Turn, answering: Answering) -> Message:
+    async def _stream(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer: Writer = EventWriter(encoder)
         if turn.passed is not None:
@@ -220,7 +275,7 @@ class Gateway:
             async with aclosing(answering.events()) as batches:
                 async for batch in batches:
                     if last is None:
-                        turn.entry.speak()
+                        turn.begin(batch)
                     last = batch[-1] if batch else last
                     if batch and isinstance(
                         last, ev.Finished

@@ -10,6 +10,7 @@ import re
 import time
 from typing import TextIO
 
+from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
@@ -47,7 +48,7 @@ class Entry:
 
     def finish(self, message: Message) -> None:
         self.message = message
-        self.healed = message.healed
+        self.healed = without_cut_calls(message).healed
 
     def line(self, status: int) -> dict[str, Json]:
         shown: dict[str, Json] = {

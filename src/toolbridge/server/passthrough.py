@@ -18,6 +18,7 @@ from toolbridge.switchboard.places import passes_through
 from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.sources import Batch, HearHead, HttpRequest
 from toolbridge.upstream.http import Upstream
+from toolbridge.wire.url_path import quote_path
 
 _PATHS = {
     "anthropic": "/v1/messages",
@@ -65,7 +66,7 @@ def _framing(request: Request) -> Framing:
 def _path(exchange: Exchange, request: Request, route: Route) -> str:
     if route.place.api == "gemini":
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-        return f"/v1beta/models/{route.target.model}:{method}"
+        return f"/v1beta/models/{quote_path(route.target.model)}:{method}"
     return _PATHS.get(route.place.api, exchange.path)
 
 

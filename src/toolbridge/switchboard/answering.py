@@ -17,7 +17,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
-from toolbridge.core.fold import without_cut_calls
+from toolbridge.core.fold import collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
@@ -26,9 +26,9 @@ from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.sources import Batch, Source
 from toolbridge.translate import AnswerStages
 
-__all__ = ["Answering", "Batch", "SendableRequest"]
+__all__ = ["Answering", "Batch", "KnownAnswer", "SendableRequest"]
 
-_PRELUDE = (ev.Started, ev.UsageReported)
+_PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
 class SendableRequest(Protocol):
@@ -127,6 +127,22 @@ class Answering:
         again = request.retries_empty and request.route.retries and self.attempts == 1
         source = request.source(Ids(self._seed))
         return _Attempt(source, request.stages(self._seed), bare=not again)
+
+
+class KnownAnswer:
+    """An answer that is known without asking a model, told like any other."""
+
+    aborts = False
+    maker = ""
+
+    def __init__(self, events: Batch) -> None:
+        self._events = events
+
+    async def events(self) -> AsyncGenerator[Batch, None]:
+        yield self._events
+
+    async def message(self) -> Message:
+        return collect(self._events)
 
 
 class _Attempt:

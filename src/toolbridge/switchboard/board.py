@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolbridge.accounting.calibrate import Calibration
+from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
 from toolbridge.accounting.count import estimate_request
 from toolbridge.config import Config
 from toolbridge.core.messages import Loss, Message, Request
@@ -47,7 +47,9 @@ class Switchboard:
     def admit(self, request: Request, route: Route) -> Counted:
         """Return how large `request` is; raise `Overflow` when it does not fit the model."""
         counted = self.count(request, route.address)
-        check_window(counted.tokens, route.target.window, sure=counted.accuracy != "estimated")
+        # Calibration may sharpen an estimate, but never disarm this check.
+        size = max(counted.tokens, round(counted.raw * LEAST_SHARE))
+        check_window(size, route.target.window, sure=counted.accuracy != "estimated")
         return counted
 
     def answering(

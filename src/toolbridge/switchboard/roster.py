@@ -10,6 +10,7 @@ from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import Codec, Target, Wording
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
+from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, Facts, resolve, split_address
 from toolbridge.switchboard.capabilities import target_of, window_of
 from toolbridge.switchboard.discovery import DEMO_ADDRESS, SLOW, Discovery, Found
@@ -147,6 +148,7 @@ class Roster:
 
     async def route(self, name: str) -> Route:
         """Return where a request for model `name` goes; raise `UnknownModel` when nowhere."""
+        check_model_name(name)
         await self._look_again()
         now = asyncio.get_running_loop().time()
         kept = self._routes.get(name)
@@ -161,6 +163,7 @@ class Roster:
 
     def address(self, name: str) -> str:
         """Return the address that `name` means, without asking any provider."""
+        check_model_name(name)
         kept = self._routes.get(name)
         if kept is not None:
             return kept[1].address

@@ -18,7 +18,7 @@ from toolbridge import demo
 from toolbridge.config import ProviderConfig
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
-from toolbridge.core.ids import Ids
+from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
@@ -85,6 +85,8 @@ class Sources:
     def __init__(self, upstream: Upstream, env: Mapping[str, str] = os.environ) -> None:
         self.upstream = upstream
         self.nodes = Nodes(env)
+        self.seen_ids = SeenIds()
+        """The ids of answers that clients got as their providers gave them."""
 
     def source(
         self, route: Route, ready: Plan, ids: Ids, hear_head: HearHead = ignore_head

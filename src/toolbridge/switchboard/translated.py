@@ -20,7 +20,7 @@ from toolbridge.switchboard.sources import (
     ignore_head,
     merged_headers,
 )
-from toolbridge.translate import AnswerStages, Plan, Wishes, answer_stages, plan
+from toolbridge.translate import AnswerStages, Plan, Wishes, answer_id, answer_stages, plan
 
 Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
 
@@ -67,8 +67,8 @@ class TranslatedRequest:
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
-            return AnswerStages(Passage(), self._plan.stops)
-        return answer_stages(
+            return AnswerStages(Passage(), self._plan.stops, id=answer_id(seed))
+        stages = answer_stages(
             self._request,
             self._plan,
             model=self.route.target.model,
@@ -76,6 +76,9 @@ class TranslatedRequest:
             heal=self._heal,
             seed=seed,
         )
+        same_api = not self.route.is_node and self._request.origin == self.route.codec.name
+        stages.seen = self._sources.seen_ids if same_api else None
+        return stages
 
     def downgrade(self, problem: Problem) -> bool:
         """Leave out what the provider refused, once; return whether there was such a thing."""

@@ -9,6 +9,7 @@ import io
 import os
 import time
 from collections.abc import Mapping, Sequence
+from errno import ECONNREFUSED
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
@@ -174,7 +175,8 @@ class Upstream:
             )
         except aiohttp.ServerTimeoutError as error:
             if isinstance(error, aiohttp.ConnectionTimeoutError):
-                raise _unreachable(provider, url, f"no connection within {connect:g} s") from None
+                text = f"{provider} at {_place(url)} accepted no connection within {connect:g} s."
+                raise Unreachable(f"{text} {_DOCTOR}", provider=provider) from None
             raise TimedOut(
                 f"{provider} at {_place(url)} did not answer within {idle:g} s", provider=provider
             ) from None
@@ -185,8 +187,7 @@ class Upstream:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if _is_hang_up(error):
                 self._hang_ups[_place(url)] = time.monotonic()
-            reason = KeyMask(secrets).text(_reason(error))
-            raise _unreachable(provider, url, reason) from None
+            raise _unreachable(provider, url, error, KeyMask(secrets)) from None
         return Incoming(response, provider, idle, secrets)
 
     def _session_for(self, url: str) -> aiohttp.ClientSession:
@@ -216,11 +217,31 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
     return io.BytesIO(body) if body is not None and len(body) > LARGE else body
 
 
-def _unreachable(provider: str, url: str, reason: str) -> Unreachable:
+_DOCTOR = (
+    "Check that it runs and that its `url` is right; `toolbridge doctor` checks every provider."
+)
+_OLLAMA = "Start it with `ollama serve`, or set `OLLAMA_HOST`."
+
+
+def _unreachable(provider: str, url: str, error: BaseException, mask: KeyMask) -> Unreachable:
+    """Return the error of a provider without a connection, with the next step.
+
+    Nobody listening, no route and no such host stay so until somebody acts, so clients are told
+    not to ask again: Claude Code would repeat a plain 502 for three minutes, in silence. A server
+    that hung up may be back at once.
+    """
+    local = provider == "ollama"
+    where = f"{'Ollama' if local else provider} at {_place(url)}"
+    if local:
+        where = where.replace("http://", "")
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno == ECONNREFUSED:
+        said = f"{where} refused the connection."
+    else:
+        said = f"{where} cannot be reached ({mask.text(_reason(error))})."
     return Unreachable(
-        f"{provider} at {_place(url)} cannot be reached ({reason}); is it running? "
-        "`toolbridge doctor` looks",
+        f"{said} {_OLLAMA if local else _DOCTOR}",
         provider=provider,
+        permanent=isinstance(error, aiohttp.ClientConnectorError),
     )
 
 

@@ -201,7 +201,7 @@ def test_a_thought_without_words_has_its_signature():
     ]
 
 
-def test_blocks_of_anthropic_go_through_and_pictures_do_not():
+def test_blocks_of_anthropic_go_through_and_a_picture_is_a_note():
     result = Foreign("anthropic", "web_search_tool_result", {"type": "web_search_tool_result"})
     use = Foreign("anthropic", "server_tool_use", {"type": "server_tool_use", "input": {"q": 1}})
     other = Foreign("gemini", "executableCode", {})
@@ -215,10 +215,18 @@ def test_blocks_of_anthropic_go_through_and_pictures_do_not():
         ("content_block_delta", 0),
         ("content_block_stop", 0),
         ("content_block_start", 1),
+        ("content_block_delta", 1),
         ("content_block_stop", 1),
+        ("content_block_start", 2),
+        ("content_block_stop", 2),
     ]
-    assert frames[1]["content_block"] == {"type": "server_tool_use", "input": {}}
-    assert frames[3]["delta"]["partial_json"] == '{"q":1}'
+    assert frames[3]["delta"]["text"] == "[image that this API cannot show]"
+    assert frames[5]["content_block"] == {"type": "server_tool_use", "input": {}}
+    assert frames[6]["delta"]["partial_json"] == '{"q":1}'
+    assert frames[-2]["toolbridge"]["lost"] == [
+        "answer.image: left out: an answer of anthropic holds no such image",
+        "answer.executableCode: only gemini has such a part",
+    ]
 
 
 def test_citations_of_anthropic_come_before_the_end_of_their_text():
@@ -318,7 +326,6 @@ def test_a_whole_body_has_all_blocks():
             Text("Hi", citations=({"type": "char_location"},)),
             Call("a", "f", {"x": 1}),
             Call("b", "g", raw="{x"),
-            Image(data="x"),
         ),
         Usage(3, 4),
         "tool_use",

@@ -240,5 +240,6 @@ def test_fields_that_only_gemini_has_are_kept():
         "safetySettings": [{"category": "C", "threshold": "OFF"}],
         "cachedContent": "cachedContents/1",
         "labels": {"a_b": "c"},
-        "generationConfig": {"candidateCount": 2, "speechConfig": {"voiceConfig": {}}},
+        "generationConfig": {"speechConfig": {"voiceConfig": {}}},
     }
+    assert request.sampling.n == 2

@@ -64,8 +64,8 @@ def test_a_call_in_one_part_is_a_start_a_delta_and_an_end():
         ([{"text": "a", "thoughtSignature": "skip_thought_signature_validator"}], [Text("a")]),
         ([{"inlineData": {"mimeType": "image/png", "data": "AA=="}}], [Image("AA==", "image/png")]),
         ([{"fileData": {"mimeType": "image/png", "fileUri": "gs://a"}}], [Image(url="gs://a", media_type="image/png")]),
-        ([{"inlineData": {"mimeType": "application/pdf", "data": "AA=="}}], [Foreign("gemini", "inlineData", {"inlineData": {"mimeType": "application/pdf", "data": "AA=="}})]),
-        ([{"executableCode": {"code": "1"}}], [Foreign("gemini", "executableCode", {"executableCode": {"code": "1"}})]),
+        ([{"inlineData": {"mimeType": "application/pdf", "data": "AA=="}}], [Foreign("gemini", "application", {"inlineData": {"mimeType": "application/pdf", "data": "AA=="}})]),
+        ([{"executableCode": {"code": "1"}}], [Foreign("gemini", "executableCode", {"executableCode": {"code": "1"}}, text="\n```\n1\n```\n")]),
         ([{"text": None, "toolCall": {"id": "1"}}], [Foreign("gemini", "toolCall", {"text": None, "toolCall": {"id": "1"}})]),
         ([{}], []),
     ],
@@ -159,7 +159,9 @@ def test_sources_are_cited_once():
     message = read(
         frame({"text": "a"}, **cited), frame({"text": "b"}, end="STOP", **cited, **found)
     )
-    assert message.content == (Text("ab", citations=({"uri": "u"}, {"uri": "w"})),)
+    link = {"type": "url_citation", "url": "w", "title": ""}
+    source = {"type": "citation_source", "uri": "u"}
+    assert message.content == (Text("ab", citations=(link, source)),)
 
 
 def test_an_error_ends_the_stream_and_keeps_what_was_said():

@@ -205,7 +205,7 @@ def test_keep_alives_are_elements_of_the_array():
         (Thinking("", (OWN,)), [{"text": "", "thoughtSignature": "c2ln"}]),
         (Thinking("", (ALIEN,)), []),
         (Image("AA==", "image/png"), [{"inlineData": {"mimeType": "image/png", "data": "AA=="}}]),
-        (Image(file_id="x"), []),
+        (Image(file_id="x"), [{"text": "[image that this API cannot show]"}]),
         (Foreign("gemini", "x", {"x": 1}), [{"x": 1}]),
         (Foreign("anthropic", "x", {"x": 1}), []),
     ],
@@ -224,12 +224,16 @@ def test_sources_are_told_at_the_end():
     cited = {"uri": "u", "title": "T"}
     steps = [
         lambda d: d.text("a"),
-        lambda d: d.cite(cited) or [],
-        lambda d: d.cite({"url": "x"}) or [],
+        lambda d: d.cite({"type": "citation_source", **cited}),
+        lambda d: d.cite({"type": "url_citation", "url": "x"}),
     ]
     events = answer(steps)
     for body in (frames(events)[-1], json.loads(encode_message(collect(events), ASKED))):
-        assert body["candidates"][0]["citationMetadata"] == {"citations": [cited]}
+        candidate = body["candidates"][0]
+        assert candidate["citationMetadata"] == {"citations": [cited]}
+        assert candidate["groundingMetadata"] == {
+            "groundingChunks": [{"web": {"uri": "x", "title": ""}}]
+        }
 
 
 # ── rejections ───────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@ import json
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 from tests import strategies
 
 from toolbridge.codecs.ollama.decode_request import decode_generate, decode_request
@@ -369,6 +370,8 @@ def test_no_prompt_only_loads():
 def test_the_wishes_of_a_request_come_back(request):
     outgoing = encode_request(request, Target(request.model))
     lost = {loss.what for loss in outgoing.losses}
+    assert ("sampling.n" in lost) == (request.sampling.n is not None)
+    request = replace(request, sampling=replace(request.sampling, n=None))
     back = decode_request(dump_bytes(outgoing.body))
     for field in ("model", "max_tokens", "stop", "sampling", "output", "stream"):
         assert getattr(back, field) == getattr(request, field), field

@@ -144,7 +144,6 @@ def test_the_user_has_two_names():
 @pytest.mark.req("CL-02")
 def test_fields_that_nobody_else_knows_are_kept():
     fields = {
-        "n": 2,
         "logit_bias": {"1": -100},
         "store": True,
         "metadata": {"a": "b"},
@@ -240,3 +239,12 @@ def test_a_captured_request_is_read_whole(path):
     assert len(request.tools) == len(body.get("tools", []))
     assert set(request.extra) == {"stream_options"}
     assert request.stream
+
+
+def test_the_number_of_answers_is_read_and_one_is_the_default():
+    assert decode(n=2).sampling.n == 2
+    assert decode(n=1).sampling.n is None
+    for wrong in (0, 129):
+        with pytest.raises(MalformedRequest) as refused:
+            decode(n=wrong)
+        assert refused.value.problem.where == "n"

@@ -266,7 +266,25 @@ def test_pictures_of_an_answer_are_parts():
 def test_citations_belong_to_the_text():
     cited = {"type": "url_citation", "url_citation": {"url": "https://example.org"}}
     (text,) = message(chunk({"content": "Rome", "annotations": [cited]})).content
-    assert text.citations == (cited,)
+    assert text.citations == ({"type": "url_citation", "url": "https://example.org", "title": ""},)
+
+
+def test_spans_of_citations_count_from_the_beginning_of_their_text():
+    inner = {"url": "https://example.org", "title": "T", "start_index": 4, "end_index": 8}
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+    cited = {"type": "url_citation", "url_citation": inner}
+    found = message(
+        chunk({"content": "One "}), chunk({"tool_calls": [call]}),
+        chunk({"content": "Rome", "annotations": [cited]}),
+    )  # fmt: skip
+    (citation,) = found.content[-1].citations
+    assert (citation["start_index"], citation["end_index"]) == (0, 4)
+
+
+def test_citations_without_a_text_are_a_loss():
+    cited = {"type": "url_citation", "url_citation": {"url": "https://example.org"}}
+    found = message(chunk({"annotations": [cited]}), chunk({"annotations": [cited]}))
+    assert [loss.what for loss in found.losses] == ["answer.citations"]
 
 
 def test_the_first_of_several_answers_is_told():

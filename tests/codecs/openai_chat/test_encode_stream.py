@@ -214,13 +214,16 @@ def test_seals_of_this_api_are_told_and_others_are_not():
     ]
 
 
-CITED = {"type": "url_citation", "url_citation": {"url": "https://example.org", "start_index": 0}}
-
-
 @pytest.mark.parametrize(
     ("citation", "annotation"),
     [
-        (CITED, CITED),
+        (
+            {"type": "url_citation", "url": "https://example.org", "title": "T", "start_index": 1, "end_index": 2},
+            {
+                "type": "url_citation",
+                "url_citation": {"start_index": 2, "end_index": 3, "url": "https://example.org", "title": "T"},
+            },
+        ),
         (
             {"type": "web_search_result_location", "url": "https://example.org", "title": "T"},
             {

@@ -688,3 +688,13 @@ def test_a_thought_in_full_is_kept_in_full_although_its_own_end_comes_late():
     assert found.text == "Hm, so."
     kept = json.loads(found.opaque[0].value)
     assert kept == {"id": "rs_1", "content": whole["content"]}
+
+
+def test_a_part_of_a_message_that_events_cannot_hold_is_a_loss():
+    parts = [{"type": "output_audio", "data": "AAAA", "transcript": "Hi"}, {"type": "a b\nc"}]
+    reply = {"id": "resp_1", "status": "completed", "output": [
+        {"type": "message", "id": "msg_1", "role": "assistant", "content": parts}]}  # fmt: skip
+    decoder = StreamDecoder(Ids("x"))
+    message = collect(decoder.feed(json.dumps(reply).encode()) + decoder.close())
+    assert message.text == "Hi"
+    assert [loss.what for loss in message.losses] == ["answer.output_audio", "answer.a_b_c"]

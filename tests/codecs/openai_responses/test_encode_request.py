@@ -216,3 +216,10 @@ def test_who_the_user_is_changes_no_answer(name):
     asked = Request("m", (Turn("user", (Text("hi"),)),), user="u" * 99)
     (loss,) = codecs.load(name).encode_request(asked, Target()).losses
     assert (loss.what, loss.minor) == ("user", True)
+
+
+def test_log_probabilities_of_another_api_are_asked_for_with_include():
+    request = Request(model="m", sampling=Sampling(logprobs=2), origin="openai_chat")
+    body = encode_request(request, Target(model="m")).body
+    assert body["top_logprobs"] == 2
+    assert "message.output_text.logprobs" in body["include"]

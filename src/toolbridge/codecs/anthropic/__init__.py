@@ -9,6 +9,8 @@ from toolbridge.codecs.anthropic.encode_stream import (
     encode_rejection,
 )
 from toolbridge.codecs.anthropic.field_names import FIELD_NAMES
+from toolbridge.codecs.anthropic.server_tools import encode_unavailable
+from toolbridge.codecs.anthropic.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -23,6 +25,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,
@@ -42,4 +45,5 @@ CODEC = Codec(
         defers=True,
     ),
     field_names=FIELD_NAMES,
+    encode_unavailable=encode_unavailable,
 )

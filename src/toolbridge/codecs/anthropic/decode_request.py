@@ -11,6 +11,7 @@ from toolbridge.codecs.anthropic.shapes import (
     CHOICES,
     ORIGIN,
     THINKING_TYPES,
+    is_own_citation,
     read_cache,
     read_signature,
     seal_caller,
@@ -203,7 +204,8 @@ def _decode_content(
     match block:
         case shapes.TextBlock(text, citations, cache):
             # An object here is the switch for citations, which belongs to a document.
-            cited = tuple(citations) if isinstance(citations, list) else ()
+            given = citations if isinstance(citations, list) else []
+            cited = tuple(one for one in given if not is_own_citation(one))
             return Text(text, citations=cited, cache=read_cache(cache))
         case shapes.ImageBlock(source, cache) if source.type in {"base64", "url", "file"}:
             return _decode_image(source, cache)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from toolbridge.codecs.anthropic.code_execution import show_code
 from toolbridge.codecs.anthropic.counts import Counts, read_counts
 from toolbridge.codecs.anthropic.shapes import (
     ERROR_KINDS,
@@ -20,6 +21,7 @@ from toolbridge.codecs.anthropic.shapes import (
     Error,
     Frame,
     Reply,
+    read_details,
     read_signature,
     seal_caller,
 )
@@ -28,7 +30,7 @@ from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps, maybe_object
-from toolbridge.core.messages import Foreign, Opaque, Problem, StopReason
+from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, StopReason
 from toolbridge.core.usage import Usage
 from toolbridge.wire.rejections import read_error, read_problem, read_rejection
 from toolbridge.wire.shapes import decode_frame
@@ -130,7 +132,11 @@ def _cut_up(body: bytes) -> list[Frame]:
             Frame("content_block_start", i, content_block=block),
             Frame("content_block_stop", i),
         ]
-    end = Delta(stop_reason=reply.stop_reason, stop_sequence=reply.stop_sequence)
+    end = Delta(
+        stop_reason=reply.stop_reason,
+        stop_sequence=reply.stop_sequence,
+        stop_details=reply.stop_details,
+    )
     return [*frames, Frame("message_delta", delta=end), Frame("message_stop")]
 
 
@@ -142,6 +148,7 @@ class _Answer:
         self._usage = Usage()
         self._claimed: StopReason | None = None
         self._stop_sequence = ""
+        self._details: StopDetails | None = None
         self._open: dict[int, _Held] = {}
 
     def read_all(self, frames: Iterable[Frame]) -> list[Event]:
@@ -259,7 +266,7 @@ class _Answer:
         if held.input:
             said += self._draft.arguments(("call", index), dumps(held.input))
         for citation in held.citations:
-            self._draft.cite(citation, ("text", index))
+            said += self._draft.cite(citation, ("text", index))
         for kind in ("text", "thinking", "call"):
             said += self._draft.end((kind, index))
         return said
@@ -273,14 +280,17 @@ class _Answer:
             self._stop_sequence = delta.stop_sequence
             # llama.cpp names the sequence and still calls it the end of the turn.
             self._claimed = "stop_sequence" if self._claimed == "end" else self._claimed
+        if delta.stop_details:
+            self._details = read_details(delta.stop_details)
         return self._count(counts)
 
     def _finish(self) -> list[Event]:
         said: list[Event] = []
         for index in sorted(self._open):
             said += self._stop_block(index)
-        end = self._draft.finish(self._claimed or "end", stop_sequence=self._stop_sequence)
-        return said + end
+        return said + self._draft.finish(
+            self._claimed or "end", stop_sequence=self._stop_sequence, details=self._details
+        )
 
     def _read_error(self, error: Error) -> list[Event]:
         type = error.type or ""
@@ -305,9 +315,8 @@ class _Held:
     def whole(self, part: Foreign) -> Foreign:
         """Return `part` with the input that came in pieces after its start."""
         input = maybe_object("".join(self.pieces))
-        return (
-            part if input is None else Foreign(part.origin, part.kind, part.raw | {"input": input})
-        )
+        raw = part.raw if input is None else part.raw | {"input": input}
+        return Foreign(part.origin, part.kind, raw, text=show_code(raw))
 
 
 def _read_block(raw: JsonObject) -> Block:

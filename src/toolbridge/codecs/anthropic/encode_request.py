@@ -77,8 +77,10 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     kept: list[Json] = [stop for stop in request.stop if stop.strip()]
     if kept:
         body["stop_sequences"] = kept
-    body |= _encode_sampling(request.sampling, target, lose)
-    body |= _encode_thinking(request.think, max_tokens, lose)
+    thinking = _encode_thinking(request.think, max_tokens, lose)
+    thinks = request.think.mode in {"on", "auto", "between_tools"} and "thinking" in thinking
+    body |= _encode_sampling(request.sampling, target, lose, thinks=thinks)
+    body |= thinking
     body |= _encode_output(request.think, request.output, lose)
     if request.user:
         body["metadata"] = {"user_id": request.user}
@@ -329,7 +331,16 @@ def _encode_choice(choice: ToolChoice, target: Target, lose: Lose) -> JsonObject
 # ── settings ─────────────────────────────────────────────────────────────────
 
 
-def _encode_sampling(sampling: Sampling, target: Target, lose: Lose) -> JsonObject:
+def _refused_with_thinking(name: str, value: float) -> bool:
+    """Whether Anthropic refuses a value beside thinking.
+
+    Extended thinking: no top_k, no temperature but 1, top_p from 0.95 to 1.
+    """
+    least = {"temperature": 1.0, "top_p": 0.95}
+    return name == "top_k" or value < least.get(name, value)
+
+
+def _encode_sampling(sampling: Sampling, target: Target, lose: Lose, *, thinks: bool) -> JsonObject:
     taken = set() if target.quirks.get("sampling") is False else {"temperature", "top_p", "top_k"}
     wanted: JsonObject = {}
     for name in Sampling.__struct_fields__:
@@ -338,6 +349,8 @@ def _encode_sampling(sampling: Sampling, target: Target, lose: Lose) -> JsonObje
             continue
         if name not in taken:
             lose(f"sampling.{name}", "this model does not take it")
+        elif thinks and _refused_with_thinking(name, value):
+            lose(f"sampling.{name}", "Anthropic does not take it together with thinking")
         elif name == "temperature" and value > 1:
             lose("sampling.temperature", f"lowered from {value} to 1, the highest there is")
             wanted[name] = 1

@@ -13,11 +13,16 @@ from toolbridge.codecs.anthropic.shapes import (
     ERROR_TYPES,
     ORIGIN,
     REJECTION_TYPES,
+    SHOWS,
     STOPS,
+    own_citation,
     own_signature,
     tokens,
+    write_details,
 )
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
@@ -101,8 +106,12 @@ class StreamEncoder:
             case ev.Failed(problem):
                 # What is open stays open: a half call that was closed would be run.
                 return [_frame("error", {"error": _encode_problem(problem)})]
-            case ev.UsageReported() | ev.Healed():
-                return []  # The end tells the counts, and what was healed is no part of the API.
+            case ev.UsageReported() | ev.LogprobsReported() | ev.Alternative():
+                return []  # The end tells the counts, and that other answers were lost.
+            case ev.Healed() | ev.Lost():
+                return []  # The end tells the losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
@@ -121,7 +130,8 @@ class StreamEncoder:
 
     def _end(self, reason: StopReason, message: Message) -> bytes:
         usage = write_counts(message.usage, self._asked.estimate)
-        return _frame("message_delta", {"delta": _ending(reason, message), "usage": usage})
+        ending: JsonObject = {"delta": _ending(reason, message), "usage": usage}
+        return _frame("message_delta", ending | loss_field(message, SHOWS))
 
     def _in_turn(self, event: BlockEvent) -> list[bytes]:
         """Write what belongs to the current block; hold what belongs to a later one."""
@@ -239,7 +249,9 @@ def _frame(type: str, fields: JsonObject) -> bytes:
 def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     body = _envelope(message.id, message.model, asked)
-    body["content"] = [block for part in message.content for block in _blocks(part)]
+    body["content"] = [
+        block for part in in_words(message.content, SHOWS) for block in _blocks(part)
+    ]
     body |= _ending(message.stop or "end", message)
     body["usage"] = write_counts(message.usage, asked.estimate)
     return dump_bytes(body)
@@ -258,6 +270,7 @@ def _ending(reason: StopReason, message: Message) -> JsonObject:
     return {
         "stop_reason": STOPS.get(reason, "end_turn"),
         "stop_sequence": message.stop_sequence or None,
+        **write_details(message.stop_details),
     }
 
 
@@ -291,8 +304,14 @@ def _thoughts(thought: Thinking) -> list[JsonObject]:
 
 
 def _citations(part: Text) -> list[JsonObject]:
-    """Return the citations that have a type of Anthropic's: clients know no other."""
-    return [citation for citation in part.citations if str(citation.get("type")) in CITATIONS]
+    """Return the citations of Anthropic's own types, and links as one of those."""
+    found: list[JsonObject] = []
+    for citation in part.citations:
+        if str(citation.get("type")) in CITATIONS:
+            found.append(citation)
+        elif cited := maybe_link(citation, part.text):
+            found.append(own_citation(cited.url, cited.title))
+    return found
 
 
 def _input(call: Call) -> JsonObject:
@@ -309,7 +328,11 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
         wait = _WAIT if problem.retry_after is None else problem.retry_after
         headers["retry-after"] = str(math.ceil(wait))
-    elif problem.kind == "config" or (400 <= status < 500 and status not in _PASSING):
+    elif (
+        problem.permanent
+        or problem.kind == "config"
+        or (400 <= status < 500 and status not in _PASSING)
+    ):
         headers["x-should-retry"] = "false"
     return Rejection(status, dump_bytes(body), headers)
 

@@ -6,8 +6,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.codecs.anthropic.counts import Counts
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
-from toolbridge.core.messages import Cache, Call, Opaque, StopReason, Thinking
+from toolbridge.core.messages import Cache, Call, Opaque, StopDetails, StopReason, Thinking
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "anthropic"
@@ -183,6 +184,7 @@ class Reply(msgspec.Struct):
     content: list[AnyObject] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
+    stop_details: AnyObject | None = None
     usage: Counts | None = None
 
 
@@ -209,6 +211,7 @@ class Delta(msgspec.Struct):
     citation: AnyObject | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
+    stop_details: AnyObject | None = None
 
 
 class Error(msgspec.Struct):
@@ -310,6 +313,8 @@ CITATIONS = frozenset(
     }
 )  # fmt: skip
 
+SHOWS = Shows(ORIGIN, logprobs=False, citations=CITATIONS)
+
 # ── small readings that both directions share ────────────────────────────────
 
 
@@ -330,6 +335,22 @@ def write_cache(cache: Cache) -> JsonObject:
 _OWN = "tb1."
 
 
+def own_citation(url: str, title: str) -> JsonObject:
+    """Return a citation of a web page that no Claude found. AI SDKs demand the index."""
+    return {
+        "type": "web_search_result_location",
+        "url": url,
+        "title": title or None,
+        "encrypted_index": _OWN,
+        "cited_text": "",
+    }
+
+
+def is_own_citation(citation: JsonObject) -> bool:
+    """Whether a citation is one of ours: Anthropic did not make its index and would refuse it."""
+    return str(citation.get("encrypted_index") or "").startswith(_OWN)
+
+
 def own_signature(thinking: str) -> str:
     """Return a signature for a thought that no Claude had: clients keep only signed ones."""
     return _OWN + blake2b(thinking.encode(), digest_size=16).hexdigest()
@@ -340,6 +361,28 @@ def read_signature(signature: str | None) -> tuple[Opaque, ...]:
     if not signature or signature.startswith(_OWN):
         return ()
     return (Opaque(ORIGIN, "signature", signature),)
+
+
+def read_details(given: JsonObject) -> StopDetails:
+    """Return why an answer was refused."""
+    explanation, category = given.get("explanation"), given.get("category")
+    return StopDetails(
+        explanation if isinstance(explanation, str) else "",
+        category if isinstance(category, str) else "",
+        ORIGIN,
+        given,
+    )
+
+
+def write_details(details: StopDetails | None) -> JsonObject:
+    """Return the field that says why an answer was refused; nothing where nobody said it."""
+    if details is not None and details.origin == ORIGIN:
+        return {"stop_details": details.raw}
+    if details is None or not details.explanation:
+        return {}
+    # The categories of Anthropic are a closed list.
+    given: JsonObject = {"type": "refusal", "category": None}
+    return {"stop_details": given | {"explanation": details.explanation}}
 
 
 def seal_caller(caller: Json) -> tuple[Opaque, ...]:

@@ -6,6 +6,8 @@ from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
 from toolbridge.codecs.gemini.field_names import FIELD_NAMES
+from toolbridge.codecs.gemini.server_tools import encode_unavailable
+from toolbridge.codecs.gemini.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -20,6 +22,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,
@@ -35,4 +38,5 @@ CODEC = Codec(
         pairs=True,
     ),
     field_names=FIELD_NAMES,
+    encode_unavailable=encode_unavailable,
 )

@@ -16,6 +16,7 @@ from toolbridge.codecs.gemini.spelling import respell
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
+    MAX_ANSWERS,
     Effort,
     OutputFormat,
     Request,
@@ -173,7 +174,16 @@ def _decode_sampling(config: shapes.GenerationConfig) -> Sampling:
         frequency_penalty=config.frequency_penalty,
         presence_penalty=config.presence_penalty,
         logprobs=(config.logprobs or 0) if config.response_logprobs else None,
+        n=_decode_count(config.candidate_count),
     )
+
+
+def _decode_count(count: int | None) -> int | None:
+    """Return how many answers are wanted; one is what every API gives."""
+    if count is not None and not 1 <= count <= MAX_ANSWERS:
+        where = f"{_CONFIG}.candidateCount"
+        raise MalformedRequest(f"must be between 1 and {MAX_ANSWERS}", where=where)
+    return None if count == 1 else count
 
 
 def _decode_thinking(given: JsonObject | None) -> tuple[Think, JsonObject]:

@@ -11,15 +11,33 @@ import msgspec
 
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.decode_rejection import decode_error
+from toolbridge.codecs.gemini.grounding import Sources
+from toolbridge.codecs.gemini.logprobs import decode_logprobs
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
-from toolbridge.codecs.gemini.shapes import FAILURES, FINISH_REASONS, ORIGIN, read_signature
+from toolbridge.codecs.gemini.shapes import (
+    FAILURES,
+    FINISH_REASONS,
+    ORIGIN,
+    REFUSED,
+    read_signature,
+)
 from toolbridge.core.draft import FLOW, Draft
 from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
+from toolbridge.core.fences import fenced
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
-from toolbridge.core.messages import Foreign, Image, Opaque, Problem, StopReason
+from toolbridge.core.messages import (
+    MAX_ANSWERS,
+    Foreign,
+    Image,
+    Opaque,
+    Problem,
+    StopDetails,
+    StopReason,
+    Text,
+)
 from toolbridge.core.usage import Usage
 from toolbridge.wire.json_array import ArrayReader
 from toolbridge.wire.shapes import decode_frame
@@ -94,26 +112,39 @@ class _Answer:
     """Frames into events."""
 
     def __init__(self, ids: Ids) -> None:
+        self._ids = ids
         self._draft = Draft(ids)
+        self._others: dict[int, _Answer] = {}
+        """The other answers to the same request, by their numbers."""
         self._counts = shapes.Counts()
         self._claimed: StopReason | None = None
+        self._details: StopDetails | None = None
         self._flow = ""
         """Which kind of running text is open: `text`, `thinking` or none."""
         self._pieces: PartialArgs | None = None
         """The arguments of a call that is still being written."""
-        self._cited: set[str] = set()
+        self._sources = Sources()
 
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
 
     def close(self) -> list[Event]:
+        said: list[Event] = []
+        for number, other in sorted(self._others.items()):
+            said += self._draft.alternative(number, other.close())
+        return said + self._close()
+
+    def _close(self) -> list[Event]:
         if not self._claimed:
             return self._cut("the upstream stopped before its answer ended")
         if self._pieces is None:
-            return self._draft.finish(self._claimed)
+            return self._cite() + self._late_sources() + self._finish(self._claimed)
         if self._claimed != "length":
             return self._cut("the upstream ended its answer before a call that it had begun")
-        return self._end_pieces(cut=True) + self._draft.finish(self._claimed)
+        return self._end_pieces(cut=True) + self._finish(self._claimed)
+
+    def _finish(self, claimed: StopReason) -> list[Event]:
+        return self._draft.finish(claimed, details=self._details)
 
     def _cut(self, text: str) -> list[Event]:
         return self._draft.fail(Truncated(text).problem)
@@ -126,31 +157,53 @@ class _Answer:
             said += self._draft.start(id=frame.response_id or "", model=frame.model_version or "")
         if frame.prompt_feedback and frame.prompt_feedback.block_reason:
             self._claimed = "refusal"
+            feedback = frame.prompt_feedback
+            self._details = _details(feedback.block_reason, feedback.block_reason_message)
         for candidate in frame.candidates or ():
-            if not candidate.index:  # we ask for one answer; of several, the first is ours
+            if not candidate.index:
                 said += self._read_candidate(candidate)
+            else:
+                said += self._read_other(candidate.index, candidate, frame)
         if frame.usage_metadata is not None:
             said += self._count(frame.usage_metadata)
-        return said + self._read_end(frame)
+        for candidate in frame.candidates or ():
+            said += [] if candidate.index else self._read_end(candidate)
+        return said
+
+    def _read_other(
+        self, number: int, candidate: shapes.Candidate, frame: shapes.Frame
+    ) -> list[Event]:
+        """Read a piece of another answer, which has a draft of its own."""
+        if not 0 < number < MAX_ANSWERS:
+            return self._draft.lose("answer.choices", "one of them has no number that may be")
+        other = self._others.setdefault(number, _Answer(self._ids))
+        alone = msgspec.structs.replace(candidate, index=0)
+        told = shapes.Frame(
+            [alone], response_id=frame.response_id, model_version=frame.model_version
+        )
+        return self._draft.alternative(number, other.read(told))
 
     def _read_candidate(self, candidate: shapes.Candidate) -> list[Event]:
         said: list[Event] = []
+        # First, for a signature among the parts ends the text that the sources belong to.
+        if candidate.grounding_metadata is not None or candidate.citation_metadata is not None:
+            self._sources.read(candidate)
         parts = (candidate.content or {}).get("parts")
         for raw in parts if isinstance(parts, list) else ():
             said += self._read_part(raw)
-        for citation in _citations(candidate):
-            self._cite(citation)
+        if candidate.logprobs_result is not None:
+            said += self._draft.logprobs(decode_logprobs(candidate.logprobs_result))
         return said
 
-    def _read_end(self, frame: shapes.Frame) -> list[Event]:
-        for candidate in frame.candidates or ():
-            reason = candidate.finish_reason
-            if candidate.index or not reason or reason == "FINISH_REASON_UNSPECIFIED":
-                continue
-            if reason in FAILURES:
-                text = candidate.finish_message or f"the model ended with {reason}"
-                return self._draft.fail(Problem(FAILURES[reason], text))
-            self._claimed = FINISH_REASONS.get(reason, "end")
+    def _read_end(self, candidate: shapes.Candidate) -> list[Event]:
+        reason = candidate.finish_reason
+        if not reason or reason == "FINISH_REASON_UNSPECIFIED":
+            return []
+        if reason in FAILURES:
+            text = candidate.finish_message or f"the model ended with {reason}"
+            return self._draft.fail(Problem(FAILURES[reason], text))
+        self._claimed = FINISH_REASONS.get(reason, "end")
+        self._details = _details(reason, candidate.finish_message)
         return []
 
     def _count(self, counts: shapes.Counts) -> list[Event]:
@@ -176,12 +229,14 @@ class _Answer:
         found = _whole_part(part, raw if isinstance(raw, dict) else {})
         if found is None:
             return self._read_text(part, "")
+        said = self._cite()
         self._flow = ""
-        return self._draft.add(found)
+        return said + self._draft.add(found)
 
     def _read_text(self, part: shapes.Part, text: str) -> list[Event]:
         kind = "thinking" if part.thought else "text"
-        said = self._draft.think(text) if part.thought else self._draft.text(text)
+        said = self._cite() if part.thought and text else []
+        said += self._draft.think(text) if part.thought else self._draft.text(text)
         self._flow = kind if text else self._flow
         for token in read_signature(part.thought_signature):
             said += self._sign(token, kind)
@@ -192,7 +247,7 @@ class _Answer:
 
         A signature without any text is a thought of which nothing else is shown.
         """
-        said: list[Event] = []
+        said = self._cite()
         if self._flow == kind:
             self._draft.tag_call(FLOW, token)
         else:
@@ -200,10 +255,22 @@ class _Answer:
         self._flow = ""
         return said + self._draft.end(FLOW)
 
-    def _cite(self, citation: JsonObject) -> None:
-        if self._flow == "text" and (key := dumps(citation)) not in self._cited:
-            self._cited.add(key)
-            self._draft.cite(citation)
+    def _cite(self) -> list[Event]:
+        """Give the text that ends now its sources."""
+        if self._flow != "text" or not self._sources:
+            return []
+        whole = self._draft.fold.message
+        text = next(part.text for part in reversed(whole.content) if isinstance(part, Text))
+        said = whole.text
+        cited = self._sources.take(len(said) - len(text), text, said)
+        return [event for citation in cited for event in self._draft.cite(citation)]
+
+    def _late_sources(self) -> list[Event]:
+        if not self._sources or not self._sources.left(self._draft.fold.message.text):
+            return []
+        return self._draft.lose(
+            "answer.citations", "they came without the text that they belong to"
+        )
 
     # ── calls ────────────────────────────────────────────────────────────────
 
@@ -221,11 +288,12 @@ class _Answer:
         return said if call.will_continue else said + self._end_pieces()
 
     def _start_call(self, part: shapes.Part, call: shapes.FunctionCall) -> list[Event]:
+        said = self._cite()
         self._flow = ""
         name = call.name or ""
         for prefix in _PREFIXES:
             name = name.removeprefix(prefix)
-        said = self._draft.call(_CALL, name=name, id=call.id or "")
+        said += self._draft.call(_CALL, name=name, id=call.id or "")
         for token in read_signature(part.thought_signature):
             self._draft.tag_call(_CALL, token)
         return said
@@ -252,22 +320,30 @@ def _whole_part(part: shapes.Part, raw: JsonObject) -> Image | Foreign | None:
         return found
     kinds = (key for key, value in raw.items() if key not in shapes.MODIFIERS and value is not None)
     kind = next(kinds, "")
-    return Foreign(ORIGIN, kind, raw) if kind else None
+    if not kind:
+        return None
+    text = _code(raw.get(kind))
+    if part.inline_data is not None and part.inline_data.mime_type:
+        kind = part.inline_data.mime_type.partition("/")[0]  # audio, video, application
+    return Foreign(ORIGIN, kind, raw, text=text)
 
 
-def _citations(candidate: shapes.Candidate) -> list[JsonObject]:
-    """Return what an answer cites: the sources of its words, and the pages of a search."""
-    cited = (candidate.citation_metadata or {}).get("citations")
-    found = [source for source in _listed(cited) if isinstance(source, dict)]
-    for chunk in _listed((candidate.grounding_metadata or {}).get("groundingChunks")):
-        web = chunk.get("web") if isinstance(chunk, dict) else None
-        if isinstance(web, dict):
-            found.append(web)
-    return found
+def _code(part: Json) -> str:
+    """Return code that Gemini ran, or what it printed, as other APIs can show it."""
+    if not isinstance(part, dict):
+        return ""
+    code, output = part.get("code"), part.get("output")
+    if isinstance(code, str):
+        return fenced(code, str(part.get("language") or ""))
+    return fenced(output) if isinstance(output, str) else ""
 
 
-def _listed(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+def _details(reason: str | None, message: str | None) -> StopDetails | None:
+    """Return why an answer was refused; nothing where no more is known than that it was."""
+    category = "" if reason == REFUSED else reason or ""
+    if not category and not message:
+        return None
+    return StopDetails(message or "", category, ORIGIN)
 
 
 def _usage(counts: shapes.Counts) -> Usage:

@@ -22,6 +22,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.shared_fields import carry, hosted_why
 from toolbridge.core.source import own_words, unknown_fields
+from toolbridge.wire.url_path import quote_path
 
 VERSION = "/v1beta"
 MAX_STOP = 5
@@ -34,6 +35,7 @@ _SAMPLING = {
     "seed": "seed",
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
+    "n": "candidateCount",
 }
 _IGNORED = frozenset({"temperature", "top_p", "top_k"})
 """What the newest models no longer listen to."""
@@ -59,7 +61,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
 def _path(model: str, *, stream: bool) -> str:
     name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return f"{VERSION}/{name}:{method}"
+    return f"{VERSION}/{quote_path(name)}:{method}"
 
 
 class _RequestEncoder:

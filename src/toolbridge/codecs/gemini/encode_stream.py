@@ -6,11 +6,26 @@ The encoder writes one block at a time, in the order in which they began, and ho
 
 from typing import TypeAlias
 
+from msgspec.structs import replace
+from typing_extensions import override
+
+from toolbridge.codecs.gemini.grounding import encode_sources
+from toolbridge.codecs.gemini.logprobs import encode_logprobs
 from toolbridge.codecs.gemini.media import encode_media
-from toolbridge.codecs.gemini.shapes import ALT, ORIGIN, STATUSES, STOPS, write_signature
+from toolbridge.codecs.gemini.shapes import (
+    ALT,
+    FINISH_REASONS,
+    ORIGIN,
+    SHOWS,
+    STATUSES,
+    STOPS,
+    write_signature,
+)
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
     Call,
@@ -22,10 +37,13 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
+_NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
+"""The content of a frame that adds none."""
 _NONE = -1
 """The current block, where none is open."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
@@ -50,14 +68,20 @@ BlockEvent: TypeAlias = (
 class StreamEncoder:
     """Events into a stream: SSE, or one JSON array where the request asks for that."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, *, choice: int = 0) -> None:
         self._asked = asked
+        self._choice = choice
+        self._others: dict[int, StreamEncoder] = {}
+        """The encoders of the other answers to the same request."""
+        self._foot = b'},"index":%d}],' % choice
         self._array = asked.request.extra.get(ALT) == "json"
         self._begun = False
         self._envelope: JsonObject = _envelope("", "", asked)
         self._tail = b""
         self._current = _NONE
         self._held: dict[int, list[BlockEvent]] = {}
+        self._broken: list[Call] = []
+        """Calls whose arguments are no JSON, until the end says whether it cut them."""
 
     def keep_alive(self) -> bytes:
         return b"".join(self._parts([{"text": ""}]))
@@ -66,24 +90,51 @@ class StreamEncoder:
         match event:
             case ev.Started(id, model):
                 self._envelope = _envelope(id, model, self._asked)
-                self._tail = b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+                self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
             case ev.Finished(reason, message):
-                return [self._frame(self._last(reason, message)), *self._end()]
+                # A `functionCall` is atomic: one that the token limit cut would be run like any other.
+                broken = self._broken if reason in OWN_ENDS else []
+                said = [frame for call in broken for frame in self._parts(_encode_part(call))]
+                return [*said, self._frame(self._last(reason, message)), *self._end()]
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]
-            case ev.UsageReported() | ev.Healed():
-                return []  # The last frame tells the counts; what was healed is no part of the API.
+            case ev.LogprobsReported(tokens):
+                return [self._likely(tokens)]
+            case ev.Alternative(choice, inner):
+                return [*map(self._frame, self._alternative(choice, inner))]
+            case ev.UsageReported() | ev.Healed() | ev.Lost():
+                return []  # The last frame tells counts and losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
     def close(self) -> list[bytes]:
         return []
 
-    def _last(self, reason: StopReason, message: Message) -> bytes:
+    def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
+        """Return the data of the frames that say what another answer does."""
+        if choice not in self._others:
+            self._others[choice] = _Alternative(self._asked, choice=choice)
+        # One that was cut off has no finish reason: an error would end all of them.
+        return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
+
+    def _likely(self, tokens: tuple[TokenLogprob, ...]) -> bytes:
         content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-        return dump_bytes(_whole(content, reason, message, self._asked) | self._envelope)
+        candidate: JsonObject = {
+            "content": content,
+            "index": self._choice,
+            **encode_logprobs(tokens),
+        }
+        return self._frame(dump_bytes({"candidates": [candidate], **self._envelope}))
+
+    def _last(self, reason: StopReason, message: Message) -> bytes:
+        candidate = _candidate(_NOTHING, reason, replace(message, logprobs=()), 0)
+        counts = _counts(message.usage, self._asked.estimate)
+        body: JsonObject = {"candidates": [candidate], "usageMetadata": counts}
+        return dump_bytes(body | self._envelope | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
         return [b"]"] if self._array else []
@@ -120,6 +171,9 @@ class StreamEncoder:
                 return self._parts(_signed("", part))
             case ev.ThinkingEnd(_, thought):
                 return self._parts(_signed("", thought))
+            case ev.CallEnd(_, call) if call.raw:
+                self._broken.append(call)
+                return []
             case ev.CallEnd(_, call):
                 return self._parts(_encode_part(call))
             case ev.PartAdded(_, added):
@@ -130,7 +184,7 @@ class StreamEncoder:
     def _parts(self, parts: list[Json]) -> list[bytes]:
         if not parts:
             return []
-        tail = self._tail or b'},"index":0}],' + dump_bytes(self._envelope)[1:]
+        tail = self._tail or self._foot + dump_bytes(self._envelope)[1:]
         return [self._frame(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
 
     def _frame(self, data: bytes) -> bytes:
@@ -141,14 +195,42 @@ class StreamEncoder:
         return opening + data
 
 
+class _Alternative(StreamEncoder):
+    """Writes another answer to the same request; its frames are those of the answer around it."""
+
+    @override
+    def _frame(self, data: bytes) -> bytes:
+        return data
+
+    @override
+    def _last(self, reason: StopReason, message: Message) -> bytes:
+        told = replace(message, logprobs=())
+        candidate = _candidate(_NOTHING, reason, told, self._choice)
+        return dump_bytes({"candidates": [candidate], **self._envelope})
+
+    @override
+    def _end(self) -> list[bytes]:
+        return []
+
+
 def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     if message.problem is not None:
         return dump_bytes({"error": _encode_problem(message.problem)})
-    parts: list[Json] = [found for part in message.content for found in _encode_part(part)]
-    content: JsonObject = {"role": "model", "parts": parts or [{"text": ""}]}
-    body = _whole(content, message.stop or "end", message, asked)
+    whole = (other for other in message.alternatives if other.problem is None)
+    candidates: list[Json] = [
+        _candidate(_content(one), one.stop or "end", one, number)
+        for number, one in enumerate((message, *whole))
+    ]
+    counts = _counts(message.usage, asked.estimate)
+    body: JsonObject = {"candidates": candidates, "usageMetadata": counts}
     return dump_bytes(body | _envelope(message.id, message.model, asked))
+
+
+def _content(message: Message) -> JsonObject:
+    shown = in_words(broken_last(message), SHOWS)
+    parts: list[Json] = [found for part in shown for found in _encode_part(part)]
+    return {"role": "model", "parts": parts or [{"text": ""}]}
 
 
 def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
@@ -156,22 +238,26 @@ def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
     return envelope | {"responseId": id} if id else envelope
 
 
-def _whole(content: JsonObject, reason: StopReason, message: Message, asked: Asked) -> JsonObject:
+def _candidate(
+    content: JsonObject, reason: StopReason, message: Message, number: int
+) -> JsonObject:
     candidate: JsonObject = {
         "content": content,
         "finishReason": STOPS.get(reason, "STOP"),
-        "index": 0,
+        "index": number,
     }
-    cited: list[Json] = [
-        citation
-        for part in message.content
-        if isinstance(part, Text)
-        for citation in part.citations
-        if "uri" in citation  # the citations of other APIs have other fields
-    ]
-    if cited:
-        candidate["citationMetadata"] = {"citations": cited}
-    return {"candidates": [candidate], "usageMetadata": _counts(message.usage, asked.estimate)}
+    candidate |= _why(message) | encode_logprobs(message.logprobs)
+    return candidate | encode_sources(in_words(message.content, SHOWS))
+
+
+def _why(message: Message) -> JsonObject:
+    """Return the fields of a candidate that say why an answer was refused."""
+    details = message.stop_details
+    if details is None:
+        return {}
+    own = details.category if details.origin == ORIGIN else ""
+    fields: JsonObject = {"finishReason": own} if own in FINISH_REASONS else {}
+    return fields | ({"finishMessage": details.explanation} if details.explanation else {})
 
 
 def _counts(usage: Usage, estimate: int) -> JsonObject:
@@ -226,12 +312,15 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     details = error.setdefault("details", [])
     if isinstance(details, list):
         details.append({"@type": f"{_RPC}RequestInfo", "requestId": request_id})
-    return Rejection(_status(problem), dump_bytes({"error": error}))
+    headers = {"x-should-retry": "false"} if problem.permanent else {}
+    return Rejection(_status(problem), dump_bytes({"error": error}), headers)
 
 
 def _encode_problem(problem: Problem) -> JsonObject:
     status = _status(problem)
     name = STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    if problem.permanent:
+        name = "FAILED_PRECONDITION"  # google.rpc.Code: do not retry until the state is fixed
     text = f"{problem.where}: {problem.text}" if problem.where else problem.text
     error: JsonObject = {"code": status, "message": text, "status": name}
     details: list[Json] = []
@@ -246,4 +335,6 @@ def _encode_problem(problem: Problem) -> JsonObject:
 
 def _status(problem: Problem) -> int:
     status = status_of(problem)
+    if problem.permanent and status >= 500:
+        return 400  # the HTTP status of FAILED_PRECONDITION; Gemini CLI repeats 5xx for 200 s
     return 503 if status == 529 else status  # 529 is Anthropic's own number

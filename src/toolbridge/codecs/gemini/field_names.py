@@ -8,6 +8,7 @@ FIELD_NAMES = {
     "sampling.frequency_penalty": "generationConfig.frequencyPenalty",
     "sampling.presence_penalty": "generationConfig.presencePenalty",
     "sampling.logprobs": "generationConfig.logprobs",
+    "sampling.n": "generationConfig.candidateCount",
     "turns": "contents",
     "system": "systemInstruction",
     "think": "generationConfig.thinkingConfig",

@@ -142,7 +142,7 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
             return value.upper()
         case "format" if isinstance(value, str) and value in _FORMATS:
             return value
-        case "enum" if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        case "enum" if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
             return value  # any other value has no place in an enum; the words name it
         case "items" if isinstance(value, dict):
             return _node(value)

@@ -8,11 +8,20 @@ from typing import Literal
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Effort, Opaque, StopReason
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
+CITATION = "citation_source"
+"""The type that we give to an entry of `citationMetadata`, which has none."""
+SHOWS = Shows(
+    ORIGIN,
+    images=frozenset({"data", "url"}),
+    citations=frozenset({CITATION}),
+    alternatives=True,
+)
 ALT = "alt"
 """The name, in `Request.extra`, of how a stream is framed: "json" for an array instead of SSE."""
 
@@ -132,6 +141,7 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
     stop_sequences: list[str] | None = None
     response_logprobs: bool | None = None
     logprobs: int | None = None
+    candidate_count: int | None = None
     response_mime_type: str | None = None
     response_schema: AnyObject | None = None
     response_json_schema: AnyObject | None = None
@@ -164,10 +174,12 @@ class Candidate(msgspec.Struct, rename="camel"):
     finish_message: str | None = None
     citation_metadata: AnyObject | None = None
     grounding_metadata: AnyObject | None = None
+    logprobs_result: AnyObject | None = None
 
 
 class PromptFeedback(msgspec.Struct, rename="camel"):
     block_reason: str | None = None
+    block_reason_message: str | None = None
 
 
 class Frame(msgspec.Struct, rename="camel"):
@@ -211,10 +223,13 @@ FAILURES = {
 }
 """Finish reasons of answers that nobody can use."""
 
+REFUSED = "SAFETY"
+"""The finish reason of a refusal of which no more is known."""
+
 STOPS: dict[StopReason, str] = {
     "length": "MAX_TOKENS",
     "context_overflow": "MAX_TOKENS",
-    "refusal": "SAFETY",
+    "refusal": REFUSED,
     "error": "OTHER",
     "aborted": "OTHER",
 }

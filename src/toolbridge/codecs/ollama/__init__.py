@@ -5,6 +5,7 @@ from toolbridge.codecs.ollama.decode_stream import StreamDecoder, decode_rejecti
 from toolbridge.codecs.ollama.encode_request import QUIRKS, completes, encode_request
 from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, encode_rejection
 from toolbridge.codecs.ollama.field_names import FIELD_NAMES
+from toolbridge.codecs.ollama.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 __all__ = ["CODEC", "QUIRKS", "authorize", "decode_generate"]
@@ -22,6 +23,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,

@@ -13,6 +13,7 @@ from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps, loads, replace_lone_surrogates
+from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Image, Problem
 from toolbridge.core.usage import Usage
 from toolbridge.wire.ndjson import LineReader
@@ -81,9 +82,14 @@ class StreamDecoder:
             said += draft.text(message.content)
         for image in message.images or ():
             part = decode_media(image)
-            said += draft.add(part) if isinstance(part, Image) else []
+            if isinstance(part, Image):
+                said += draft.add(part)
+            else:
+                said += draft.lose("answer.images", "one of them is no image")
         for call in message.tool_calls or ():
             said += self._call(call)
+        if chunk.logprobs is not None:
+            said += draft.logprobs(read_logprobs(chunk.logprobs))
         if chunk.prompt_eval_count is not None or chunk.eval_count is not None:
             said += self._count(chunk)
         if chunk.done:

@@ -67,6 +67,8 @@ class _RequestEncoder:
             body["format"] = "json" if schema is None else schema
         if request.sampling.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
+        if request.sampling.n is not None:
+            self._lose("sampling.n", "Ollama gives one answer to a request")
         if self._target.quirks.get("no_truncate"):
             body["truncate"] = False
         options = self._options()
@@ -157,20 +159,34 @@ class _RequestEncoder:
     # ── thinking ──
 
     def _think(self, think: Think) -> bool | str | None:
-        if think.mode == "off" or (think.mode == "unset" and think.effort == "none"):
-            return False
+        levels = bool(self._target.quirks.get("think_levels"))
+        if think.mode == "off" or think.effort == "none":
+            if not levels:
+                return False
+            self._lose("think.mode", f"{self._model} always thinks; it is asked for the level low")
+            return "low"
         if think.mode == "unset" and not think.effort:
-            return None
+            return self._unasked(levels=levels)
         if not self._target.can("thinking"):
             self._lose("think", f"{self._model} cannot think")
             return None
-        if self._target.quirks.get("think_levels"):
+        if levels:
             return _level(think)
         if think.effort:
             self._lose("think.effort", f"{self._model} takes no level of thinking")
         if think.budget is not None:
             self._lose("think.budget", "Ollama has no limit for thinking")
-        return None if think.mode == "unset" else True
+        # Claude Code sends an effort with every request, a title's too: no wish to think.
+        return self._unasked(levels=levels) if think.mode == "unset" else True
+
+    def _unasked(self, *, levels: bool) -> bool | None:
+        """Return what is said where the client says nothing.
+
+        Ollama: without `think`, a model that can think does. Clients of other APIs that want it
+        ask for it; a title must not take a minute. Ollama's own clients mean what they leave out.
+        """
+        able = self._target.can("thinking", unknown=False)
+        return False if able and not levels and self._request.origin != "ollama" else None
 
     # ── everything else ──
 
@@ -215,13 +231,11 @@ class _RequestEncoder:
                 body[name] = value
 
 
-def _level(think: Think) -> bool | str:
-    if think.effort == "none":
-        return False
+def _level(think: Think) -> str:
     if think.effort:
         return _LEVELS[think.effort]
     if think.budget is None:
-        return True
+        return "medium"
     return next((level for limit, level in _BUDGETS if think.budget <= limit), "high")
 
 

@@ -8,13 +8,18 @@ from collections import deque
 from math import ceil
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import encode_call
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
-from toolbridge.core.json import Json, JsonObject, dump_bytes
-from toolbridge.core.messages import Call, Image, Message, Problem, StopReason
+from toolbridge.core.fold import OWN_ENDS, broken_last
+from toolbridge.core.json import JsonObject, dump_bytes
+from toolbridge.core.logprobs import write_logprobs
+from toolbridge.core.messages import Call, Message, Problem, StopReason, TokenLogprob
 from toolbridge.core.usage import Usage
 
 T = TypeVar("T")
@@ -31,6 +36,8 @@ class StreamEncoder:
         self._texts: _Lane[str] = _Lane()
         self._thoughts: _Lane[str] = _Lane()
         self._calls: _Lane[Call] = _Lane()
+        self._broken: list[Call] = []
+        """Calls whose arguments are no JSON, until the end says whether it cut them."""
         self._called = 0
         self.elapsed = 0.0
         """Seconds that the answer took. A stage has no clock; a shell that has one sets this."""
@@ -68,11 +75,17 @@ class StreamEncoder:
             case ev.CallEnd(index, call):
                 now = self._calls.write(index, call)
                 return self._call(now + self._calls.end(index))
-            case ev.PartAdded(_, Image(data=data)) if data:
-                return [self._line({"content": "", "images": [data]})]
+            case ev.LogprobsReported(tokens):
+                return [self._line({"content": ""}, _likely(tokens) | {"done": False})]
+            case ev.PartAdded():
+                instead = spelled(event, shapes.SHOWS)
+                return [said for one in instead if one is not event for said in self.feed(one)]
             case ev.Finished(reason, message):
+                # A call is atomic: one that the token limit cut would be run like any other.
+                broken = self._broken if reason in OWN_ENDS else []
+                said = [self._called_line(call) for call in broken]
                 end = self._envelope.end(reason, message.usage, self.elapsed)
-                return [self._line({"content": ""}, end)]
+                return [*said, self._line({"content": ""}, end | loss_field(message, shapes.SHOWS))]
             case ev.Failed(problem):
                 return [*self._flush(), _error(problem) + b"\n"]
             case _:
@@ -86,13 +99,13 @@ class StreamEncoder:
         return [self._line({"content": "", "thinking": piece}) for piece in pieces]
 
     def _call(self, calls: list[Call]) -> list[bytes]:
-        lines = []
-        for call in calls:
-            lines.append(
-                self._line({"content": "", "tool_calls": [encode_call(call, self._called)]})
-            )
-            self._called += 1
-        return lines
+        self._broken += [call for call in calls if call.raw]
+        return [self._called_line(call) for call in calls if not call.raw]
+
+    def _called_line(self, call: Call) -> bytes:
+        shown = encode_call(call, self._called)
+        self._called += 1
+        return self._line({"content": "", "tool_calls": [shown]})
 
     def _flush(self) -> list[bytes]:
         """Return what waits behind blocks that will never end."""
@@ -181,17 +194,20 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the answer as one body: what its stream says, said at once."""
     if message.problem is not None:
         return _error(message.problem)
+    message = replace(message, content=in_words(message.content, shapes.SHOWS))
     envelope = _Envelope(asked)
     envelope.model = envelope.model or message.model
     body: JsonObject = {"content": message.text}
     if thinking := message.thinking:
         body["thinking"] = thinking
-    images: list[Json] = [p.data for p in message.content if isinstance(p, Image) and p.data]
-    if images:
-        body["images"] = images
-    if calls := message.calls:
+    if calls := [part for part in broken_last(message) if isinstance(part, Call)]:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
-    return envelope.wrap(body, envelope.end(message.stop or "end", message.usage))
+    end = envelope.end(message.stop or "end", message.usage)
+    return envelope.wrap(body, _likely(message.logprobs) | end)
+
+
+def _likely(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
+    return {"logprobs": write_logprobs(tokens)} if tokens else {}
 
 
 def encode_rejection(problem: Problem, request_id: str) -> Rejection:
@@ -200,6 +216,8 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     headers = {"x-request-id": request_id}
     if problem.retry_after is not None:
         headers["retry-after"] = str(ceil(problem.retry_after))
+    if problem.permanent:
+        headers["x-should-retry"] = "false"
     # 529 is Anthropic's own number; this API says 503.
     return Rejection(503 if status == 529 else status, _error(problem), headers)
 

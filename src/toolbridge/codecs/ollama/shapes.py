@@ -5,10 +5,14 @@ Only fields that somebody reads are listed; the server itself passes over any ot
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
+SHOWS = Shows(ORIGIN, foreign=False, links=False, explanations=False)
+"""No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
+
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """What a `done_reason` means. Old servers give none, which is an end like any other."""
 
@@ -79,6 +83,7 @@ class Chunk(msgspec.Struct):
     done_reason: str | None = None
     prompt_eval_count: float | None = None
     eval_count: float | None = None
+    logprobs: Json = None
     error: Json = None
     """Text; sometimes the text of another server's JSON, sometimes that JSON itself."""
 

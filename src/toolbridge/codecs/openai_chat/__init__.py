@@ -8,6 +8,7 @@ from toolbridge.codecs.openai_chat.encode_rejection import encode_rejection
 from toolbridge.codecs.openai_chat.encode_request import encode_request
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.openai_chat.field_names import FIELD_NAMES
+from toolbridge.codecs.openai_chat.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -23,6 +24,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,

@@ -9,6 +9,7 @@ from toolbridge.codecs.openai_chat.shapes import EFFORTS, ORIGIN
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import (
+    MAX_ANSWERS,
     OutputFormat,
     Request,
     Sampling,
@@ -94,7 +95,15 @@ def _decode_sampling(asked: shapes.Body) -> Sampling:
         presence_penalty=asked.presence_penalty,
         repeat_penalty=asked.repeat_penalty if repeat is None else repeat,
         logprobs=top if asked.logprobs else None,
+        n=_decode_count(asked.n),
     )
+
+
+def _decode_count(n: int | None) -> int | None:
+    """Return how many answers are wanted; one is what every API gives."""
+    if n is not None and not 1 <= n <= MAX_ANSWERS:
+        raise MalformedRequest(f"must be between 1 and {MAX_ANSWERS}", where="n")
+    return None if n == 1 else n
 
 
 def _decode_think(effort: str | None, extra: JsonObject) -> Think:

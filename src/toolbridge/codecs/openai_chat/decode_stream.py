@@ -12,12 +12,14 @@ from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.calls import Calls
 from toolbridge.codecs.openai_chat.counts import maybe_all_counts, read_counts, read_envelope
 from toolbridge.codecs.openai_chat.decode_rejection import decode_error
+from toolbridge.core.citations import link
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import Json
-from toolbridge.core.messages import Image, Problem, StopReason
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.logprobs import read_logprobs
+from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import Frame, SseReader
 
@@ -29,6 +31,7 @@ _FIELDS = {
     "text": ("content", "refusal"),
     "thought": ("reasoning_content", "reasoning", "thinking", "reasoning_details"),
     "call": ("tool_calls", "function_call"),
+    "audio": ("audio",),
 }
 """Where a message holds each kind of block."""
 
@@ -37,7 +40,7 @@ class StreamDecoder:
     """A stream, or a whole body, into events."""
 
     def __init__(self, ids: Ids) -> None:
-        self._answer = _Answer(Draft(ids))
+        self._answer = _Answer(ids)
         self._sse = SseReader()
         self._whole: list[bytes] | None = None
         """The pieces of a body that turned out to be JSON."""
@@ -74,14 +77,20 @@ class StreamDecoder:
 
 
 class _Answer:
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._calls = Calls(draft)
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._draft = Draft(ids)
+        self._calls = Calls(self._draft)
+        self._others: dict[int, _Answer] = {}
+        """The other answers to the same request, by their numbers."""
         self._claimed: StopReason | None = None
         self._broken = ""
         """The reason that says that the answer is not whole."""
         self._stop_sequence = ""
         self._refused = False
+        self._audio: list[shapes.AudioPiece] = []
+        self._spoken = False
+        """Whether the text is the transcript of the audio."""
         self._told: set[str] = set()
         """The kinds of block that were told in pieces."""
 
@@ -104,7 +113,7 @@ class _Answer:
             return self.fail(error.problem) if frame.whole else []
         if frame.event == "error" or _is_error(chunk):
             return self.fail(decode_error(0, frame.data))
-        return self._read(chunk)
+        return self.read(chunk)
 
     def read_whole(self, body: bytes) -> list[Event]:
         try:
@@ -113,7 +122,7 @@ class _Answer:
             return self.fail(error.problem)
         if _is_error(chunk) or not chunk.choices:
             return self.fail(decode_error(0, body))
-        said = self._read(chunk)
+        said = self.read(chunk)
         return said + self._finish(self._claimed or "end")
 
     def close(self) -> list[Event]:
@@ -127,7 +136,9 @@ class _Answer:
         if self._broken:
             text = f"the upstream ended its answer with {self._broken!r}"
             return self.fail(Problem(shapes.BROKEN_STOPS[self._broken], text))
-        said = self._calls.close()
+        said = self._calls.close() + self._speech()
+        for number, other in sorted(self._others.items()):
+            said += self._draft.alternative(number, other.close())
         if self._refused and claimed == "end":
             claimed = "refusal"
         if self._stop_sequence and claimed == "end":
@@ -136,7 +147,7 @@ class _Answer:
 
     # ── chunks ──
 
-    def _read(self, chunk: shapes.Chunk) -> list[Event]:
+    def read(self, chunk: shapes.Chunk) -> list[Event]:
         choices = chunk.choices or ()
         counts = [chunk.x_groq and chunk.x_groq.usage]
         said: list[Event] = []
@@ -144,14 +155,26 @@ class _Answer:
             envelope = read_envelope(chunk)
             said += self._draft.start(id=chunk.id or "", model=chunk.model or "", envelope=envelope)
         for choice in choices:
-            if choice.index in {None, 0}:  # of several answers, the first is the one
+            if choice.index in {None, 0}:
                 said += self._choice(choice)
                 counts.append(choice.usage)
+            else:
+                said += self._other(choice.index or 0, choice, chunk)
         if chunk.usage and (usage := maybe_all_counts(chunk.usage)):
             said += self._draft.usage(usage)
         for count in counts:
             said += self._draft.usage(read_counts(count)) if count else []
         return said
+
+    def _other(self, number: int, choice: shapes.AnswerChoice, chunk: shapes.Chunk) -> list[Event]:
+        """Read a piece of another answer, which has a draft of its own."""
+        if not 0 < number < MAX_ANSWERS:
+            return self._draft.lose("answer.choices", "one of them has no number that may be")
+        other = self._others.setdefault(number, _Answer(self._ids))
+        alone = msgspec.structs.replace(choice, index=0)
+        return self._draft.alternative(
+            number, other.read(shapes.Chunk(chunk.id, chunk.model, [alone]))
+        )
 
     def _choice(self, choice: shapes.AnswerChoice) -> list[Event]:
         said = self._delta(choice.delta) if choice.delta is not None else []
@@ -159,6 +182,8 @@ class _Answer:
             said += self._text(choice.text)
         if choice.message is not None:
             said += self._delta(self._untold(choice.message))
+        if choice.logprobs is not None:
+            said += self._logprobs(choice.logprobs)
         reason = choice.finish_reason
         if reason:
             self._claimed = shapes.STOPS.get(reason, "end")
@@ -166,6 +191,12 @@ class _Answer:
         if isinstance(choice.stop_reason, str):
             self._stop_sequence = choice.stop_reason
         return said
+
+    def _logprobs(self, given: Json) -> list[Event]:
+        if not isinstance(given, dict):
+            return []
+        tokens = read_logprobs(given.get("content")) + read_logprobs(given.get("refusal"))
+        return self._draft.logprobs(tokens)
 
     def _untold(self, message: shapes.Delta) -> shapes.Delta:
         """Return what a whole message says beyond the pieces: some servers end a stream with it."""
@@ -179,10 +210,12 @@ class _Answer:
         if delta.refusal:
             self._refused = True
             said += self._text(delta.refusal)
-        for annotation in delta.annotations or ():
-            self._draft.cite(annotation)
+        if delta.annotations:
+            said += self._cite(delta.annotations)
         for image in delta.images or ():
             said += self._image(image)
+        if delta.audio is not None:
+            said += self._hear(delta.audio)
         for call in delta.tool_calls or ():
             self._told.add("call")
             said += self._calls.feed(call)
@@ -192,11 +225,41 @@ class _Answer:
             said += self._calls.feed(shapes.ToolCall(index=_LEGACY, function=function))
         return said
 
+    def _cite(self, annotations: list[AnyObject]) -> list[Event]:
+        """Read citations; their spans count from the first character of the whole answer."""
+        message = self._draft.fold.message
+        texts = [part.text for part in message.content if isinstance(part, Text)]
+        before = sum(map(len, texts[:-1]))
+        size = len(texts[-1]) if texts else 0
+        found = (_read_annotation(annotation, before, size) for annotation in annotations)
+        return [event for citation in found for event in self._draft.cite(citation)]
+
     def _text(self, text: str) -> list[Event]:
         if not text:
             return []
         self._told.add("text")
         return self._calls.settle() + self._draft.text(text)
+
+    def _hear(self, piece: shapes.AudioPiece) -> list[Event]:
+        """Read a piece of speech: what is said in it is text, the sound itself waits for the end.
+
+        An answer that has both content and a transcript says the same thing twice.
+        """
+        self._told.add("audio")
+        self._audio.append(piece)
+        self._spoken = self._spoken or "text" not in self._told
+        return self._text(piece.transcript or "") if self._spoken else []
+
+    def _speech(self) -> list[Event]:
+        if not self._audio:
+            return []
+        raw: JsonObject = {
+            "id": next((piece.id for piece in self._audio if piece.id), ""),
+            "data": "".join(piece.data or "" for piece in self._audio),
+            "transcript": "".join(piece.transcript or "" for piece in self._audio),
+            "expires_at": next((p.expires_at for p in self._audio if p.expires_at), 0),
+        }
+        return self._draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
 
     def _say(self, content: str | list[AnyObject] | None) -> list[Event]:
         if not isinstance(content, list):
@@ -242,6 +305,19 @@ class _Answer:
         media_type, data = shapes.split_data_url(url)
         image = Image(data=data, media_type=media_type, url="" if data else url)
         return self._calls.settle() + self._draft.add(image)
+
+
+def _read_annotation(annotation: AnyObject, before: int, size: int) -> JsonObject:
+    """Return a link in the form that all codecs understand; any other annotation as it is."""
+    inner = annotation.get("url_citation")
+    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
+        return annotation
+    start, end = inner.get("start_index"), inner.get("end_index")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return link(str(inner["url"]), inner.get("title"))
+    span = (start - before, end - before)
+    known = 0 <= span[0] < span[1] <= size
+    return link(str(inner["url"]), inner.get("title"), span if known else None)
 
 
 def _is_error(chunk: shapes.Chunk) -> bool:

@@ -13,7 +13,7 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     headers = {"x-request-id": request_id}
     if problem.retry_after is not None:
         headers["retry-after"] = str(ceil(problem.retry_after))
-    if problem.kind == "config" or _is_quota(problem):
+    if problem.kind == "config" or problem.permanent or _is_quota(problem):
         headers["x-should-retry"] = "false"  # without it, clients ask again after 429 and 500
     return Rejection(_status(problem), encode_error(problem), headers)
 
@@ -25,11 +25,13 @@ def _is_quota(problem: Problem) -> bool:
 
 def _status(problem: Problem) -> int:
     status = status_of(problem)
+    if problem.permanent and status >= 500:
+        return 400  # clients on the AI SDK repeat any other error of a server, for minutes
     return 503 if status == 529 else status  # 529 is Anthropic's own number
 
 
 def encode_error(problem: Problem) -> bytes:
-    server = "server_error" if _status(problem) >= 500 else "invalid_request_error"
+    server = "server_error" if status_of(problem) >= 500 else "invalid_request_error"
     type, code = shapes.ERROR_TYPES.get(problem.kind, (server, None))
     if _is_quota(problem):
         type = code = "insufficient_quota"

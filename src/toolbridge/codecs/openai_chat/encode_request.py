@@ -225,7 +225,7 @@ class _RequestEncoder:
     def _sample(self) -> None:
         sampling, quirks = self._request.sampling, self._quirks
         taken = {name: name for name in _SAMPLING} if quirks.sampling else {}
-        taken["seed"] = "seed"
+        taken |= {"seed": "seed", "n": "n"}
         taken |= {_EXTRA_SAMPLING[field]: field for field in quirks.extra_sampling}
         for name in type(sampling).__struct_fields__:
             value: float | None = getattr(sampling, name)

@@ -14,9 +14,12 @@ from toolbridge.codecs.openai_chat.counts import write_counts
 from toolbridge.codecs.openai_chat.encode_calls import call_writer, encode_calls, finish_reason
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import Asked
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import (
     Foreign,
     Image,
@@ -26,8 +29,8 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
-from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
 THINKING = "reasoning_content"
@@ -38,8 +41,14 @@ _DONE = write_frame(b"[DONE]")
 class StreamEncoder:
     """Events in, server-sent events out."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._envelope = _Envelope(asked)
+    def __init__(
+        self, asked: Asked, *, choice: int = 0, envelope: "_Envelope | None" = None
+    ) -> None:
+        self._asked = asked
+        self._choice = choice
+        self._others: dict[int, StreamEncoder] = {}
+        """The encoders of the other answers to the same request."""
+        self._envelope = envelope or _Envelope(asked)
         self._counts = _wants_counts(asked.request)
         self._texts = _Lane()
         self._thoughts = _Lane()
@@ -61,17 +70,26 @@ class StreamEncoder:
                 return self._deltas(self._thoughts.feed(index, event))
             case ev.CallStart(index) | ev.CallDelta(index) | ev.CallEnd(index):
                 return self._deltas(self._calls.feed(index, event))
-            case ev.PartAdded():
-                return self._deltas([event])
             case ev.Started(id, model, envelope):
                 self._envelope.start(id, model, envelope)
                 return [self._chunk({"role": "assistant", "content": ""})]
             case ev.Finished(reason, message):
-                return self._finish(reason, message.usage)
+                return self._finish(reason, message)
             case ev.Failed(problem):
                 return self._fail(problem)
-            case ev.UsageReported() | ev.Healed():
-                return []
+            case _:
+                return self._feed_rest(event)
+
+    def _feed_rest(self, event: ev.Event) -> list[bytes]:
+        match event:
+            case ev.PartAdded():
+                return self._add(event)
+            case ev.Alternative(choice, inner):
+                return self._alternative(choice, inner)
+            case ev.LogprobsReported(tokens):
+                return [self._chunk({}, logprobs=_logprobs(tokens))]
+            case _:
+                return []  # The end tells the counts and losses; healing is no part of the API.
 
     def close(self) -> list[bytes]:
         return []
@@ -79,11 +97,30 @@ class StreamEncoder:
     def keep_alive(self) -> bytes:
         return self._chunk({})
 
-    def _finish(self, reason: StopReason, usage: Usage) -> list[bytes]:
+    def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
+        """Write what another answer does, under its number and in the same envelope."""
+        if choice not in self._others:
+            other = StreamEncoder(self._asked, choice=choice, envelope=self._envelope)
+            self._others[choice] = other
+        # One that was cut off has no finish reason: an error would end all of them.
+        return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
+
+    def _add(self, event: ev.PartAdded) -> list[bytes]:
+        said: list[bytes] = []
+        for one in spelled(event, shapes.SHOWS):
+            said += self._deltas([one]) if isinstance(one, ev.PartAdded) else self.feed(one)
+        return said
+
+    def _finish(self, reason: StopReason, message: Message) -> list[bytes]:
         self._ended = True
-        said = [self._chunk({}, finish_reason(reason, self._request))]
+        lost = loss_field(message, shapes.SHOWS)
+        why = _explanation(message)
+        said = [self._chunk({"refusal": why})] if why else []
+        said.append(self._chunk({}, finish_reason(reason, self._request), lost))
+        if self._choice:
+            return said
         if self._counts:
-            counts = write_counts(usage, self._envelope.estimate)
+            counts = write_counts(message.usage, self._envelope.estimate)
             said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
         return [*said, _DONE]
 
@@ -93,14 +130,21 @@ class StreamEncoder:
         waiting = [*self._thoughts.flush(), *self._texts.flush(), *self._calls.flush()]
         return [*self._deltas(waiting), write_frame(encode_error(problem))]
 
-    def _chunk(self, delta: JsonObject, finish: str | None = None) -> bytes:
+    def _chunk(
+        self,
+        delta: JsonObject,
+        finish: str | None = None,
+        beside: JsonObject | None = None,
+        logprobs: JsonObject | None = None,
+    ) -> bytes:
         choice: JsonObject = {
-            "index": 0,
+            "index": self._choice,
             "delta": delta,
-            "logprobs": None,
+            "logprobs": logprobs,
             "finish_reason": finish,
         }
-        return write_frame(self._envelope.chunk([choice], {"usage": None} if self._counts else {}))
+        rest: JsonObject = {"usage": None} if self._counts else {}
+        return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
 
     def _deltas(self, events: list[ev.Event]) -> list[bytes]:
         found = (self._delta(event) for event in events)
@@ -124,6 +168,8 @@ class StreamEncoder:
                 return {"reasoning_details": details} if details else {}
             case ev.PartAdded(_, Image() as image):
                 return {"images": [_image(image)]}
+            case ev.PartAdded(_, Foreign(shapes.ORIGIN, shapes.AUDIO, raw)):
+                return {"audio": raw}
             case ev.CallStart() | ev.CallDelta() | ev.CallEnd():
                 return self._writer.write(event)
             case _:
@@ -216,18 +262,27 @@ def encode_message(message: Message, asked: Asked) -> bytes:
         return encode_error(message.problem)
     envelope = _Envelope(asked)
     envelope.start(message.id, message.model, message.envelope)
-    choice: JsonObject = {
-        "index": 0,
-        "message": _encode_content(message, asked.request),
-        "logprobs": None,
-        "finish_reason": finish_reason(message.stop or "end", asked.request),
-    }
-    body = envelope.head("chat.completion") | {"choices": [choice]}
+    whole = (other for other in message.alternatives if other.problem is None)
+    choices: list[Json] = [
+        _encode_choice(number, one, asked.request) for number, one in enumerate((message, *whole))
+    ]
+    body = envelope.head("chat.completion") | {"choices": choices}
     return dump_bytes(body | {"usage": write_counts(message.usage, asked.estimate)})
 
 
+def _encode_choice(number: int, message: Message, request: Request) -> JsonObject:
+    shown = msgspec.structs.replace(message, content=in_words(message.content, shapes.SHOWS))
+    return {
+        "index": number,
+        "message": _encode_content(shown, request),
+        "logprobs": _logprobs(message.logprobs) if message.logprobs else None,
+        "finish_reason": finish_reason(message.stop or "end", request),
+    }
+
+
 def _encode_content(message: Message, request: Request) -> JsonObject:
-    body: JsonObject = {"role": "assistant", "content": message.text or None, "refusal": None}
+    body: JsonObject = {"role": "assistant", "content": message.text or None}
+    body["refusal"] = _explanation(message) or None
     if not message.calls:
         body["content"] = message.text
     for part in message.content:
@@ -242,6 +297,12 @@ def _encode_content(message: Message, request: Request) -> JsonObject:
     for name, found in gathered.items():
         if found:
             body[name] = found
+    for part in message.content:
+        match part:
+            case Foreign(shapes.ORIGIN, shapes.AUDIO, raw):
+                body["audio"] = raw
+            case _:
+                pass
     return body | encode_calls(message, request)
 
 
@@ -260,6 +321,15 @@ def _all_annotations(message: Message) -> list[Json]:
     return found
 
 
+def _logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
+    return {"content": write_logprobs(tokens), "refusal": None}
+
+
+def _explanation(message: Message) -> str:
+    """Return why a provider refused, which is told as if the model had said it."""
+    return message.stop_details.explanation if message.stop_details else ""
+
+
 # ── parts ────────────────────────────────────────────────────────────────────
 
 
@@ -274,19 +344,20 @@ def _image(image: Image) -> JsonObject:
 
 
 def _annotations(text: Text, end: int) -> list[Json]:
-    """Return the citations of a text that ends at `end`; another API's, where it gives a link."""
+    """Return the citations of a text that ends at `end`: spans count from the first character."""
     found: list[Json] = []
+    before = end - len(text.text)
     for citation in text.citations:
-        if citation.get("type") == "url_citation":
+        if citation.get("type") in shapes.ANNOTATIONS:
             found.append(citation)
-        elif isinstance(citation.get("url"), str):
-            cited: JsonObject = {
-                "start_index": end - len(text.text),
-                "end_index": end,
-                "url": citation["url"],
-                "title": citation.get("title") or "",
+        elif cited := maybe_link(citation, text.text):
+            inner: JsonObject = {
+                "start_index": before + cited.start,
+                "end_index": before + cited.end,
+                "url": cited.url,
+                "title": cited.title,
             }
-            found.append({"type": "url_citation", "url_citation": cited})
+            found.append({"type": "url_citation", "url_citation": inner})
     return found
 
 

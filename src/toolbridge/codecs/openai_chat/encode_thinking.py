@@ -56,10 +56,13 @@ class _Asker:
 
     def _openai(self) -> JsonObject:
         if self.off:
-            if self._think.effort == "none" or self._quirks.effort_none:
+            never = bool(self._quirks.effort_off)
+            if self._quirks.effort_none or (self._think.effort == "none" and not never):
                 return {"reasoning_effort": "none"}
-            self.lose("think.mode", "this place cannot be told not to think")
-            return {}
+            least = self._quirks.effort_off
+            asked = f"; it is asked for the effort {least!r}" if least else ""
+            self.lose("think.mode", f"this model cannot be told not to think{asked}")
+            return {"reasoning_effort": least} if least else {}
         effort = self._effort()
         return {"reasoning_effort": effort} if effort else {}
 
@@ -108,6 +111,9 @@ class _Asker:
         if self._think.budget is not None:
             self.lose("think.budget", "a template takes no budget")
         known: JsonObject = {"enable_thinking": not self.off}
+        if self.off and self._quirks.effort_off:
+            self.lose("think.mode", f"this model always thinks, now {self._quirks.effort_off!r}")
+            known["reasoning_effort"] = self._quirks.effort_off
         if self._think.effort not in {"", "none"}:
             known["reasoning_effort"] = self._nearest(self._think.effort)
         if self._think.mode == "auto" and not self._think.effort:

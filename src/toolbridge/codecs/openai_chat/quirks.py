@@ -78,6 +78,8 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The levels of `reasoning_effort` that the place knows."""
     effort_none: bool = False
     """Whether the effort "none" turns thinking off."""
+    effort_off: Effort = ""
+    """The effort that stands for no thinking where a model always thinks; empty sends none."""
     effort_with_tools: bool = True
     """False where tools are refused unless the effort is "none": gpt-5.6 and later."""
 

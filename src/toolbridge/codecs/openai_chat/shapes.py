@@ -6,11 +6,17 @@ answer may hold is listed here once, whoever invented it.
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Cache, Effort, Opaque, StopReason
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "openai_chat"
+ANNOTATIONS = frozenset({"file"})
+"""The types of annotation beside links: OpenRouter's, for a file that it has read."""
+SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS, alternatives=True)
+AUDIO = "audio"
+"""The kind of a part that holds speech; its transcript is a text of its own."""
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
 ANSWER_NAME = "response"
@@ -201,6 +207,7 @@ class Body(msgspec.Struct):
     repeat_penalty: float | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    n: int | None = None
     reasoning_effort: str | None = None
     response_format: msgspec.Raw = _NULL
     stream: bool | None = None
@@ -229,6 +236,15 @@ class Counts(msgspec.Struct):
     """DeepSeek's word for the cached ones."""
 
 
+class AudioPiece(msgspec.Struct, omit_defaults=True):
+    """Speech, whole or in pieces; the transcript is what is said in it."""
+
+    id: str | None = None
+    data: str | None = None
+    transcript: str | None = None
+    expires_at: Json = None
+
+
 class Delta(msgspec.Struct):
     """What a chunk adds, or the whole message of an answer that came at once."""
 
@@ -242,6 +258,7 @@ class Delta(msgspec.Struct):
     function_call: Function | None = None
     annotations: list[AnyObject] | None = None
     images: list[AnyObject] | None = None
+    audio: AudioPiece | None = None
 
 
 class AnswerChoice(msgspec.Struct):
@@ -253,6 +270,7 @@ class AnswerChoice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: Json = None
     """At vLLM, the stop sequence that was met."""
+    logprobs: Json = None
     usage: Counts | None = None
     """Where Moonshot counts."""
     error: Json = None

@@ -9,6 +9,8 @@ from toolbridge.codecs.openai_responses.encode_stream import (
     encode_rejection,
 )
 from toolbridge.codecs.openai_responses.field_names import FIELD_NAMES
+from toolbridge.codecs.openai_responses.server_tools import encode_unavailable
+from toolbridge.codecs.openai_responses.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
@@ -24,6 +26,7 @@ CODEC = Codec(
     stream_decoder=StreamDecoder,
     stream_encoder=StreamEncoder,
     encode_message=encode_message,
+    shows=SHOWS,
     decode_rejection=decode_rejection,
     encode_rejection=encode_rejection,
     authorize=authorize,
@@ -37,4 +40,7 @@ CODEC = Codec(
         system_in_place=True,
     ),
     field_names=FIELD_NAMES,
+    # Codex compacts at `response.failed` with this code, and shows the body of a 400 as it is.
+    fails_in_stream=frozenset({"context_overflow"}),
+    encode_unavailable=encode_unavailable,
 )

@@ -11,9 +11,12 @@ from toolbridge.codecs.openai_responses.builtins import BY_CALL, read_known
 from toolbridge.codecs.openai_responses.decode_items import seal_thought
 from toolbridge.codecs.openai_responses.marks import full_name, seal_item
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, Item
+from toolbridge.core.answer_losses import kind_name
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
-from toolbridge.core.json import JsonObject, dumps, replace_lone_surrogates
+from toolbridge.core.fences import fenced
+from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
+from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Foreign, Image, Opaque
 
 
@@ -66,11 +69,17 @@ class Output:
 
     def finish(self, item: Item, raw: JsonObject, /) -> list[Event]:
         """End with what the last word on this item says."""
-        return self._draft.add(Foreign(ORIGIN, item.type, raw)) if raw else []
+        if not raw:
+            return []
+        return self._draft.add(Foreign(ORIGIN, item.type, raw, text=_show_code(raw)))
 
 
 def _fields(item: Item) -> JsonObject:
     return {"id": item.id, "phase": item.phase} if item.phase else {"id": item.id}
+
+
+_SPOKEN = frozenset({"output_text", "text", "refusal", None})
+"""The types of what a message says."""
 
 
 class SpokenOutput(Output):
@@ -83,6 +92,8 @@ class SpokenOutput(Output):
         self._texts: dict[int, Written] = {}
         self._citations: dict[int, list[JsonObject]] = {}
         self.refused = False
+        self._measured = False
+        """Whether deltas came with the log probabilities of their tokens."""
 
     @override
     def write(self, piece: str, place: int, channel: str, /) -> list[Event]:
@@ -96,6 +107,10 @@ class SpokenOutput(Output):
         self.refused = self.refused or channel == "refusal"
         return self._draft.text(rest, (self, place))
 
+    def measure(self, logprobs: Json) -> list[Event]:
+        self._measured = True
+        return self._draft.logprobs(read_logprobs(logprobs))
+
     def cite(self, annotation: JsonObject, place: int) -> None:
         self._citations.setdefault(place, []).append(annotation)
 
@@ -104,7 +119,13 @@ class SpokenOutput(Output):
         said: list[Event] = []
         for place, part in enumerate(item.content or ()):
             channel = "refusal" if part.get("type") == "refusal" else "text"
-            said += self.fill(_text(part, channel), place, channel)
+            text = _text(part, channel) or _text(part, "transcript")
+            said += self.fill(text, place, channel)
+            if part.get("type") not in _SPOKEN:
+                kind = kind_name(str(part.get("type") or ""))
+                said += self._draft.lose(f"answer.{kind}", "events hold no such part of a message")
+            if not self._measured and part.get("logprobs"):
+                said += self._draft.logprobs(read_logprobs(part["logprobs"]))
             cited = part.get("annotations")
             if isinstance(cited, list) and cited:
                 self._citations[place] = [one for one in cited if isinstance(one, dict)]
@@ -119,7 +140,7 @@ class SpokenOutput(Output):
             if not self._draft.is_open(key):
                 continue
             for citation in self._citations.get(place, ()):
-                self._draft.cite(citation, key)
+                said += self._draft.cite(citation, key)
             for token in opaque:
                 said += self._draft.seal(token, key)
             opaque = ()  # the first text of a message speaks for it
@@ -315,6 +336,16 @@ class BuiltinOutput(Output):
 def _text(part: JsonObject, channel: str) -> str:
     text = part.get(channel)
     return text if isinstance(text, str) else ""
+
+
+def _show_code(item: JsonObject) -> str:
+    """Return code that OpenAI ran and what it printed, as other APIs can show them."""
+    if item.get("type") != "code_interpreter_call":
+        return ""
+    given = item.get("outputs")
+    outputs = given if isinstance(given, list) else []
+    printed = (_text(output, "logs") for output in outputs if isinstance(output, dict))
+    return fenced(_text(item, "code"), "python") + "".join(map(fenced, printed))
 
 
 OUTPUTS: dict[str, type[Output]] = {

@@ -6,7 +6,13 @@ from toolbridge.codecs.openai_responses import shapes
 from toolbridge.codecs.openai_responses.builtins import read_tool
 from toolbridge.codecs.openai_responses.decode_items import Conversation
 from toolbridge.codecs.openai_responses.marks import full_name
-from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, EFFORTS, ORIGIN, SEALED
+from toolbridge.codecs.openai_responses.shapes import (
+    ANSWER_NAME,
+    EFFORTS,
+    LOGPROBS,
+    ORIGIN,
+    SEALED,
+)
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
@@ -59,7 +65,7 @@ def decode_request(
         tools=tools,
         tool_choice=choice,
         max_tokens=asked.max_output_tokens,
-        sampling=Sampling(asked.temperature, asked.top_p, logprobs=asked.top_logprobs),
+        sampling=Sampling(asked.temperature, asked.top_p, logprobs=_decode_logprobs(asked)),
         think=think,
         output=output,
         stream=bool(asked.stream if stream is None else stream),
@@ -95,6 +101,12 @@ def _decode_input(asked: shapes.Body) -> Conversation:
 def _included(asked: shapes.Body) -> list[Json]:
     """Return what else the answer should hold; sealed thoughts are what we always ask for."""
     return [name for name in asked.include or () if name != SEALED]
+
+
+def _decode_logprobs(asked: shapes.Body) -> int | None:
+    """Return how many alternatives per token are wanted: `include` alone asks for none."""
+    included = LOGPROBS in (asked.include or ())
+    return 0 if included and asked.top_logprobs is None else asked.top_logprobs
 
 
 def _take_text(extra: JsonObject, name: str) -> str:

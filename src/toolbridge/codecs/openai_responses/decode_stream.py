@@ -257,7 +257,10 @@ class _Answer:
         output, said = self._at(frame, kind)
         if output.done:
             return said
-        return said + output.write(_piece(frame.delta), _place(frame, channel), channel)
+        said += output.write(_piece(frame.delta), _place(frame, channel), channel)
+        if frame.logprobs and isinstance(output, SpokenOutput):
+            said += output.measure(frame.logprobs)
+        return said
 
     def _fill(self, frame: Frame, kind: str, channel: str) -> list[Event]:
         output, said = self._at(frame, kind)

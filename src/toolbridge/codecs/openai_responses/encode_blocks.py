@@ -13,6 +13,7 @@ from toolbridge.codecs.openai_responses.envelope import (
     maybe_builtin_item,
     message_item,
     picture_item,
+    refusal_item,
     seal_of,
     spoken_item,
     text_part,
@@ -22,7 +23,7 @@ from toolbridge.codecs.openai_responses.free_input import FreeInput
 from toolbridge.codecs.openai_responses.marks import own_id
 from toolbridge.core import events as ev
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
-from toolbridge.core.messages import Call, Image, Text, Thinking
+from toolbridge.core.messages import Call, Image, StopDetails, Text, Thinking
 from toolbridge.wire.sse import write_frame
 
 BlockEvent: TypeAlias = (
@@ -62,6 +63,8 @@ class Tape:
     def __init__(self) -> None:
         self.stem = ""
         self.output: list[Json] = []
+        self.logprobs: list[Json] = []
+        """Of the tokens of the text that is open."""
         self.next_number = 0
 
     def frame(self, type: str, fields: JsonObject) -> bytes:
@@ -164,11 +167,12 @@ class _Speech:
                     )
                     for i, one in enumerate(citations(part))
                 ]
+                likely, self._tape.logprobs = self._tape.logprobs, []
                 return [
                     *cited,
-                    self._inside("output_text.done", {"text": part.text, "logprobs": []}),
-                    self._inside("content_part.done", {"part": text_part(part)}),
-                    self._tape.finish(spoken_item(self._id, part)),
+                    self._inside("output_text.done", {"text": part.text, "logprobs": likely}),
+                    self._inside("content_part.done", {"part": text_part(part, likely)}),
+                    self._tape.finish(spoken_item(self._id, part, likely)),
                 ]
             case _:
                 return []
@@ -176,6 +180,24 @@ class _Speech:
     def _inside(self, type: str, fields: JsonObject) -> bytes:
         place: JsonObject = {"content_index": 0}
         return self._tape.inside(self._id, f"response.{type}", place | fields)
+
+
+def write_refusal(tape: Tape, details: StopDetails) -> list[bytes]:
+    """Return the events of an item that says why a provider refused."""
+    id, text = tape.own_id("msg"), details.explanation
+    place: JsonObject = {"content_index": 0}
+
+    def inside(type: str, fields: JsonObject) -> bytes:
+        return tape.inside(id, f"response.{type}", place | fields)
+
+    return [
+        tape.begin(message_item(id, "in_progress", [])),
+        inside("content_part.added", {"part": {"type": "refusal", "refusal": ""}}),
+        inside("refusal.delta", {"delta": text}),
+        inside("refusal.done", {"refusal": text}),
+        inside("content_part.done", {"part": {"type": "refusal", "refusal": text}}),
+        tape.finish(refusal_item(id, details)),
+    ]
 
 
 class _Thought:

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from toolbridge.codecs.openai_responses.encode_items import ItemEncoder
 from toolbridge.codecs.openai_responses.encode_tools import ToolEncoder
 from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
-from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, ORIGIN, SEALED
+from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, LOGPROBS, ORIGIN, SEALED
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Text, Think
@@ -149,7 +149,12 @@ class _RequestEncoder:
             self._body["store"] = False
         include: list[Json] = [SEALED]
         asked = extra.get("include")
-        self._body["include"] = include + asked if isinstance(asked, list) else include
+        include += asked if isinstance(asked, list) else []
+        if "top_logprobs" in self._body and self._request.origin != ORIGIN:
+            include.append(LOGPROBS)
+        if LOGPROBS in include and self._body.get("top_logprobs") == 0:
+            del self._body["top_logprobs"]  # what `include` alone asks for
+        self._body["include"] = include
         retention = _RETENTIONS.get(_word(self._request.extra, "cache_retention"))
         retention = retention or self._quirks.cache_retention
         if self._request.session and retention != "none":

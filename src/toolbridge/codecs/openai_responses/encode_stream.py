@@ -13,13 +13,24 @@ from toolbridge.codecs.openai_responses.encode_blocks import (
     BlockWriter,
     Tape,
     open_block,
+    write_refusal,
 )
-from toolbridge.codecs.openai_responses.envelope import Envelope, Names, encode_parts, failure
-from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES
+from toolbridge.codecs.openai_responses.envelope import (
+    Envelope,
+    Names,
+    add_logprobs,
+    encode_parts,
+    failure,
+    refusal_item,
+)
+from toolbridge.codecs.openai_responses.marks import own_id
+from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES, SHOWS
 from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import Asked, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import JsonObject, dump_bytes
+from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Message, Problem
 
 _WAIT = 5.0
@@ -66,8 +77,13 @@ class StreamEncoder:
                 return self._start(id, model)
             case ev.Finished() | ev.Failed():
                 return self._end(event)
-            case ev.UsageReported() | ev.Healed():
-                return []  # The end tells the counts, and what was healed is no part of the API.
+            case ev.LogprobsReported(tokens):
+                self._tape.logprobs += write_logprobs(tokens)  # told at the end of the text
+                return []
+            case ev.UsageReported() | ev.Healed() | ev.Lost() | ev.Alternative():
+                return []  # The end tells the counts and losses; healing is no part of the API.
+            case ev.PartAdded():
+                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
             case _:
                 return self._in_turn(event)
 
@@ -94,8 +110,16 @@ class StreamEncoder:
             # What is open stays open: a half call that was closed would be run.
             response = envelope.failed(event.problem, message.usage, self._tape.output)
         else:
+            said += self._refuse(message)
             response = envelope.ended(event.reason, message.usage, self._tape.output)
+            response |= loss_field(message, SHOWS)
         return [*said, self._tape.frame(f"response.{response['status']}", {"response": response})]
+
+    def _refuse(self, message: Message) -> list[bytes]:
+        """Say why the provider refused, as an item of its own."""
+        if message.stop_details is None or not message.stop_details.explanation:
+            return []
+        return write_refusal(self._tape, message.stop_details)
 
     def _in_turn(self, event: BlockEvent) -> list[bytes]:
         """Write what belongs to the current block; hold what belongs to a later one."""
@@ -134,7 +158,12 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     envelope = Envelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
-    output = encode_parts(message.content, Names(asked.request), stem)
+    content = in_words(message.content, SHOWS)
+    output = encode_parts(content, Names(asked.request), stem)
+    if message.logprobs:
+        add_logprobs(output, message.logprobs)
+    if message.stop_details is not None and message.stop_details.explanation:
+        output.append(refusal_item(own_id("msg", stem, len(output)), message.stop_details))
     if message.problem is not None:
         return dump_bytes(envelope.failed(message.problem, message.usage, output))
     return dump_bytes(envelope.ended(message.stop or "end", message.usage, output))
@@ -145,6 +174,8 @@ def encode_message(message: Message, asked: Asked) -> bytes:
 
 def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     status = 503 if problem.kind == "overloaded" else status_of(problem)
+    if problem.permanent:
+        status = 400  # Codex repeats every other status 30 times
     headers = {"x-request-id": request_id} if request_id else {}
     if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
         wait = _WAIT if problem.retry_after is None else problem.retry_after

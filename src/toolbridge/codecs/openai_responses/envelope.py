@@ -23,8 +23,10 @@ from toolbridge.codecs.openai_responses.shapes import (
     ORIGIN,
     REASONS,
 )
+from toolbridge.core.citations import link, maybe_link
 from toolbridge.core.codec import Asked, Target
 from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.logprobs import split_logprobs, write_logprobs
 from toolbridge.core.messages import (
     Call,
     Foreign,
@@ -32,9 +34,11 @@ from toolbridge.core.messages import (
     Part,
     Problem,
     Request,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
 )
 from toolbridge.core.usage import Usage
 
@@ -161,14 +165,32 @@ class Names:
         return name_fields(name, self._namespaces.get(name, ""))
 
 
-def text_part(part: Text) -> JsonObject:
+def text_part(part: Text, logprobs: list[Json] | None = None) -> JsonObject:
     cited: list[Json] = [*citations(part)]
-    return {"type": "output_text", "text": part.text, "annotations": cited, "logprobs": []}
+    likely: list[Json] = logprobs or []
+    return {"type": "output_text", "text": part.text, "annotations": cited, "logprobs": likely}
+
+
+def add_logprobs(output: list[Json], tokens: tuple[TokenLogprob, ...]) -> None:
+    """Give the texts of a whole answer the log probabilities of their tokens."""
+    items = [item for item in output if isinstance(item, dict) and item.get("type") == "message"]
+    contents = [item["content"] for item in items]
+    parts = [p for c in contents if isinstance(c, list) for p in c if isinstance(p, dict)]
+    texts = [str(part.get("text") or "") for part in parts]
+    for part, own in zip(parts, split_logprobs(tokens, texts), strict=False):
+        part["logprobs"] = write_logprobs(own)
 
 
 def citations(part: Text) -> list[JsonObject]:
-    """Return the citations that have a type of this API's: clients know no other."""
-    return [citation for citation in part.citations if citation.get("type") in ANNOTATIONS]
+    """Return the citations of this API's own types, and every link as one of those."""
+    found: list[JsonObject] = []
+    for citation in part.citations:
+        cited = maybe_link(citation, part.text)
+        if cited is not None:
+            found.append(link(cited.url, cited.title, (cited.start, cited.end)))
+        elif citation.get("type") in ANNOTATIONS:
+            found.append(citation)
+    return found
 
 
 def message_item(id: str, status: str, content: list[Json]) -> JsonObject:
@@ -181,15 +203,23 @@ def message_item(id: str, status: str, content: list[Json]) -> JsonObject:
     }
 
 
-def spoken_item(id: str, part: Text) -> JsonObject:
-    item = message_item(id, "completed", [text_part(part)])
+def spoken_item(id: str, part: Text, logprobs: list[Json] | None = None) -> JsonObject:
+    item = message_item(id, "completed", [text_part(part, logprobs)])
     phase = item_fields(part.opaque).get("phase")
     return item if phase is None else item | {"phase": phase}
 
 
+def refusal_item(id: str, details: StopDetails) -> JsonObject:
+    """Return why a provider refused, as a message that the model did not write."""
+    part: JsonObject = {"type": "refusal", "refusal": details.explanation}
+    return message_item(id, "completed", [part])
+
+
 def thought_item(id: str, text: str, sealed: str | None) -> JsonObject:
     summary: list[Json] = [{"type": "summary_text", "text": text}] if text else []
-    return {"id": id, "type": "reasoning", "summary": summary, "encrypted_content": sealed}
+    item: JsonObject = {"id": id, "type": "reasoning", "summary": summary}
+    # Left out where there is none: Mistral Vibe refuses a null, and no client misses the field.
+    return item | {"encrypted_content": sealed} if sealed else item
 
 
 def seal_of(thought: Thinking) -> str | None:

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolbridge.core.answer_losses import Shows
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Effort, StopReason
 from toolbridge.wire.shapes import AnyObject, OpenUnion
@@ -19,6 +20,8 @@ FILENAME = "document"
 """The name of a file that has none; the API demands one beside the data."""
 SEALED = "reasoning.encrypted_content"
 """What `include` says so that thoughts can be sent back where nothing is stored."""
+LOGPROBS = "message.output_text.logprobs"
+"""What `include` says so that the answer holds the log probabilities of its tokens."""
 
 # ── requests ─────────────────────────────────────────────────────────────────
 
@@ -286,6 +289,7 @@ class Frame(msgspec.Struct):
     item: AnyObject | None = None
     part: AnyObject | None = None
     annotation: AnyObject | None = None
+    logprobs: Json = None
     response: Reply | None = None
     error: Error | None = None
     code: Json = None
@@ -321,6 +325,7 @@ AUDIO_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 ANNOTATIONS = frozenset({"url_citation", "file_citation", "container_file_citation", "file_path"})
+SHOWS = Shows(ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS)
 
 ERROR_KINDS = {
     "rate_limit_exceeded": "rate_limited",

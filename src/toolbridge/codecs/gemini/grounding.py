@@ -1,0 +1,184 @@
+"""The sources of an answer: pages that a search found, and the passages that rest on them.
+
+Gemini lists them beside the text, in `groundingMetadata` of the last frame or of every frame, with
+spans in bytes of UTF-8 over the whole answer. Ours belong to one text, with spans in characters.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+from toolbridge.codecs.gemini.shapes import CITATION, Candidate
+from toolbridge.core.citations import link, links
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Part, Text
+
+_CHUNKS = ("web", "retrievedContext", "maps")
+"""The kinds of a chunk that may name a page."""
+_Span: TypeAlias = tuple[int, int]
+
+
+class _Page(NamedTuple):
+    url: str
+    title: str
+
+
+class _Support(NamedTuple):
+    """A passage, in bytes of the answer, and the chunks that it rests on."""
+
+    start: int
+    end: int
+    text: str
+    chunks: list[Json]
+
+
+class Sources:
+    """What the frames of an answer said of its sources; the last word counts."""
+
+    def __init__(self) -> None:
+        self._grounding: JsonObject | None = None
+        self._cited: list[JsonObject] = []
+        self._told: set[tuple[str, _Span | None]] = set()
+
+    def __bool__(self) -> bool:
+        return self._grounding is not None or bool(self._cited)
+
+    def read(self, candidate: Candidate) -> None:
+        if candidate.grounding_metadata is not None:
+            self._grounding = candidate.grounding_metadata
+        sources = (candidate.citation_metadata or {}).get("citations")
+        for source in _objects(sources):
+            if (cited := {"type": CITATION, **source}) not in self._cited:
+                self._cited.append(cited)
+
+    def take(self, before: int, text: str, whole: str) -> list[JsonObject]:
+        """Return the citations of `text`, which begins after `before` characters of `whole`."""
+        found: list[JsonObject] = []
+        spanned: set[_Page] = set()
+        for page, span in self._passages(whole):
+            spanned.add(page)
+            inside = before <= span[0] and span[1] <= before + len(text)
+            if inside and self._is_new(page.url, span):
+                found.append(link(page.url, page.title, (span[0] - before, span[1] - before)))
+        named = (page for page in _pages(self._grounding) if page is not None)
+        rest = (page for page in named if page not in spanned and self._is_new(page.url, None))
+        found += [link(page.url, page.title) for page in rest]
+        cited, self._cited = self._cited, []
+        return found + cited
+
+    def left(self, whole: str) -> bool:
+        """Whether any source was given to no text."""
+        passages = {page.url for page, span in self._passages(whole)}
+        pages = {page.url for page in _pages(self._grounding) if page is not None}
+        told = {url for url, _ in self._told}
+        return bool(self._cited) or not (passages | pages) <= told
+
+    def _is_new(self, url: str, span: _Span | None) -> bool:
+        if (url, span) in self._told:
+            return False
+        self._told.add((url, span))
+        return True
+
+    def _passages(self, whole: str) -> list[tuple[_Page, _Span]]:
+        pages = _pages(self._grounding)
+        supports = [*_supports(self._grounding)]
+        place = _characters(whole, [at for s in supports for at in (s.start, s.end)])
+        found: list[tuple[_Page, _Span]] = []
+        for support in supports:
+            span = _span(support, place, whole)
+            for number in support.chunks:
+                known = isinstance(number, int) and 0 <= number < len(pages)
+                page = pages[number] if known and isinstance(number, int) else None
+                if page is not None and span is not None:
+                    found.append((page, span))
+        return found
+
+
+def _pages(grounding: JsonObject | None) -> list[_Page | None]:
+    """Return the page of every chunk; None for one that names none."""
+    chunks = (grounding or {}).get("groundingChunks")
+    return [_page(chunk) for chunk in chunks] if isinstance(chunks, list) else []
+
+
+def _page(chunk: Json) -> _Page | None:
+    for kind in _CHUNKS:
+        inner = chunk.get(kind) if isinstance(chunk, dict) else None
+        if isinstance(inner, dict) and isinstance(inner.get("uri"), str):
+            return _Page(str(inner["uri"]), str(inner.get("title") or ""))
+    return None
+
+
+def _supports(grounding: JsonObject | None) -> Iterable[_Support]:
+    for support in _objects((grounding or {}).get("groundingSupports")):
+        segment, chunks = support.get("segment"), support.get("groundingChunkIndices")
+        if isinstance(segment, dict) and isinstance(chunks, list):
+            # Protocol buffers leave out a start of 0.
+            start, end = segment.get("startIndex") or 0, segment.get("endIndex")
+            if isinstance(start, int) and isinstance(end, int):
+                yield _Support(start, end, str(segment.get("text") or ""), chunks)
+
+
+def _span(support: _Support, place: dict[int, int], whole: str) -> _Span | None:
+    span = (place[support.start], place[support.end])
+    if not support.text or whole[span[0] : span[1]] == support.text:
+        return span
+    # The offsets may count from the beginning of a part, and the text says which passage is meant.
+    at = whole.find(support.text)
+    return None if at < 0 else (at, at + len(support.text))
+
+
+def _characters(text: str, offsets: list[int]) -> dict[int, int]:
+    """Return how many characters stand before each offset in bytes, in one pass."""
+    data = text.encode("utf-8", "replace")
+    found: dict[int, int] = {}
+    last = characters = 0
+    for offset in sorted(set(offsets)):
+        end = min(max(offset, 0), len(data))
+        characters += len(data[last:end].decode("utf-8", "ignore"))
+        last = max(last, end)
+        found[offset] = characters
+    return found
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+# ── ours to theirs ───────────────────────────────────────────────────────────
+
+
+def encode_sources(content: tuple[Part, ...]) -> JsonObject:
+    """Return the fields of a candidate that say what its text rests on."""
+    cited: list[Json] = []
+    pages: dict[_Page, int] = {}
+    supports: list[Json] = []
+    before = 0
+    for part in content:
+        if not isinstance(part, Text):
+            continue
+        own = [one for one in part.citations if one.get("type") == CITATION]
+        cited += [{k: v for k, v in one.items() if k != "type"} for one in own]
+        for found in links(Text(part.text, tuple(c for c in part.citations if c not in own))):
+            number = pages.setdefault(_Page(found.url, found.title), len(pages))
+            if found.exact:
+                segment = _segment(part.text, before, (found.start, found.end))
+                supports.append({"segment": segment, "groundingChunkIndices": [number]})
+        before += len(part.text.encode("utf-8", "replace"))
+    return _fields(cited, [*pages], supports)
+
+
+def _segment(text: str, before: int, span: _Span) -> JsonObject:
+    passage = text[span[0] : span[1]]
+    start = before + len(text[: span[0]].encode("utf-8", "replace"))
+    end = start + len(passage.encode("utf-8", "replace"))
+    return {"startIndex": start, "endIndex": end, "text": passage}
+
+
+def _fields(cited: list[Json], pages: list[_Page], supports: list[Json]) -> JsonObject:
+    fields: JsonObject = {"citationMetadata": {"citations": cited}} if cited else {}
+    if pages:
+        chunks: list[Json] = [{"web": {"uri": page.url, "title": page.title}} for page in pages]
+        grounding: JsonObject = {"groundingChunks": chunks}
+        fields["groundingMetadata"] = grounding | (
+            {"groundingSupports": supports} if supports else {}
+        )
+    return fields

@@ -1,0 +1,50 @@
+"""Log probabilities of tokens, in the shape that Chat Completions, Responses and Ollama share."""
+
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import TokenLogprob
+
+
+def read_logprobs(given: Json) -> tuple[TokenLogprob, ...]:
+    """Return the tokens of a list; what is no token is passed over."""
+    found = (_read(one) for one in given) if isinstance(given, list) else ()
+    return tuple(token for token in found if token is not None)
+
+
+def _read(given: Json) -> TokenLogprob | None:
+    if not isinstance(given, dict):
+        return None
+    token, logprob = given.get("token"), given.get("logprob")
+    if not isinstance(token, str) or not isinstance(logprob, int | float):
+        return None
+    data = given.get("bytes")
+    octets = data if isinstance(data, list) else []
+    return TokenLogprob(
+        token,
+        float(logprob),
+        tuple(octet for octet in octets if isinstance(octet, int)) or None,
+        read_logprobs(given.get("top_logprobs")),
+    )
+
+
+def write_logprobs(tokens: tuple[TokenLogprob, ...]) -> list[Json]:
+    return [_write(token) | {"top_logprobs": [*map(_write, token.top)]} for token in tokens]
+
+
+def _write(token: TokenLogprob) -> JsonObject:
+    octets: list[Json] | None = None if token.bytes is None else [*token.bytes]
+    return {"token": token.token, "logprob": token.logprob, "bytes": octets}
+
+
+def split_logprobs(
+    tokens: tuple[TokenLogprob, ...], texts: list[str]
+) -> list[tuple[TokenLogprob, ...]]:
+    """Return the tokens of each text; the last text gets whatever is left."""
+    found: list[tuple[TokenLogprob, ...]] = []
+    at = 0
+    for text in texts[:-1]:
+        begin, length = at, 0
+        while at < len(tokens) and length < len(text):
+            length += len(tokens[at].token)
+            at += 1
+        found.append(tokens[begin:at])
+    return [*found, tokens[at:]]

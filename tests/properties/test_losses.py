@@ -1,0 +1,94 @@
+"""What answers lose: nothing where they hold nothing special, and all of it where they do."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from tests.properties.subjects import CODECS, INPUTS, decoded
+
+from toolbridge import codecs
+from toolbridge.core import events as ev
+from toolbridge.core.answer_losses import all_losses
+from toolbridge.core.fold import collect
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+
+def beyond(apis: str, *kinds: str) -> dict[str, set[str]]:
+    """What is lost in every API but `apis`."""
+    others = set(codecs.names()) - set(apis.split())
+    return {api: {f"answer.{kind}" for kind in kinds} for api in others}
+
+
+def both(*found: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {api: set().union(*(one.get(api, set()) for one in found)) for api in {*chain(*found)}}
+
+
+UNCITED = {"ollama": {"answer.citations"}}
+"""Only Ollama's text cites nothing."""
+
+
+SPECIAL: dict[str, dict[str, set[str]]] = {
+    "anthropic/code-execution": beyond(
+        "anthropic", "server_tool_use", "bash_code_execution_tool_result"
+    ),
+    "openai_responses/code-interpreter": beyond("openai_responses", "code_interpreter_call"),
+    "anthropic/server-tool-use": both(
+        beyond("anthropic", "server_tool_use", "web_search_tool_result"), UNCITED
+    ),
+    "gemini/search-sources": UNCITED,
+    "openai_chat/citations": UNCITED,
+    "anthropic/refusal-with-details": both(
+        beyond("anthropic ollama", "stop_details.category"), {"ollama": {"answer.stop_details"}}
+    ),
+    "gemini/blocked-prompt": beyond("gemini", "stop_details.category"),
+    "anthropic/unknown-block": beyond("anthropic", "hologram"),
+    "gemini/audio": beyond("gemini", "audio"),
+    "openai_chat/audio": beyond("openai_chat", "audio"),
+    "gemini/second-candidate": beyond("gemini openai_chat", "choices"),
+    "openai_chat/second-choice": beyond("gemini openai_chat", "choices"),
+    "gemini/code-execution": beyond("gemini", "executableCode", "codeExecutionResult"),
+    "gemini/picture-in-the-answer": beyond("gemini openai_chat openai_responses", "image"),
+    "openai_responses/picture-in-the-answer": beyond(
+        "gemini openai_chat openai_responses", "image"
+    ),
+    "openai_responses/unknown-events-and-items": beyond("openai_responses", "brand_new_item"),
+    "openai_responses/web-search-and-citation": both(
+        beyond("openai_responses", "web_search_call"), UNCITED
+    ),
+}
+"""The transcripts that lose something, and what, by the API that writes them."""
+
+
+def losses(codec, data: bytes) -> dict[str, set[str]]:
+    """What the answer loses in each API."""
+    message = collect(decoded(codec, [data]))
+    found = {
+        param.id: {loss.what for loss in all_losses(message, param.values[0].shows)}
+        for param in CODECS
+    }
+    return {api: lost for api, lost in found.items() if lost}
+
+
+@pytest.mark.parametrize(
+    ("codec", "data", "expected"),
+    [pytest.param(*p.values, SPECIAL.get(p.id, {}), id=p.id) for p in INPUTS],
+)
+def test_a_transcript_loses_what_is_special_in_it_and_nothing_else(codec, data, expected):
+    assert losses(codec, data) == expected
+
+
+def recordings() -> Iterator[object]:
+    for path in sorted(RECORDED.rglob("*.txt")):
+        head, _, body = path.read_bytes().replace(b"\r\n", b"\n").partition(b"\n\n")
+        if head.split()[1] == b"200":
+            api = path.relative_to(RECORDED).parts[0]
+            yield pytest.param(codecs.load(api), body, id=str(path.relative_to(RECORDED)))
+
+
+@pytest.mark.parametrize(("codec", "data"), list(recordings()))
+def test_a_recorded_answer_of_a_real_server_loses_nothing(codec, data):
+    assert any(isinstance(event, ev.Started) for event in decoded(codec, [data]))
+    measured = {"anthropic": {"answer.logprobs"}} if b'"logprobs":[{' in data else {}
+    assert losses(codec, data) == measured
