@@ -91,3 +91,33 @@ def test_a_value_that_nobody_can_mean_raises_and_names_the_option(option, value)
         pytest.raises(toolbridge.ClientError, match=f"{option}: must be"),
     ):
         client.complete("demo", "hi", **{option: value})
+
+
+async def test_a_structured_stream_names_the_provider_that_broke_off():
+    async def ends(_: Heard, line: Line) -> None:
+        await line.head(kind="text/event-stream")
+        await line.send(chunk({"content": "Half of"}))
+        await line.end()
+
+    async with model_server(ends) as server:
+        provider = ProviderConfig(api="openai_chat", url=server.url, retries=0)
+        config = Config(providers={"there": provider}, map={"default": "there/m"})
+        with pytest.raises(toolbridge.StreamFailed, match=r"^there: the upstream ended"):
+            await toolbridge.astart_stream("hi", config=config, keep=False).result()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("frame_timeout", -1), ("request_timeout", "x"), ("idle_timeout", 0), ("tool_timeout", float("inf")),
+        ("attempts", -1), ("on_text", 5), ("tools", 5), ("tools", "time.now"), ("schemas", 5),
+    ],
+)  # fmt: skip
+def test_a_structured_stream_with_a_value_that_nobody_can_mean_raises(option, value):
+    with pytest.raises((TypeError, ValueError), match=f"{option} is"):
+        toolbridge.start_stream("hi", keep=False, **{option: value}).result()
+
+
+def test_a_structured_stream_without_a_prompt_raises():
+    with pytest.raises(TypeError, match="a prompt is a text"):
+        toolbridge.start_stream(None, keep=False).result()

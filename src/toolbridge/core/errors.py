@@ -252,6 +252,14 @@ def error_of(problem: Problem) -> ToolbridgeError:
     return error
 
 
+def name_provider(problem: Problem, provider: str) -> Problem:
+    """Return `problem` with the provider that it came from; a caller may talk to several."""
+    if problem.provider:
+        return problem
+    text = problem.text if provider in problem.text else f"{provider}: {problem.text}"
+    return replace(problem, provider=provider, text=text)
+
+
 def status_of(problem: Problem) -> int:
     """Return the HTTP status that says `problem`, whatever API says it."""
     if problem.kind in {"rejected", "bad_http"} and problem.status >= 400:

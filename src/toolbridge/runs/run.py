@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError
-from toolbridge.core.messages import Message, Text
+from toolbridge.core.errors import ToolbridgeError, name_provider, status_of
+from toolbridge.core.messages import Message, Problem, Text
 from toolbridge.core.redaction import Redactor
 from toolbridge.framed.contract import Contract
 from toolbridge.framed.conversation import Conversation, Out, WantRepair, WantTool
@@ -91,10 +91,16 @@ class Run:
             text = f"the stream took longer than {self._order.request_timeout_ms} ms"
             return self._conversation.abort("request_timeout", text)
         except ToolbridgeError as error:
-            return self._conversation.feed(ev.Failed(error.problem, Message()))
+            return self._conversation.feed(self._failed(error.problem))
         finally:
             self._budget = None
         return []
+
+    def _failed(self, problem: Problem) -> ev.Failed:
+        """Return the failure of an answer, with the provider's name where the answer is at fault."""
+        if status_of(problem) >= 500:
+            problem = name_provider(problem, self._means.route.provider)
+        return ev.Failed(problem, Message())
 
     def end(self, why: str, text: str) -> bool:
         """Note why the run is being ended; return whether that is news, and its task to cancel."""
@@ -167,7 +173,8 @@ class Run:
                 return self._conversation.listening
             for at, event in enumerate(batch, 1):
                 self._count(event, count)
-                await self._deliver(self._conversation.feed(event))
+                told = self._failed(event.problem) if isinstance(event, ev.Failed) else event
+                await self._deliver(self._conversation.feed(told))
                 await self._fulfil()
                 if not self._conversation.listening:
                     for unread in batch[at:]:

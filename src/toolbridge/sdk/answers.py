@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
-from toolbridge.core.errors import ToolbridgeError, error_of
-from toolbridge.core.messages import Loss, Problem
+from toolbridge.core.errors import ToolbridgeError, error_of, name_provider
+from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.retention import keep
@@ -77,7 +77,7 @@ class Answers:
                     last = batch[-1] = _attributed(batch[-1], route.provider)
                     yield batch
         except ToolbridgeError as error:
-            raise error_of(_named(error.problem, route.provider)) from error
+            raise error_of(name_provider(error.problem, route.provider)) from error
         if isinstance(last, ev.Finished):
             notes.losses += board.learn(last.message, counted, route)
 
@@ -90,18 +90,11 @@ class Answers:
 
 
 def _attributed(event: ev.Event, provider: str) -> ev.Event:
-    """Return a failure with the provider that it came from; a caller may talk to several."""
+    """Return a failure with the provider that it came from."""
     if not isinstance(event, ev.Failed) or event.problem.provider:
         return event
-    problem = _named(event.problem, provider)
+    problem = name_provider(event.problem, provider)
     return ev.Failed(problem, replace(event.message, problem=problem))
-
-
-def _named(problem: Problem, provider: str) -> Problem:
-    if problem.provider:
-        return problem
-    text = problem.text if provider in problem.text else f"{provider}: {problem.text}"
-    return replace(problem, provider=provider, text=text)
 
 
 async def _priced(answering: Answering, route: Route) -> AsyncGenerator[Batch, None]:

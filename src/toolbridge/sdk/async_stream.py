@@ -97,7 +97,7 @@ class AsyncStream:
     def pop(self) -> ev.Event:
         """Hand out the next event, which must be there."""
         event = self._waiting.popleft()
-        if isinstance(event, ev.Failed) and not event.message.id:
+        if isinstance(event, ev.Failed) and not event.message.content:
             # The connection broke: only this fold knows what had come.
             event = self._fold.refinish(event)
         self._fold.feed(event)

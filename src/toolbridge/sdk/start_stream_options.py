@@ -1,6 +1,7 @@
 """What a caller of `start_stream` may say, and what the server is told of it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict
 
@@ -93,6 +94,7 @@ _TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
 def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Ordered:
     """Return what `options` mean; raise `InvalidSchema` or `TypeError` for what means nothing."""
     _check_names(options)
+    _check_values(options)
     body = _question(prompt) | _plain_fields({**options})
     schemas = dict(options.get("schemas", {}))
     if isinstance(result, str):
@@ -121,9 +123,35 @@ def _check_names(options: StreamOptions) -> None:
         raise TypeError(f"on_degraded is {' or '.join(map(repr, ON_DEGRADED))}, not {chosen!r}")
 
 
+def _check_values(options: StreamOptions) -> None:
+    """Raise `TypeError` or `ValueError` for what only this side reads; the rest the server checks."""
+    for name in (*_TIMES, "idle_timeout"):
+        seconds = options.get(name)
+        if seconds is None:
+            continue
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise TypeError(f"{name} is a number of seconds, not {seconds!r}")
+        if not 0 < seconds < math.inf:
+            raise ValueError(f"{name} is a number of seconds above 0, not {seconds!r}")
+    attempts = options.get("attempts", 0)
+    if type(attempts) is not int or attempts < 0:
+        raise ValueError(f"attempts is a whole number of at least 0, not {attempts!r}")
+    for name in ("on_text", "on_json", "on_result", "on_event", "on_tool_call"):
+        called = options.get(name)
+        if called is not None and not callable(called):
+            raise TypeError(f"{name} is a function, not {called!r}")
+    tools = options.get("tools", ())
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise TypeError(f"tools is a list, not {tools!r}")
+    if not isinstance(options.get("schemas", {}), Mapping):
+        raise TypeError("schemas is a mapping of names to JSON Schemas or types")
+
+
 def _question(prompt: Prompt) -> JsonObject:
     if isinstance(prompt, str):
         return {"prompt": prompt}
+    if not isinstance(prompt, Iterable) or not all(isinstance(said, Mapping) for said in prompt):
+        raise TypeError('a prompt is a text or a list of {"role", "content"}')
     return {"messages": [dict(said) for said in prompt]}
 
 
