@@ -148,3 +148,11 @@ def test_without_a_home_nothing_is_allowed_and_nothing_can_be(here):
 def test_the_library_does_not_use_it_either(env, here):
     with Client(env=env) as client:
         assert client.complete("claude-sonnet-4-5", "5 + 5").text == "5 + 5 = 10"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_named_pipe_is_refused_at_once(env, here):
+    here.unlink()
+    os.mkfifo(here)
+    with pytest.raises(Refused, match="not a regular file"):
+        trust.allow(here, env)

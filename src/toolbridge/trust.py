@@ -56,8 +56,11 @@ def _read_own(file: Path) -> bytes:
     Owner and content come from one open file: a path may lead elsewhere a moment later.
     """
     try:
-        with file.open("rb") as opened:
+        # A named pipe would make the open wait for a writer.
+        with open(file, "rb", opener=_open_at_once) as opened:
             found = os.fstat(opened.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise Refused(f"{file} is not used: it is not a regular file")
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
                 raise Refused(
                     f"{file} is not used: it belongs to another user (uid {found.st_uid}); copy it, "
@@ -71,6 +74,10 @@ def _read_own(file: Path) -> bytes:
             return opened.read()
     except OSError as error:
         raise Refused(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _digest(content: bytes) -> str:

@@ -1,5 +1,6 @@
 """A provider's key is replaced wherever the provider repeats it, and nothing else is."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from toolbridge.upstream.masking import KeyMask, secrets_of
 
 KEY = "sk-abcabcabd"
+ODD = 'odd/key+with"&<marks'
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,19 @@ def test_an_end_that_no_key_begins_with_is_not_held_back():
 
 def test_a_header_is_masked_whole():
     assert KeyMask([KEY]).text(f"a={KEY}; b") == "a=[key]; b"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps(ODD), json.dumps(ODD).replace("/", "\\/"),
+        json.dumps(ODD).replace("&", "\\u0026").replace("<", "\\u003c"),
+        json.dumps(ODD).replace("&", "\\u0026").replace("<", "\\u003C").replace("+", "\\u002B").replace('\\"', "\\u0022"),
+    ],
+    ids=["JSON", "PHP", "Go", ".NET"],
+)  # fmt: skip
+def test_a_key_that_json_escapes_is_replaced(written):
+    assert json.loads(written) == ODD
+    mask = KeyMask([ODD])
+    out = b"".join(mask.feed(bytes([byte])) for byte in f'{{"echo":{written}}}'.encode())
+    assert out + mask.close() == b'{"echo":"[key]"}'

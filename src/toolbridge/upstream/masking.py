@@ -4,11 +4,22 @@ Some providers repeat the key in an error or a header. The gateway's key must no
 or a log, so every answer passes through here before anything reads it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 MASK = "[key]"
 SHORTEST = 8
 """Shorter keys ("none", "ollama") are placeholders, and masking them would damage ordinary text."""
+_QUOTES = {'"': '\\"', "\\": "\\\\"}
+_ESCAPED = frozenset("\"\\/&<>+'`")
+_ENCODERS = tuple(
+    str.maketrans(_QUOTES | escapes)
+    for escapes in (
+        {},
+        {"/": "\\/"},  # PHP
+        {char: f"\\u{ord(char):04x}" for char in "&<>"},  # Go
+        {char: f"\\u{ord(char):04X}" for char in "&<>+'\"`"},  # .NET
+    )
+)
 _SECRET_WORDS = ("authorization", "key", "token", "secret", "cookie")
 
 
@@ -23,12 +34,20 @@ def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(long, key=len, reverse=True))
 
 
+def _forms(secret: str) -> Iterator[str]:
+    """Yield `secret` as it is, and as it stands in the JSON of several encoders."""
+    yield secret
+    if any(char in _ESCAPED for char in secret):
+        yield from (secret.translate(table) for table in _ENCODERS)
+
+
 class KeyMask:
     """Bytes in, bytes out with every key replaced, also one that arrives in several pieces."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._texts = tuple(secrets)
-        self._secrets = tuple(text.encode() for text in self._texts)
+        forms = dict.fromkeys(form for text in self._texts for form in _forms(text))
+        self._secrets = tuple(form.encode() for form in forms)
         self._alphabet = frozenset(b"".join(self._secrets))
         self._held = b""
 
