@@ -30,7 +30,8 @@ TRUE = (
     r"messages\.\d+\.output_config: .* has no field for it",
     r"tools\.\d+\.format: .* has no field for it",
     r"text\.verbosity: .*(has no field for it|does not take it)",
-    r"generationConfig\.topK: .* does not take it",
+    # Anthropic, extended thinking: top_k is refused together with it
+    r"generationConfig\.topK: .* does not take it( together with thinking)?",
 )
 """What a client is warned of."""
 
