@@ -370,7 +370,7 @@ class Conversation:
         id = fresh_id("T", self._used, self._contract.tag)
         self._used.add(id)
         frame = self._desk.tool_frame(id, call.name, call.id)
-        text = call.raw or dumps(call.arguments)
+        text = _written(call, frame.compiled.schema)
         if trouble := too_large(text, call, self._contract.limits):
             return self._refuse(frame, *trouble)
         return self._settle(frame, pc.Closed("tool", id, frame.name, text))
@@ -403,3 +403,12 @@ class Conversation:
         self._want = self._mending = None
         self._queue.clear()
         return [*self._desk.abandon("unclosed_frame"), Done()]
+
+
+def _written(call: Call, schema: JsonObject) -> str:
+    """Return what the model wrote as arguments; healing hands on what it cannot read as `raw`."""
+    only = call.arguments.get("raw") if len(call.arguments) == 1 else None
+    properties = schema.get("properties")
+    if isinstance(only, str) and not (isinstance(properties, dict) and "raw" in properties):
+        return only
+    return call.raw or dumps(call.arguments)

@@ -185,10 +185,13 @@ class Coercion:
     def _lonely(
         self, value: JsonObject, rule: JsonObject, strange: list[str], meant: dict[str, str]
     ) -> dict[str, str]:
-        """Match the only strange key with the only parameter that is missing, if its value fits."""
+        """Match the only strange key with the only parameter that is missing, if its value fits.
+
+        Not `raw`: under that name another gateway hands on what it could not read (PX-27).
+        """
         taken = set(meant.values())
         missing = [n for n in required_of(rule) if n not in value and n not in taken]
-        if len(strange) != 1 or len(missing) != 1 or strange[0] in ENVELOPE:
+        if len(strange) != 1 or len(missing) != 1 or strange[0] in {*ENVELOPE, "raw"}:
             return {}
         wanted = self._schema.members(rule).get(missing[0])
         if wanted is None or not self._schema.fits(value[strange[0]], wanted):

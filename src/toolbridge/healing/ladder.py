@@ -5,7 +5,7 @@ runs calls refuses it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -113,7 +113,10 @@ class Ladder:
                 return self._hopeless()
             self._steps.append(Step("a guess", 3, clip(self._text), ""))
         value = self._as_object(reading.value) if reading.found else self._as_text()
-        return self._hopeless() if value is None else self.heal_object(value)
+        if value is None:
+            return self._hopeless()
+        healing = self.heal_object(value)
+        return self._hopeless() if _is_words_in_braces(healing.steps) else healing
 
     def heal_object(self, value: JsonObject) -> Healing:
         """Bring an object into the shape of the schema."""
@@ -334,3 +337,9 @@ class Ladder:
 
 _AROUND = frozenset(WRAPPERS) | _WHOLE_CALLS
 _WRAPPER_KEYS = frozenset(WRAPPERS) | ENVELOPE
+
+
+def _is_words_in_braces(steps: Sequence[Step]) -> bool:
+    """Whether a first word became a key, and the key a parameter: `{sudo rm -rf /}` is no command."""
+    done = {step.what.partition(":")[0] for step in steps}
+    return {"missing colon", "key"} <= done

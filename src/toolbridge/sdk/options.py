@@ -100,7 +100,7 @@ def _check_values(options: Options) -> None:
     for name in ("system", "session_id", "user"):
         if not isinstance(text := options.get(name) or "", str):
             raise MalformedRequest(f"must be a text, not {text!r}", where=name)
-    stop = options.get("stop") or ()
+    stop: object = options.get("stop") or ()
     if not isinstance(stop, Sequence) or not all(isinstance(text, str) for text in stop):
         raise MalformedRequest(f"must be a text or a list of texts, not {stop!r}", where="stop")
     choice = options.get("tool_choice")

@@ -150,9 +150,11 @@ def _check_values(options: StreamOptions) -> None:
 def _question(prompt: Prompt) -> JsonObject:
     if isinstance(prompt, str):
         return {"prompt": prompt}
-    if not isinstance(prompt, Iterable) or not all(isinstance(said, Mapping) for said in prompt):
+    given: object = prompt
+    turns = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(said, Mapping) for said in turns):
         raise TypeError('a prompt is a text or a list of {"role", "content"}')
-    return {"messages": [dict(said) for said in prompt]}
+    return {"messages": [{**said} for said in turns]}
 
 
 def _plain_fields(given: Mapping[str, object]) -> JsonObject:
