@@ -150,11 +150,10 @@ def _check_values(options: StreamOptions) -> None:
 def _question(prompt: Prompt) -> JsonObject:
     if isinstance(prompt, str):
         return {"prompt": prompt}
-    given: object = prompt
-    turns = list(given) if isinstance(given, Iterable) else [given]
-    if not all(isinstance(said, Mapping) for said in turns):
-        raise TypeError('a prompt is a text or a list of {"role", "content"}')
-    return {"messages": [{**said} for said in turns]}
+    try:
+        return {"messages": [dict(said) for said in prompt]}
+    except (TypeError, ValueError):
+        raise TypeError('a prompt is a text or a list of {"role", "content"}') from None
 
 
 def _plain_fields(given: Mapping[str, object]) -> JsonObject:
