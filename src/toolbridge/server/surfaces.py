@@ -254,7 +254,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
-    (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model}),
+    (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),
     (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": responses.cancel}),
     (
@@ -298,7 +298,8 @@ def api_of(exchange: IncomingRequest) -> str:
     if found:
         return found
     asked = shapes.asked_shape(exchange)
-    if asked == "openai" and not exchange.header("authorization"):
+    listing = exchange.path == "/v1/models" or exchange.path.startswith("/v1/models/")
+    if asked == "openai" and not listing and not exchange.header("authorization"):
         return "anthropic"
     return "openai_chat" if asked == "openai" else asked
 

@@ -32,9 +32,18 @@ async def check_type(incoming: Incoming, provider: str) -> None:
     """Raise for an accepted request that is answered with a web page."""
     if "html" not in incoming.headers.get("content-type", "").lower():
         return
-    words = _words(await incoming.read_some(20_000))
-    raise BrokenWire(
-        f"{provider} answered {incoming.status} with a web page: {words}; is its `url` right?",
+    raise _web_page(await incoming.read_some(20_000), incoming.status, provider)
+
+
+def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:
+    """Raise for an answer that begins like a web page, whatever its content type says."""
+    if is_page(piece):
+        raise _web_page(piece, incoming.status, provider)
+
+
+def _web_page(page: bytes, status: int, provider: str) -> BrokenWire:
+    return BrokenWire(
+        f"{provider} answered {status} with a web page: {_words(page)}; is its `url` right?",
         provider=provider,
     )
 

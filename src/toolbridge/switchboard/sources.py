@@ -23,7 +23,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.switchboard.nodes import Batch, Nodes
-from toolbridge.switchboard.refusals import check_status, check_type, rejection
+from toolbridge.switchboard.refusals import check_beginning, check_status, check_type, rejection
 from toolbridge.switchboard.roster import Route
 from toolbridge.translate import Plan
 from toolbridge.upstream.http import Incoming, Upstream
@@ -216,6 +216,7 @@ class FromServer:
         self._opening = opening
         self._decoder = opening.route.codec.stream_decoder(ids)
         self._incoming: Incoming | None = None
+        self._begun = False
         self._ended = False
 
     async def read(self) -> Batch | None:
@@ -223,6 +224,9 @@ class FromServer:
         if incoming is None:
             incoming = self._incoming = await self._opening.open()
         while piece := await incoming.read():
+            if not self._begun:
+                self._begun = True
+                check_beginning(piece, incoming, self._opening.route.provider)
             if batch := self._decoder.feed(piece):
                 return batch
         if self._ended:
