@@ -127,7 +127,7 @@ async def test_a_thing_that_fails_inside_does_not_take_the_server_down(monkeypat
         monkeypatch.setattr(app.gateway.roster, "listed", lambda: 1 / 0)
         answer, error = await call(url, "/v1/models")
         assert answer.status == 500
-        assert error["error"]["type"] == "api_error"
+        assert error["error"]["type"] == "server_error"
         assert "ZeroDivisionError" in capsys.readouterr().err
         assert (await call(url, "/health"))[0].status == 200
 
