@@ -45,8 +45,9 @@ class Sources:
     def read(self, candidate: Candidate) -> None:
         if candidate.grounding_metadata is not None:
             self._grounding = candidate.grounding_metadata
-        sources = (candidate.citation_metadata or {}).get("citations")
-        for source in _objects(sources):
+        told = candidate.citation_metadata or {}
+        # The Gemini API says `citationSources`, Vertex AI `citations`.
+        for source in _objects(told.get("citationSources") or told.get("citations")):
             if (cited := {"type": CITATION, **source}) not in self._cited:
                 self._cited.append(cited)
 
@@ -174,7 +175,7 @@ def _segment(text: str, before: int, span: _Span) -> JsonObject:
 
 
 def _fields(cited: list[Json], pages: list[_Page], supports: list[Json]) -> JsonObject:
-    fields: JsonObject = {"citationMetadata": {"citations": cited}} if cited else {}
+    fields: JsonObject = {"citationMetadata": {"citationSources": cited}} if cited else {}
     if pages:
         chunks: list[Json] = [{"web": {"uri": page.url, "title": page.title}} for page in pages]
         grounding: JsonObject = {"groundingChunks": chunks}
