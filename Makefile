@@ -51,7 +51,7 @@ test-typescript: ## the TypeScript client: build, tests, checks
 	  cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run build && npm test && npm run check
 
 test-wheel: setup ## build the wheel; install, run and query it on every Python from 3.11 to 3.14 that is found
-	@$(BIN)/python -m pytest -m wheel -rs tests/wheel
+	@$(BIN)/python -m pytest -n auto -m wheel -rs tests/wheel
 
 demo: $(RUN_STAMP) ## watch a structured stream on the embedded model
 	@$(BIN)/toolbridge demo
