@@ -77,3 +77,29 @@ def test_the_hooks_before_a_commit_are_the_tools_of_make_check():
     recipe = re.search(r"^check: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)[1]
     assert hooks == re.findall(r"\$\(BIN\)/(\S+)", recipe)
     assert re.findall(r"repo: (\S+)", read(".pre-commit-config.yaml")) == ["local"]
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog():
+    headings = re.findall(r"^(#+) (.+)$", read("CHANGELOG.md"), re.MULTILINE)
+    assert headings[:2] == [("#", "Changelog"), ("##", "[Unreleased]")]
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    order: list[str] = []
+    for level, text in headings[1:]:
+        if level == "##":
+            assert re.fullmatch(r"\[Unreleased\]|\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", text)
+            order = list(kinds)
+        else:
+            assert (level, text in order) == ("###", True), text
+            order = order[order.index(text) + 1 :]
+
+
+def test_every_line_of_the_threat_model_names_a_test_that_exists():
+    rows = re.findall(r"^\| (?!defence|---)(.+) \| (.+) \|$", read("SECURITY.md"), re.MULTILINE)
+    defined = set()
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        defined |= set(re.findall(r"def (test_\w+)\(", file.read_text("utf-8")))
+    assert len(rows) > 20
+    for defence, tests in rows:
+        named = re.findall(r"`(test_\w+)`", tests)
+        assert named, defence
+        assert set(named) <= defined, set(named) - defined
