@@ -1,7 +1,9 @@
 """The documentation cannot drift: what exists is described, and what is shown runs."""
 
+import argparse
 import re
 import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -131,11 +133,23 @@ def test_a_configuration_that_is_shown_can_be_loaded(block, tmp_path):
     assert config.load(file, env={}) != config.Config()
 
 
-def test_every_command_that_a_page_shows_exists():
-    for p in PAGES:
-        text = p.read_text("utf-8")
-        shown = re.findall(r"(?:`|^\s*\$ )(?:\S*/)?toolbridge (\w+)", text, re.MULTILINE)
-        assert {name for name in shown if name != "COMMAND"} <= COMMANDS.keys(), p
+def options_of(command: str) -> set[str]:
+    parser = argparse.ArgumentParser()
+    import_module(f"toolbridge.cli.{command}").arguments(parser)
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    parsers = [parser, *(p for action in below for p in action.choices.values())]
+    return {option for p in parsers for option in p._option_string_actions}
+
+
+@pytest.mark.parametrize("p", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_that_a_page_shows_exists_with_its_options(p):
+    shown = r"(?:`|\| |^\s*\$ )(?:\S*/)?toolbridge (\w+)([^`\n#|]*)"
+    for name, rest in re.findall(shown, p.read_text("utf-8"), re.MULTILINE):
+        if name == "COMMAND" or p.name == "CHANGELOG.md":  # which also names what is gone
+            continue
+        assert name in COMMANDS
+        if name != "claude":  # what follows is Claude Code's own
+            assert set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest)) <= options_of(name)
 
 
 def test_the_figures_of_the_first_page_add_up():
