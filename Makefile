@@ -1,23 +1,34 @@
-# Every target sets up what it needs; `make run` and `make test` work on a fresh clone.
+# Every target installs what it needs: `make run` and `make test` work in a fresh clone.
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# Two lists of the same versions, installed into the same .venv: `run` is a part of `dev`.
+RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check test-real test-typescript demo build test-browser requirements conformance dialects soak bench bless lock clean help
+.DEFAULT_GOAL := help
+.PHONY: help run test check setup test-real test-typescript test-browser test-wheel demo build bless \
+  dialects requirements conformance soak bench lock clean
 
-help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## build .venv from the hash-locked requirements (quick when it stands)
+setup: $(STAMP) ## install toolbridge with the tools for tests and checks into .venv (hash-locked)
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $(RUN_STAMP) $@
+
+$(RUN_STAMP): requirements/run.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --require-hashes -r requirements/run.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: setup ## serve on http://127.0.0.1:3456
+run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving needs
 	@$(BIN)/toolbridge serve
 
 test: setup ## the whole suite, offline
@@ -28,7 +39,7 @@ test-real: setup ## real clients and model servers, installed on first use
 
 test-browser: setup ## the timeline page in a real browser, installed on first use where that is possible
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
-	  $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation -e '.[browser]' || \
+	  $(PIP) --no-build-isolation -e '.[browser]' || \
 	  echo 'playwright cannot be installed; the tests will be skipped'
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
@@ -39,10 +50,13 @@ test-typescript: ## the TypeScript client: build, tests, checks
 	@command -v npm >/dev/null || { echo "skipped: npm is not installed"; exit 0; } && \
 	  cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run build && npm test && npm run check
 
-demo: setup ## watch a structured stream on the embedded model
+test-wheel: setup ## build the wheel; install, run and query it on every Python from 3.11 to 3.14 that is found
+	@$(BIN)/python -m pytest -n auto -m wheel -rs tests/wheel
+
+demo: $(RUN_STAMP) ## watch a structured stream on the embedded model
 	@$(BIN)/toolbridge demo
 
-build: setup ## the wheel and the source archive, in dist/
+build: $(RUN_STAMP) ## the wheel and the source archive, in dist/
 	@$(BIN)/python -m hatchling build
 
 bless: setup ## rewrite the expected parts of the transcripts; read the diff
@@ -59,7 +73,7 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/codespell src docs bench README.md ARCHITECTURE.md AGENTS.md CHANGELOG.md
+	$(BIN)/codespell src docs bench *.md
 	$(BIN)/deptry src
 
 conformance: setup ## score this toolbridge with the cases of conformance/: APIs and structured streams
@@ -72,9 +86,13 @@ soak: setup ## 10,000 mixed requests with random faults and departures, at most 
 bench: setup ## speed and memory, as ratios in one run
 	@$(BIN)/python bench/run.py
 
-lock: ## rewrite requirements/dev.txt (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-annotate --quiet -o requirements/dev.txt
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
+
+# The editable install of `make run` needs the build backend, which is not a dependency of the package.
+lock: ## rewrite requirements/dev.txt and run.txt (needs uv)
+	$(LOCK) pyproject.toml --extra dev -o requirements/dev.txt
+	printf 'hatchling\neditables\n' | \
+	  $(LOCK) pyproject.toml - --constraints requirements/dev.txt -o requirements/run.txt
 
 clean: ## remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

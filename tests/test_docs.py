@@ -1,17 +1,22 @@
 """The documentation cannot drift: what exists is described, and what is shown runs."""
 
+import argparse
 import re
+import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import toolbridge
-from toolbridge import codecs, config, providers
+from toolbridge import codecs, config, dialects, providers
 from toolbridge.cli import COMMANDS
 from toolbridge.core.errors import KINDS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "clients/typescript/README.md"]
+)
 
 
 def page(name: str) -> str:
@@ -91,16 +96,99 @@ def test_what_is_shown_runs(block):
 LINKS = [
     pytest.param(p, link, id=f"{p.name}→{link}")
     for p in PAGES
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", p.read_text("utf-8"))
+    for link in re.findall(r"\]\(([^):\s]+)\)", p.read_text("utf-8"))
 ]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize(("start", "link"), LINKS)
 def test_links_lead_somewhere(start, link):
-    assert (start.parent / link).exists()
+    path, _, anchor = link.partition("#")
+    page = (start.parent / path) if path else start
+    assert page.exists()
+    assert not anchor or anchor in anchors(page.read_text("utf-8"))
+
+
+TOML = [
+    pytest.param(block, id=f"{p.name}:{n}")
+    for p in PAGES
+    for n, block in enumerate(
+        re.findall(r"^ *```toml\n(.*?)^ *```", p.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    )
+    if re.search(r"^\s*\[(map|providers|models|stream|http)\b", block, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("block", TOML)
+def test_a_configuration_that_is_shown_can_be_loaded(block, tmp_path):
+    file = tmp_path / "toolbridge.toml"
+    file.write_text(textwrap.dedent(block))
+    assert config.load(file, env={}) != config.Config()
+
+
+def options_of(command: str) -> set[str]:
+    parser = argparse.ArgumentParser()
+    import_module(f"toolbridge.cli.{command}").arguments(parser)
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    parsers = [parser, *(p for action in below for p in action.choices.values())]
+    return {option for p in parsers for option in p._option_string_actions}
+
+
+@pytest.mark.parametrize("p", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_that_a_page_shows_exists_with_its_options(p):
+    shown = r"(?:`|\| |^\s*\$ )(?:\S*/)?toolbridge (\w+)([^`\n#|]*)"
+    for name, rest in re.findall(shown, p.read_text("utf-8"), re.MULTILINE):
+        if name == "COMMAND" or p.name == "CHANGELOG.md":  # which also names what is gone
+            continue
+        assert name in COMMANDS
+        if name != "claude":  # what follows is Claude Code's own
+            assert set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest)) <= options_of(name)
+
+
+def test_the_figures_of_the_first_page_add_up():
+    readme = page("README.md")
+    rows = re.findall(r"^\|[^|]+\|[^|]+3456[^|]*((?:\| \d+ ){5})\|$", readme, re.MULTILINE)
+    total = sum(int(number) for row in rows for number in re.findall(r"\d+", row))
+    assert len(rows) == len(codecs.names())
+    assert f"{total} of {total} cases over {len(rows) ** 2} pairs" in readme
+    assert f"{len(dialects.names())} dialects" in readme
+
+
+@pytest.mark.parametrize(
+    "symptom",
+    [
+        "My tool calls are printed as text",
+        "The context overflows",
+        "Thinking leaks into the answer",
+        "The demo model answers instead of mine",
+        "Unknown model (404)",
+        "Claude Code waits for minutes",
+        "401 or 403",
+        "My file toolbridge.toml is not used",
+    ],
+)
+def test_a_symptom_has_its_section_with_a_cause_and_a_way_out(symptom):
+    text = page("docs/guide/trouble.md").partition(f"\n## {symptom}\n")[2].partition("\n## ")[0]
+    assert re.search(r"\*\*Cause|\| cause \|", text)
+    assert re.search(r"`toolbridge |\$ toolbridge |`/metrics`", text)
+    assert re.search(r"\*\*Setting|\bset `", text)
 
 
 def test_nothing_speaks_of_the_workplace():
     banned = re.compile(r"/work/|/root/|/home/[a-z]+/\.|index-url|https?://[^ \"]*/simple")
-    for name in [*PAGES, ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "requirements/dev.txt"]:
+    for name in [
+        *PAGES,
+        ROOT / "Makefile",
+        ROOT / "pyproject.toml",
+        *(ROOT / "requirements").iterdir(),
+        ROOT / ".ci/run",
+        *(ROOT / ".github").rglob("*.yml"),
+    ]:
         assert not banned.search(name.read_text("utf-8")), name

@@ -43,7 +43,7 @@ async def browse():
     try:
         from playwright.async_api import async_playwright
     except ImportError:
-        pytest.skip("playwright is not installed: pip install 'toolbridge[browser]'")
+        pytest.skip("playwright is not installed: run `make test-browser`")
     where = chromium()
     # Chromium's sandbox needs rights that root and most containers do not have.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []

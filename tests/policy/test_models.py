@@ -261,3 +261,27 @@ def test_claude_names(name, is_claude):
 )
 def test_an_address_names_a_provider_only_if_there_is_one(name, address):
     assert split_address(name, {"groq", "ollama", "router"}) == address
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("claude-opus-5-5[1m]", "anthropic/claude-opus-5-5"),
+        ("anthropic/claude-opus-5-5[1M]", "anthropic/claude-opus-5-5"),
+        ("models/gemini-3-pro", "google/gemini-3-pro"),
+        ("models/qwen3:8b", "ollama/qwen3:8b"),
+    ],
+)
+def test_marks_of_clients_are_no_part_of_a_models_name(name, address):
+    usable = dict.fromkeys(MISSING, "")
+    facts = Facts(listed=LISTED, providers=usable, configured=["anthropic"], owner="ollama")
+    assert resolve(name, facts) == address
+
+
+def test_a_misspelt_provider_is_the_only_suggestion():
+    facts = Facts(listed=FOUND.listed, providers=MISSING, default="ollama/qwen3:8b",
+                  owner="ollama", fetches=True, unlisted=["vllm"])  # fmt: skip
+    with pytest.raises(UnknownModel) as caught:
+        resolve("antropic/claude-opus-5", facts)
+    assert caught.value.nearest == ("anthropic/claude-opus-5",)
+    assert "ollama pull" not in str(caught.value)

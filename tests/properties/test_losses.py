@@ -37,7 +37,7 @@ SPECIAL: dict[str, dict[str, set[str]]] = {
     "anthropic/server-tool-use": both(
         beyond("anthropic", "server_tool_use", "web_search_tool_result"), UNCITED
     ),
-    "gemini/search-sources": UNCITED,
+    "gemini/search-sources": both(beyond("gemini", "webSearchQueries"), UNCITED),
     "openai_chat/citations": UNCITED,
     "anthropic/refusal-with-details": both(
         beyond("anthropic ollama", "stop_details.category"), {"ollama": {"answer.stop_details"}}

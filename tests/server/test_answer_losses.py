@@ -234,3 +234,39 @@ async def test_a_server_without_several_answers_is_asked_for_one_and_that_is_sai
         headers, text = await ask(url, "openai_chat", n=2)
     assert len(json.loads(text)["choices"]) == 1
     assert headers[HEADER].startswith("n: ")
+
+
+GROUNDED = {
+    "candidates": [
+        {"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [{"text": "Hi"}]},
+         "citationMetadata": {"citationSources": [{"endIndex": 2, "uri": "https://c.org/"}]},
+         "groundingMetadata": {
+             "webSearchQueries": ["q"], "searchEntryPoint": {"renderedContent": "<div>"},
+             "groundingChunks": [{"web": {"uri": "https://e.org/", "title": "E"}}],
+         },
+         "urlContextMetadata": {"urlMetadata": [{"retrievedUrl": "https://e.org/"}]}},
+    ],
+    "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2, "totalTokenCount": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [GROUNDED, sse(GROUNDED)], ids=["whole", "stream"])
+async def test_what_geminis_tools_did_is_kept_for_its_sdk_and_said_to_others(body):
+    stream = isinstance(body, bytes)
+    async with between("gemini", body) as (url, _):
+        options = types.HttpOptions(base_url=url)
+        async with genai.Client(api_key="x", http_options=options).aio as client:
+            asked = {"model": "m", "contents": "x"}
+            if stream:
+                chunks = [c async for c in await client.models.generate_content_stream(**asked)]
+                found = chunks[-1].candidates[0]
+            else:
+                found = (await client.models.generate_content(**asked)).candidates[0]
+        headers, text = await ask(url, "openai_chat", stream=stream)
+    assert found.citation_metadata.citations[0].uri == "https://c.org/"
+    assert found.grounding_metadata.web_search_queries == ["q"]
+    assert found.grounding_metadata.grounding_chunks[0].web.uri == "https://e.org/"
+    assert found.url_context_metadata.url_metadata[0].retrieved_url == "https://e.org/"
+    told = text if stream else headers[HEADER]
+    assert "answer.webSearchQueries: only gemini has such a part" in told
+    assert "answer.urlContextMetadata: only gemini has such a part" in told

@@ -193,3 +193,67 @@ async def test_a_bad_request_names_the_field(body, where):
     assert answer.status == 400
     assert where in json.dumps(told["error"])
     assert good.status == 200
+
+
+LIKELY = {
+    "tokens": ["Hi", "!"], "token_logprobs": [-0.5, -1.5],
+    "top_logprobs": [{"Hi": -0.5, "Yo": -2.0}, {"!": -1.5}], "text_offset": [0, 2],
+}  # fmt: skip
+CHAT_LIKELY = [
+    {"token": "Hi", "logprob": -0.5,
+     "top_logprobs": [{"token": "Hi", "logprob": -0.5}, {"token": "Yo", "logprob": -2.0}]},
+    {"token": "!", "logprob": -1.5, "top_logprobs": [{"token": "!", "logprob": -1.5}]},
+]  # fmt: skip
+
+
+async def likely_server(heard: Heard, line: Line) -> None:
+    choice: dict = {"index": 0, "finish_reason": "stop"}
+    if heard.path == "/v1/completions":
+        choice |= {"text": "Hi!", "logprobs": LIKELY}
+    else:
+        message = {"role": "assistant", "content": "Hi!"}
+        choice |= {"message": message, "logprobs": {"content": CHAT_LIKELY}}
+    await whole(line, {"id": "cmpl-1", "model": "m", "choices": [choice]})
+
+
+@pytest.mark.parametrize("quirks", [{}, {"completions": "/completions"}], ids=["chat", "text"])
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_log_probabilities_come_as_a_text_completion_has_them(stream, quirks):
+    async with (
+        model_server(likely_server) as server,
+        gateway(there(server.url, **quirks)) as (url, _),
+        sdk(url) as client,
+    ):
+        asked = {"model": "m", "prompt": "x", "logprobs": 2}
+        if stream:
+            told = [c async for c in await client.completions.create(**asked, stream=True)]
+            found = [c.choices[0].logprobs for c in told if c.choices and c.choices[0].logprobs]
+        else:
+            found = [(await client.completions.create(**asked)).choices[0].logprobs]
+    assert [one.model_dump() for one in found] == [LIKELY]
+
+
+@pytest.mark.parametrize("quirks", [{}, {"completions": "/completions"}], ids=["chat", "text"])
+async def test_fields_that_nobody_here_knows_reach_a_provider_of_the_api(quirks):
+    async with (
+        model_server(chat_server) as server,
+        gateway(there(server.url, **quirks)) as (url, _),
+        sdk(url) as client,
+    ):
+        extra = {"min_p": 0.1, "guided_regex": "a+"}
+        await client.completions.create(
+            model="m", prompt="x", logit_bias={"50256": -100}, extra_body=extra
+        )
+    sent = server.heard[-1].json
+    assert {name: sent[name] for name in extra} == extra
+    assert sent["logit_bias"] == {"50256": -100}
+
+
+async def test_a_field_that_another_api_does_not_have_is_said():
+    body = {"model": "m", "prompt": "x", "logit_bias": {"1": 2}}
+    async with (
+        model_server(chat_server) as server,
+        gateway(there(server.url, api="ollama")) as (url, _),
+    ):
+        answer, _ = await call(url, "/v1/completions", "POST", body)
+    assert "logit_bias" in answer.headers["x-toolbridge-warning"]

@@ -10,6 +10,7 @@ import openai
 import pytest
 from google import genai
 from google.genai import types
+from tests import peers
 from tests.peers import Heard, Line, gateway, model_server, whole
 from tests.server.test_routes import call
 
@@ -219,3 +220,17 @@ async def test_an_overloaded_provider_is_asked_again():
         async with gateway(config) as (url, _):
             answer, _ = await call(url, "/v1/embeddings", "POST", {"model": "m", "input": "a"})
     assert (answer.status, len(seen)) == (200, 2)
+
+
+@pytest.mark.parametrize("name", ["nomic-embed-text", "nomic-embed-text:latest"])
+async def test_an_ollama_that_only_embeds_is_found_for_that(name):
+    show = {"capabilities": ["embedding"], "model_info": {}}
+    models = ("nomic-embed-text:latest",)
+    async with model_server(peers.ollama(upstream, show=show, models=models)) as server:
+        env = {"OLLAMA_HOST": server.url}
+        async with gateway(Config(log="off"), env, demo=False) as (url, _), openai_sdk(url) as sdk:
+            found = await sdk.embeddings.create(model=name, input=["a", "b"])
+            assert [one.embedding for one in found.data] == VECTORS
+            chat = {"max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+            answer, _ = await call(url, "/v1/messages", "POST", {"model": "claude-x", **chat})
+            assert answer.headers["x-toolbridge-model"] == "demo/toolbridge-demo"

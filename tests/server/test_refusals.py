@@ -110,3 +110,28 @@ async def test_tls_to_a_plain_port_is_given_up_after_the_time_for_connecting():
     assert answer.status == 502
     assert "no connection within 0.3 s" in error["message"]
     assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("passthrough", [True, False])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/plain"])
+async def test_a_web_page_is_one_whatever_it_is_called(kind, passthrough, stream):
+    async with model_server(says(200, PAGE, kind)) as place:
+        provider = ProviderConfig(
+            api="anthropic", url=place.url, retries=0, passthrough=passthrough
+        )
+        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+        async with gateway(config) as (url, _):
+            answer, error = await ask(url, stream=stream)
+    assert answer.status == 502
+    assert "x answered 200 with a web page: Not here; is its `url` right?" in error["message"]
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat", "openai_responses"])
+async def test_json_that_is_no_answer_is_called_that(api):
+    async with model_server(says(200, "{}")) as place:
+        provider = ProviderConfig(api=api, url=place.url, retries=0)
+        config = Config(log="off", map={"default": "x/m"}, providers={"x": provider})
+        async with gateway(config) as (url, _):
+            answer, error = await ask(url)
+    assert (answer.status, error["message"]) == (502, "the upstream sent JSON that is no answer")

@@ -157,3 +157,24 @@ async def test_a_conversation_is_compacted_and_goes_on():
     assert "The user likes blue." in read
     assert "at great length" not in read
     assert read.endswith("Which colour?")
+
+
+async def test_the_count_of_a_request_includes_the_answer_that_it_goes_on_from():
+    async with gateway() as (url, _), client(url) as sdk:
+        first = await sdk.responses.create(model="m", input="hello " * 200)
+        alone = await sdk.responses.input_tokens.count(model="m", input="go on")
+        whole = await sdk.responses.input_tokens.count(
+            model="m", input="go on", previous_response_id=first.id
+        )
+        assert whole.input_tokens > alone.input_tokens + 200
+        with pytest.raises(openai.BadRequestError, match="previous_response_id"):
+            await sdk.responses.input_tokens.count(
+                model="m", input="go on", previous_response_id="resp_none"
+            )
+
+
+async def test_a_conversation_that_nobody_keeps_is_refused_not_forgotten():
+    async with gateway() as (url, _), client(url) as sdk:
+        with pytest.raises(openai.BadRequestError, match="previous_response_id") as caught:
+            await sdk.responses.create(model="m", input="x", conversation="conv_1")
+        assert caught.value.param == "conversation"

@@ -127,7 +127,7 @@ async def test_a_thing_that_fails_inside_does_not_take_the_server_down(monkeypat
         monkeypatch.setattr(app.gateway.roster, "listed", lambda: 1 / 0)
         answer, error = await call(url, "/v1/models")
         assert answer.status == 500
-        assert error["error"]["type"] == "api_error"
+        assert error["error"]["type"] == "server_error"
         assert "ZeroDivisionError" in capsys.readouterr().err
         assert (await call(url, "/health"))[0].status == 200
 
@@ -325,6 +325,9 @@ async def test_paths_work_without_v1(path, method):
         ("/v1/images/generations", {}, "param", "/v1/chat/completions"),
         ("/v1/nothing", {"authorization": "Bearer x"}, "param", "/v1/chat/completions"),
         ("/v1/nothing", {"anthropic-version": "2023-06-01"}, "type", "/v1/messages"),
+        ("/v1/files", {}, "param", "/v1/chat/completions"),
+        ("/v1/files", {"anthropic-version": "2023-06-01"}, "type", "/v1/messages"),
+        ("/v1/files/x", {"x-goog-api-key": "x"}, "status", "generateContent"),
         ("/v1/responses/a/b", {}, "param", "/v1/responses"),
         ("/v1beta/nothing", {}, "status", "generateContent"),
         ("/api/push", {}, None, "/api/chat"),
@@ -355,3 +358,31 @@ async def test_a_model_on_offer_is_already_pulled():
     assert [line["status"] for line in lines] == ["pulling manifest", "success"]
     assert (missing.status, bad.status) == (404, 400)
     assert "none:7b" in error["error"]
+
+
+@pytest.mark.parametrize("path", ["/api/generate", "/api/chat"])
+@pytest.mark.parametrize(("keep", "reason"), [("5m", "load"), (0, "unload")])
+async def test_a_request_that_only_loads_a_model_asks_no_other_api(path, keep, reason):
+    async with model_server(replay()) as server:
+        place = ProviderConfig(api="anthropic", url=server.url)
+        config = Config(log="off", map={"default": "there/m"}, providers={"there": place})
+        async with gateway(config) as (url, _):
+            body = {"model": "m", "keep_alive": keep}
+            answer, text = await call(url, path, "POST", body)
+    assert (answer.status, text["done"], text["done_reason"]) == (200, True, reason)
+    assert server.heard == []
+
+
+async def test_an_unknown_model_is_missing_in_the_shape_of_the_list():
+    async with gateway(Config(log="off"), demo=False) as (url, _):
+        answer, found = await call(url, "/v1/models/nope")
+        assert (answer.status, found["error"]["param"]) == (404, "model")
+        _, found = await call(url, "/v1/models/nope", **{"anthropic-version": "2023-06-01"})
+        assert found["type"] == "error"
+
+
+async def test_an_unknown_method_of_a_gemini_model_is_told_the_known_ones():
+    async with gateway() as (url, _):
+        answer, found = await call(url, "/v1beta/models/m:predict", "POST", {})
+    assert answer.status == 404
+    assert "generateContent" in found["error"]["message"]

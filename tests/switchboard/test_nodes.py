@@ -68,7 +68,7 @@ def without(library: str, api: str) -> str:
 @pytest.mark.parametrize("library", ["coincurve", "Crypto"])
 def test_without_its_libraries_a_node_says_how_to_get_them(library):
     last = without(library, "node").strip().splitlines()[-1]
-    assert 'pip install "toolbridge[node]"' in last
+    assert "pip install '.[node]'" in last
     assert "ConfigError" in last
 
 

@@ -48,3 +48,14 @@ def test_what_cannot_be_is_said_at_the_start(config, words):
 @pytest.mark.parametrize("address", ["ollama/x", "hf.co/someone/model:Q4", "mistralai/x", "plain"])
 def test_a_models_own_name_may_hold_a_slash(address):
     find_places(Config(map={"default": address}), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "api"),
+    [("openai", "openai_responses"), ("vllm", "anthropic"), ("ollama", "openai_chat")],
+)
+def test_a_known_provider_may_be_asked_in_another_of_its_apis(name, api):
+    url = "http://127.0.0.1:9/v1"
+    config = Config(providers={name: ProviderConfig(api=api, url=url)})
+    place = find_places(config, {})[name]
+    assert (place.api, place.quirks) == (api, {})

@@ -79,5 +79,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr(local, "ENGINE", "no_such_engine")
     (tmp_path / "a.gguf").touch()
-    with pytest.raises(ConfigError, match=r"pip install 'toolbridge\[local\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[local\]'"):
         Engine(tmp_path / "a.gguf")

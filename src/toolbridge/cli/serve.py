@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="GGUF",
-        help="serve this model file too, or a small one that is fetched once (toolbridge[local])",
+        help="serve this model file too, or a small one that is fetched once (extra `local`)",
     )
     parser.add_argument("--announce", type=Path, metavar="FILE", help=argparse.SUPPRESS)
 

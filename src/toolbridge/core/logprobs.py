@@ -35,6 +35,40 @@ def _write(token: TokenLogprob) -> JsonObject:
     return {"token": token.token, "logprob": token.logprob, "bytes": octets}
 
 
+def read_token_logprobs(given: JsonObject) -> tuple[TokenLogprob, ...]:
+    """Return the tokens of a text completion: `tokens`, `token_logprobs`, `top_logprobs`."""
+    tokens, likely, tops = (given.get(n) for n in ("tokens", "token_logprobs", "top_logprobs"))
+    if not isinstance(tokens, list) or not isinstance(likely, list):
+        return ()
+    others = tops if isinstance(tops, list) else []
+    found: list[TokenLogprob] = []
+    for number, (token, logprob) in enumerate(zip(tokens, likely, strict=False)):
+        if isinstance(token, str) and isinstance(logprob, int | float):  # null for the first token
+            top = others[number] if number < len(others) else None
+            found.append(TokenLogprob(token, float(logprob), top=_read_top(top)))
+    return tuple(found)
+
+
+def _read_top(given: Json) -> tuple[TokenLogprob, ...]:
+    pairs = given.items() if isinstance(given, dict) else ()
+    return tuple(TokenLogprob(t, float(p)) for t, p in pairs if isinstance(p, int | float))
+
+
+def write_token_logprobs(tokens: tuple[TokenLogprob, ...], offset: int) -> JsonObject:
+    """Return the tokens as a text completion has them; `offset` characters stand before them."""
+    offsets: list[Json] = []
+    for token in tokens:
+        offsets.append(offset)
+        offset += len(token.token)
+    tops: list[Json] = [{top.token: top.logprob for top in token.top} for token in tokens]
+    return {
+        "tokens": [token.token for token in tokens],
+        "token_logprobs": [token.logprob for token in tokens],
+        "top_logprobs": tops,
+        "text_offset": offsets,
+    }
+
+
 def split_logprobs(
     tokens: tuple[TokenLogprob, ...], texts: list[str]
 ) -> list[tuple[TokenLogprob, ...]]:

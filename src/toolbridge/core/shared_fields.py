@@ -74,6 +74,8 @@ _CONSUMED = frozenset(
 )  # fmt: skip
 """What the gateway itself acts on, or what says nothing to a model."""
 
+_SWITCHES = frozenset({"web_search_options"})
+"""Objects that ask for something by being there, however empty."""
 _DEFAULTS: JsonObject = {
     "service_tier": "auto",
     "serviceTier": "unspecified",
@@ -149,6 +151,8 @@ def _fields(extra: JsonObject, above: str) -> Iterator[tuple[str, Json]]:
 
 
 def _says_nothing(path: str, value: Json) -> bool:
+    if path in _SWITCHES and value == {}:
+        return False
     if value is None or value in ({}, []) or _DEFAULTS.get(path, value is None) == value:
         return True
     edits = value.get("edits") if path == "context_management" and isinstance(value, dict) else None

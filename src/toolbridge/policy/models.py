@@ -17,6 +17,10 @@ TIERS = ("opus", "sonnet", "haiku", "fable", "mythos")
 CLAUDE = "claude-"
 """In front of the names of other models where a client shows only Claude's."""
 _SEPARATORS = "/,@"
+_LARGE = re.compile(r"\[1m\]\s*$", re.IGNORECASE)
+"""Claude Code's mark of a large context. It is no part of a model's name: a vendor refuses it."""
+_GOOGLE = "models/"
+"""In front of the names that Google's APIs list, and that their clients send back."""
 # A context mark, then a date or "latest": `claude-sonnet-4-5-20250929[1m]`, `gpt-5-2025-08-07`.
 _SUFFIX = re.compile(r"(?:[-@](?:20\d{6}|20\d{2}-\d{2}-\d{2}|latest)|:latest)$")
 # `us.anthropic.claude-opus-4-v1:0` is how Bedrock writes a Claude name.
@@ -79,9 +83,13 @@ def resolve(name: str, facts: Facts) -> str:
         return _address(facts.table[name], facts)
     if not name.strip():
         return _nameless(facts)
-    found = _listed(name, facts) or _addressed(name, facts)
+    found = _listed(name, facts)
+    name = _LARGE.sub("", name) or name
+    found = found or _addressed(name, facts)
     if found:
         return _usable(name, found, facts)
+    if name.startswith(_GOOGLE) and name != _GOOGLE:
+        return resolve(name.removeprefix(_GOOGLE), facts)
     if _misspelt_provider(name, facts, cutoff=0.9):
         raise _unknown(name, facts)
     if entry := _table_entry(name, facts.table):
@@ -186,7 +194,7 @@ def _table_entry(name: str, table: Mapping[str, str]) -> str:
 
 def _plain(name: str) -> str:
     """Return `name` without case, date, `-latest` and the mark of a large context."""
-    return _SUFFIX.sub("", name.strip().lower().removesuffix("[1m]"))
+    return _SUFFIX.sub("", _LARGE.sub("", name.strip().lower()))
 
 
 def _by_vendor(name: str, facts: Facts) -> str:
@@ -226,7 +234,8 @@ def _unknown(name: str, facts: Facts) -> UnknownModel:
         parts.append(f"It is a name of {vendor}; set {variable} where toolbridge runs to use it.")
     if nearest:
         parts.append(f"Did you mean {' or '.join(nearest)}?")
-    if facts.fetches and not vendor and len(name) <= _LONGEST:
+    misspelt = _misspelt_provider(name, facts, cutoff=0.6)
+    if facts.fetches and not vendor and not misspelt and len(name) <= _LONGEST:
         parts.append(f"`ollama pull {name}` fetches a model that Ollama has.")
     parts.append(_way_out(facts))
     return UnknownModel(" ".join(parts), where="model", nearest=nearest)
@@ -246,6 +255,7 @@ def _nearest(name: str, facts: Facts) -> Iterator[str]:
     word, slash, model = name.partition("/")
     if slash and (near := _misspelt_provider(name, facts, cutoff=0.6)):
         yield f"{near}/{model}"
+        return
     known = {entry.lower(): entry for entry in facts.listed}
     known |= {entry.lower(): entry for entry in facts.table if entry != "default"}
     for entry in get_close_matches(name.lower(), known, n=3, cutoff=0.6):

@@ -41,6 +41,11 @@ class Conversations:
         """Return `request` with the turns of the answer that it goes on from."""
         if request.extra.get("background") is True:
             raise Unsupported("answers in the background are not kept here", where="background")
+        if request.extra.get("conversation"):
+            raise Unsupported(
+                "conversations are not kept here; go on from an answer with `previous_response_id`",
+                where="conversation",
+            )
         request = await self._resolve(request, caller)
         before = request.extra.get("previous_response_id")
         if not isinstance(before, str):

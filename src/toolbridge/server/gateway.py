@@ -13,10 +13,12 @@ from typing import Protocol
 
 import msgspec
 
+from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import Asked, Codec, Encoder
+from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
@@ -40,6 +42,7 @@ from toolbridge.store.sqlite import SqliteStore
 from toolbridge.switchboard import Switchboard
 from toolbridge.switchboard.answering import Answering, Batch, KnownAnswer
 from toolbridge.switchboard.passthrough import PassedBytes
+from toolbridge.switchboard.places import passes_through
 from toolbridge.switchboard.pricing import priced
 from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.translated import ClientSide
@@ -176,6 +179,9 @@ class Gateway:
             known = KnownAnswer(refuse(request, tool, turn.codec, Ids(os.urandom(16))))
             entry.finish(await self._answer(turn, known))
             return
+        if request.extra.get(LOAD) is True and not turn.same_api:
+            entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
+            return
         counted = self.board.admit(request, route)
         asked = Asked(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
@@ -202,7 +208,11 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        counted = self.board.count(request, self.roster.address(request.model))
+        address = self.roster.address(request.model)
+        place = self.roster.places.get(address.partition("/")[0])
+        if place is None or place.api != ask.codec.name or not passes_through(place):
+            request = await self.conversations.resume(request, exchange.caller)
+        counted = self.board.count(request, address)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.tokens
 
@@ -314,6 +324,16 @@ def _as_shown(message: Message, encoder: Encoder) -> Message:
 
 class _Identified(msgspec.Struct):
     id: str = ""
+
+
+def _loaded(request: Request) -> list[ev.Event]:
+    """Return the empty answer to an Ollama client that wants its model loaded, and asks nothing.
+
+    `ollama run` begins with such a request. No other API has one, and all refuse it.
+    """
+    ids = Ids(os.urandom(16))
+    draft = Draft(ids)
+    return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
 
 
 def _session(exchange: Exchange) -> str:

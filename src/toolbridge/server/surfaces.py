@@ -254,7 +254,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
-    (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model}),
+    (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),
     (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": responses.cancel}),
     (
@@ -265,7 +265,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
 _APIS = [
     (
         re.compile(
-            r"/v1/(chat|completions|embeddings|audio|images|files|batches|moderations|assistants"
+            r"/v1/(chat|completions|embeddings|audio|images|moderations|assistants"
             r"|threads|fine_tuning|vector_stores|uploads|realtime)(/|$)"
         ),
         "openai_chat",
@@ -275,6 +275,8 @@ _APIS = [
     (re.compile(r"/api/(?!hello)"), "ollama"),
     (re.compile(r"/v1/messages(/|$)"), "anthropic"),
 ]
+# Several APIs have these; only the headers tell whose client asks. Without any it is OpenAI's.
+_SHARED = re.compile(r"/v1/(models|files|batches)(/|$)")
 _OFFERS = {
     "anthropic": "the Messages API is at POST /v1/messages",
     "openai_chat": "there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, "
@@ -298,7 +300,8 @@ def api_of(exchange: IncomingRequest) -> str:
     if found:
         return found
     asked = shapes.asked_shape(exchange)
-    if asked == "openai" and not exchange.header("authorization"):
+    shared = _SHARED.match(exchange.path) is not None
+    if asked == "openai" and not shared and not exchange.header("authorization"):
         return "anthropic"
     return "openai_chat" if asked == "openai" else asked
 

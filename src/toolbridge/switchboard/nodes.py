@@ -1,6 +1,6 @@
 """Encrypted nodes among the providers: their settings, their keys, and who talks to them.
 
-What talks to a node needs libraries that only the extra `toolbridge[node]` brings, so this file
+What talks to a node needs libraries that only the extra `node` brings, so this file
 loads it when a node is configured and not before.
 """
 
@@ -105,8 +105,9 @@ def _without_extra(error: ImportError, name: str) -> Exception:
     if (error.name or "").partition(".")[0] not in _EXTRA:
         return error
     return ConfigError(
-        f'providers.{name} is an encrypted node, which needs `pip install "toolbridge[node]"` '
-        f"({error.name} is missing)"
+        f"providers.{name} is an encrypted node, which needs the extra `node` ({error.name} is "
+        "missing). Run `pip install '.[node]'` in the clone of toolbridge, with the Python that "
+        "runs it"
     )
 
 

@@ -19,7 +19,7 @@ from toolbridge.core.messages import Message, Problem
 from toolbridge.core.stage import Passage, Stage
 from toolbridge.history.prefix import BILLING
 from toolbridge.switchboard.places import is_first_party
-from toolbridge.switchboard.refusals import MOST, check_type, is_page, rejected
+from toolbridge.switchboard.refusals import MOST, check_beginning, check_type, is_page, rejected
 from toolbridge.switchboard.roster import Route
 from toolbridge.switchboard.sources import Batch, HearHead, HttpRequest, Opening
 from toolbridge.translate import AnswerStages
@@ -142,6 +142,8 @@ class PassthroughSource:
         if not piece:
             self._over = True
             return self._end()
+        if not self._begun:
+            check_beginning(piece, self._incoming, self._opening.route.provider)
         return self._forward(piece)
 
     async def close(self) -> None:

@@ -99,6 +99,8 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
             # The vendor's name, but not the vendor's server.
             given.setdefault("passthrough", None)
             given.setdefault("files", None)
+        if place.api not in {"", known.api}:
+            given.setdefault("quirks", {})  # they are facts about the API that is not spoken here
         place = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
     if not place.api:

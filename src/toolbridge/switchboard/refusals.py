@@ -32,13 +32,20 @@ async def check_type(incoming: Incoming, provider: str) -> None:
     """Raise for an accepted request that is answered with a web page."""
     if "html" not in incoming.headers.get("content-type", "").lower():
         return
-    raise web_page(incoming.status, await incoming.read_some(20_000), provider)
+    raise _web_page(await incoming.read_some(20_000), incoming.status, provider)
 
 
-def web_page(status: int, body: bytes, provider: str) -> BrokenWire:
-    """Return the error of an accepted request that is answered with a web page."""
-    text = f"{provider} answered {status} with a web page: {_words(body)}; is its `url` right?"
-    return BrokenWire(text, provider=provider)
+def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:
+    """Raise for an answer that begins like a web page, whatever its content type says."""
+    if is_page(piece):
+        raise _web_page(piece, incoming.status, provider)
+
+
+def _web_page(page: bytes, status: int, provider: str) -> BrokenWire:
+    return BrokenWire(
+        f"{provider} answered {status} with a web page: {_words(page)}; is its `url` right?",
+        provider=provider,
+    )
 
 
 def is_page(body: bytes) -> bool:

@@ -239,6 +239,7 @@ class Roster:
         """Return the Ollamas on offer: configured, found, or named in the map."""
         leads = {to.partition("/")[0] for to in (*self._config.map.values(), self.default)}
         leads |= self._config.providers.keys()
+        leads |= self._discovery.names.keys()  # one that has only embedding models serves these
         return [name for name, at in self.places.items() if at.api == OLLAMA and name in leads]
 
     def _owner(self) -> str:

@@ -23,13 +23,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.switchboard.nodes import Batch, Nodes
-from toolbridge.switchboard.refusals import (
-    check_status,
-    check_type,
-    is_page,
-    rejection,
-    web_page,
-)
+from toolbridge.switchboard.refusals import check_beginning, check_status, check_type, rejection
 from toolbridge.switchboard.roster import Route
 from toolbridge.translate import Plan
 from toolbridge.upstream.http import Incoming, Upstream
@@ -234,7 +228,7 @@ class FromServer:
             incoming = self._incoming = await self._opening.open()
         while piece := await incoming.read():
             if self._begun is not None:
-                self._check_beginning(incoming.status, piece)
+                self._check_beginning(incoming, piece)
             if batch := self._decoder.feed(piece):
                 self._begun = None
                 return batch
@@ -243,10 +237,9 @@ class FromServer:
         self._ended = True
         return self._decoder.close() or None
 
-    def _check_beginning(self, status: int, piece: bytes) -> None:
+    def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
         self._begun = begun = (self._begun or b"") + piece
-        if is_page(begun):
-            raise web_page(status, begun, self._opening.route.provider)
+        check_beginning(begun, incoming, self._opening.route.provider)
         if len(begun) > _LONGEST_BEGINNING:
             self._begun = None
 

@@ -49,7 +49,9 @@ class Engine:
             raise ConfigError(f"there is no file {model}", where="--local")
         if find_spec(ENGINE) is None:
             raise ConfigError(
-                "a local model needs an engine: pip install 'toolbridge[local]'", where="--local"
+                "a local model needs the extra `local`, which is not installed. Run "
+                "`pip install '.[local]'` in the clone of toolbridge, with the Python that runs it",
+                where="--local",
             )
         self._model = model
         self._said: deque[str] = deque(maxlen=_LINES)

@@ -243,3 +243,12 @@ def test_fields_that_only_gemini_has_are_kept():
         "generationConfig": {"speechConfig": {"voiceConfig": {}}},
     }
     assert request.sampling.n == 2
+
+
+@pytest.mark.parametrize("level", ["HIGH", "high"])
+def test_a_level_of_thinking_is_one_in_any_case(level):
+    config = {"generationConfig": {"thinkingConfig": {"thinkingLevel": level}}}
+    body = {"contents": [{"parts": [{"text": "x"}]}], **config}
+    found = decode_request(json.dumps(body).encode(), model="m")
+    assert found.think.effort == "high"
+    assert "generationConfig" not in found.extra

@@ -153,8 +153,9 @@ def test_other_candidates_are_passed_over():
     assert read(frame({"text": "a"}), {"candidates": [other]}).problem.kind == "truncated"
 
 
-def test_sources_are_cited_once():
-    cited = {"citationMetadata": {"citations": [{"uri": "u"}, 5]}}
+@pytest.mark.parametrize("name", ["citationSources", "citations"])
+def test_sources_are_cited_once(name):
+    cited = {"citationMetadata": {name: [{"uri": "u"}, 5]}}
     found = {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "w"}}, {"maps": {}}, 7]}}
     message = read(
         frame({"text": "a"}, **cited), frame({"text": "b"}, end="STOP", **cited, **found)

@@ -230,7 +230,7 @@ def test_sources_are_told_at_the_end():
     events = answer(steps)
     for body in (frames(events)[-1], json.loads(encode_message(collect(events), ASKED))):
         candidate = body["candidates"][0]
-        assert candidate["citationMetadata"] == {"citations": [cited]}
+        assert candidate["citationMetadata"] == {"citationSources": [cited]}
         assert candidate["groundingMetadata"] == {
             "groundingChunks": [{"web": {"uri": "x", "title": ""}}]
         }

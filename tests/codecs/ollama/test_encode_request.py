@@ -163,6 +163,17 @@ def test_a_forced_call_is_asked_for_and_the_loss_is_said(choice, offered, order)
     assert losses(tools=tools, tool_choice=choice) == ["tool_choice"]
 
 
+def test_nobody_is_told_to_call_a_tool_that_is_not_there():
+    for choice, tools in [
+        (ToolChoice("named", ("g",)), (WEATHER, Tool("f"))),
+        (ToolChoice("required"), ()),
+    ]:
+        sent = body(tools=tools, tool_choice=choice, system=(Text("be kind"),))
+        assert sent["messages"][0]["content"] == "be kind"
+        assert losses(tools=tools, tool_choice=choice) == ["tool_choice"]
+        assert names(tools=tools, tool_choice=choice) == [tool.name for tool in tools]
+
+
 def test_allowed_tools_are_the_only_ones_on_offer():
     tools = (WEATHER, Tool("f"))
     choice = ToolChoice("auto", ("f",))

@@ -192,7 +192,7 @@ def _decode_thinking(given: JsonObject | None) -> tuple[Think, JsonObject]:
     where = f"{_CONFIG}.thinkingConfig"
     config = wire.convert_request(given, shapes.ThinkingConfig, where)
     rest = _rest(given, shapes.ThinkingConfig)
-    effort: Effort = LEVELS.get(config.thinking_level or "", "")
+    effort: Effort = LEVELS.get((config.thinking_level or "").upper(), "")
     if config.thinking_level and not effort:  # a level that is newer than we are
         rest["thinkingLevel"] = config.thinking_level
     show: Literal["summarized", "omitted"] = "summarized" if config.include_thoughts else "omitted"

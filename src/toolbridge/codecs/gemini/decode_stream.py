@@ -11,7 +11,7 @@ import msgspec
 
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.decode_rejection import decode_error
-from toolbridge.codecs.gemini.grounding import Sources
+from toolbridge.codecs.gemini.grounding import Sources, tool_records
 from toolbridge.codecs.gemini.logprobs import decode_logprobs
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
@@ -124,6 +124,8 @@ class _Answer:
         self._pieces: PartialArgs | None = None
         """The arguments of a call that is still being written."""
         self._sources = Sources()
+        self._records: dict[str, JsonObject] = {}
+        """What Gemini's own tools said of their work; the last word counts."""
 
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
@@ -138,7 +140,10 @@ class _Answer:
         if not self._claimed:
             return self._cut("the upstream stopped before its answer ended")
         if self._pieces is None:
-            return self._cite() + self._late_sources() + self._finish(self._claimed)
+            said = self._cite() + self._late_sources()
+            for kind, raw in self._records.items():
+                said += self._draft.add(Foreign(ORIGIN, kind, raw))
+            return said + self._finish(self._claimed)
         if self._claimed != "length":
             return self._cut("the upstream ended its answer before a call that it had begun")
         return self._end_pieces(cut=True) + self._finish(self._claimed)
@@ -188,6 +193,7 @@ class _Answer:
         # First, for a signature among the parts ends the text that the sources belong to.
         if candidate.grounding_metadata is not None or candidate.citation_metadata is not None:
             self._sources.read(candidate)
+        self._records |= tool_records(candidate)
         parts = (candidate.content or {}).get("parts")
         for raw in parts if isinstance(parts, list) else ():
             said += self._read_part(raw)

@@ -15,6 +15,7 @@ from toolbridge.codecs.gemini.media import encode_media
 from toolbridge.codecs.gemini.shapes import (
     ALT,
     FINISH_REASONS,
+    METADATA,
     ORIGIN,
     SHOWS,
     STATUSES,
@@ -289,7 +290,7 @@ def _encode_part(part: Part) -> list[Json]:
         case Image():
             media = encode_media(part)
             return [] if media is None else [media]
-        case Foreign(origin, _, raw) if origin == ORIGIN:
+        case Foreign(origin, _, raw) if origin == ORIGIN and not METADATA.issuperset(raw):
             return [raw]
         case _:
             return []

@@ -6,7 +6,7 @@ from toolbridge.codecs.gemini.decode_turns import MESSAGE
 from toolbridge.codecs.gemini.encode_thinking import Lose
 from toolbridge.codecs.gemini.media import encode_detail, encode_media, inline_part
 from toolbridge.codecs.gemini.quirks import Quirks
-from toolbridge.codecs.gemini.shapes import ORIGIN, SKIP, write_signature
+from toolbridge.codecs.gemini.shapes import METADATA, ORIGIN, SKIP, write_signature
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 from toolbridge.core.messages import (
     Audio,
@@ -94,7 +94,7 @@ class TurnEncoder:
                 return {"text": _available(name)}
             case Foreign(origin, kind, raw):
                 if origin == ORIGIN:
-                    return raw
+                    return None if METADATA.issuperset(raw) else raw  # an answer's, not a turn's
                 self._lose(where, foreign_why(origin, kind))
                 return None
 

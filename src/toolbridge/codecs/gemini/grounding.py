@@ -7,13 +7,15 @@ spans in bytes of UTF-8 over the whole answer. Ours belong to one text, with spa
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from toolbridge.codecs.gemini.shapes import CITATION, Candidate
+from toolbridge.codecs.gemini.shapes import CITATION, METADATA, ORIGIN, Candidate
 from toolbridge.core.citations import link, links
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Part, Text
+from toolbridge.core.messages import Foreign, Part, Text
 
 _CHUNKS = ("web", "retrievedContext", "maps")
 """The kinds of a chunk that may name a page."""
+_CITED = frozenset({"groundingChunks", "groundingSupports"})
+"""What citations are made from."""
 _Span: TypeAlias = tuple[int, int]
 
 
@@ -45,8 +47,9 @@ class Sources:
     def read(self, candidate: Candidate) -> None:
         if candidate.grounding_metadata is not None:
             self._grounding = candidate.grounding_metadata
-        sources = (candidate.citation_metadata or {}).get("citations")
-        for source in _objects(sources):
+        told = candidate.citation_metadata or {}
+        # The Gemini API says `citationSources`, Vertex AI `citations`.
+        for source in _objects(told.get("citationSources") or told.get("citations")):
             if (cited := {"type": CITATION, **source}) not in self._cited:
                 self._cited.append(cited)
 
@@ -143,6 +146,16 @@ def _objects(value: Json) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
+def tool_records(candidate: Candidate) -> dict[str, JsonObject]:
+    """Return what a candidate says of the work of its tools, beside the sources, by kind."""
+    grounding = candidate.grounding_metadata or {}
+    rest: JsonObject = {k: v for k, v in grounding.items() if v and k not in _CITED}
+    found: dict[str, JsonObject] = {next(iter(rest)): {"groundingMetadata": rest}} if rest else {}
+    if candidate.url_context_metadata:
+        found["urlContextMetadata"] = {"urlContextMetadata": candidate.url_context_metadata}
+    return found
+
+
 # ── ours to theirs ───────────────────────────────────────────────────────────
 
 
@@ -163,7 +176,20 @@ def encode_sources(content: tuple[Part, ...]) -> JsonObject:
                 segment = _segment(part.text, before, (found.start, found.end))
                 supports.append({"segment": segment, "groundingChunkIndices": [number]})
         before += len(part.text.encode("utf-8", "replace"))
-    return _fields(cited, [*pages], supports)
+    return _with_records(_fields(cited, [*pages], supports), content)
+
+
+def _with_records(fields: JsonObject, content: tuple[Part, ...]) -> JsonObject:
+    """Return `fields` with what Gemini's own tools said of their work."""
+    for part in content:
+        if isinstance(part, Foreign) and part.origin == ORIGIN and METADATA.issuperset(part.raw):
+            for name, value in part.raw.items():
+                told = fields.get(name)
+                if isinstance(told, dict) and isinstance(value, dict):
+                    fields[name] = value | told
+                else:
+                    fields[name] = value
+    return fields
 
 
 def _segment(text: str, before: int, span: _Span) -> JsonObject:
@@ -174,7 +200,7 @@ def _segment(text: str, before: int, span: _Span) -> JsonObject:
 
 
 def _fields(cited: list[Json], pages: list[_Page], supports: list[Json]) -> JsonObject:
-    fields: JsonObject = {"citationMetadata": {"citations": cited}} if cited else {}
+    fields: JsonObject = {"citationMetadata": {"citationSources": cited}} if cited else {}
     if pages:
         chunks: list[Json] = [{"web": {"uri": page.url, "title": page.title}} for page in pages]
         grounding: JsonObject = {"groundingChunks": chunks}

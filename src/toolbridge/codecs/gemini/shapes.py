@@ -22,6 +22,8 @@ SHOWS = Shows(
     citations=frozenset({CITATION}),
     alternatives=True,
 )
+METADATA = frozenset({"groundingMetadata", "urlContextMetadata"})
+"""Fields of a candidate that say how its tools worked. Between codecs they are parts of the answer."""
 ALT = "alt"
 """The name, in `Request.extra`, of how a stream is framed: "json" for an array instead of SSE."""
 
@@ -174,6 +176,7 @@ class Candidate(msgspec.Struct, rename="camel"):
     finish_message: str | None = None
     citation_metadata: AnyObject | None = None
     grounding_metadata: AnyObject | None = None
+    url_context_metadata: AnyObject | None = None
     logprobs_result: AnyObject | None = None
 
 

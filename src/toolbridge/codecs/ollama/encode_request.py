@@ -112,6 +112,12 @@ class _RequestEncoder:
             self._lose("tool_choice.parallel", "Ollama cannot be held to one call at a time")
         if choice.mode in {"auto", "none"}:
             return ""
+        known = [tool.name for tool in self._request.tools if tool.hosted is None]
+        if not any(name in known for name in choice.names or known):
+            # Told to call a tool that is not there, a model invents a call.
+            why = f"there is no tool {choice.names[0]!r}" if choice.names else "there is no tool"
+            self._lose("tool_choice", why)
+            return ""
         self._lose("tool_choice", _ENFORCE)
         if choice.mode == "named" and choice.names:
             return f"You must call the tool {choice.names[0]} now."
@@ -123,11 +129,14 @@ class _RequestEncoder:
         choice = self._request.tool_choice
         if choice.mode == "none":
             return []
+        named = choice.names
+        if choice.mode == "named" and not any(tool.name in named for tool in self._request.tools):
+            named = ()  # the choice is lost, not the tools
         found = _found(self._request)
         now: list[Json] = []
         later: dict[str, list[Json]] = {}
         for number, tool in enumerate(self._request.tools):
-            if choice.names and tool.name not in choice.names:
+            if named and tool.name not in named:
                 continue
             if not tool.deferred or choice.mode == "named":
                 now += self._tool(number, tool)

@@ -20,6 +20,7 @@ from toolbridge.core.codec import Asked
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.logprobs import write_token_logprobs
 from toolbridge.core.messages import (
     Completion,
     Message,
@@ -82,6 +83,11 @@ def decode_completion(
             raise Unsupported("one completion per request is offered here", where=field)
     stop = asked.stop or ()
     options = asked.stream_options or _StreamOptions()
+    extra = wire.rest(body, _Body)
+    if options.include_usage:
+        given = extra.get("stream_options")
+        kept = given if isinstance(given, dict) else {}
+        extra["stream_options"] = kept | {"include_usage": True}
     return Request(
         model=name,
         turns=(Turn("user", (Text(_prompt(asked.prompt)),)),),
@@ -99,7 +105,7 @@ def decode_completion(
         stream=bool(asked.stream) if stream is None else stream,
         user=asked.user or "",
         origin=ORIGIN,
-        extra={"stream_options": {"include_usage": True}} if options.include_usage else {},
+        extra=extra,
     )
 
 
@@ -124,6 +130,8 @@ class CompletionEncoder:
         self._model = asked.request.model
         options = asked.request.extra.get("stream_options")
         self._counts = isinstance(options, dict) and bool(options.get("include_usage"))
+        self._offset = 0
+        """Characters that the log probabilities have told of."""
         self._ended = False
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
@@ -132,9 +140,15 @@ class CompletionEncoder:
         match event:
             case ev.Started(id):
                 self._id = self._id or _write_id(id)
-                return [self._chunk(echo)] if (echo := _echo(self._asked.request)) else []
+                echo = _echo(self._asked.request)
+                self._offset = len(echo)
+                return [self._chunk(echo)] if echo else []
             case ev.TextDelta(_, piece):
                 return [self._chunk(piece)]
+            case ev.LogprobsReported(tokens):
+                likely = write_token_logprobs(tokens, self._offset)
+                self._offset += sum(len(token.token) for token in tokens)
+                return [self._chunk("", logprobs=likely)]
             case ev.Finished(reason, message):
                 return self._finish(reason, message.usage)
             case ev.Failed(problem):
@@ -157,8 +171,12 @@ class CompletionEncoder:
             said.append(write_frame(dump_bytes(self._head() | {"choices": []} | counts)))
         return [*said, _DONE]
 
-    def _chunk(self, text: str, finish: str | None = None) -> bytes:
-        choice: JsonObject = {"text": text, "index": 0, "logprobs": None, "finish_reason": finish}
+    def _chunk(
+        self, text: str, finish: str | None = None, logprobs: JsonObject | None = None
+    ) -> bytes:
+        choice: JsonObject = {
+            "text": text, "index": 0, "logprobs": logprobs, "finish_reason": finish,
+        }  # fmt: skip
         return write_frame(dump_bytes(self._head() | {"choices": [choice]}))
 
     def _head(self) -> JsonObject:
@@ -171,10 +189,12 @@ def encode_completion(message: Message, asked: Asked) -> bytes:
     """Return the answer as one body."""
     if message.problem is not None:
         return encode_error(message.problem)
+    echo = _echo(asked.request)
+    likely = write_token_logprobs(message.logprobs, len(echo)) if message.logprobs else None
     choice: JsonObject = {
-        "text": _echo(asked.request) + message.text,
+        "text": echo + message.text,
         "index": 0,
-        "logprobs": None,
+        "logprobs": likely,
         "finish_reason": _finish_reason(message.stop or "end"),
     }
     counts = write_counts(message.usage, asked.estimate)

@@ -21,7 +21,10 @@ def decode_error(status: int, body: bytes) -> Problem:
     """Return the problem that a body tells; `status` 0 where it came inside a stream."""
     error = _inner(maybe_object(body) or {})
     type, text = read_error(body)
-    text = _said(error)[:_SHOWN] or text or f"HTTP {status} without a word"
+    silent = (
+        f"HTTP {status} without a word" if status else "the upstream sent JSON that is no answer"
+    )
+    text = _said(error)[:_SHOWN] or text or silent
     code = error.get("code")
     status = status or (code if isinstance(code, int) and 400 <= code < 600 else 0)
     words = [word for word in (code, type) if isinstance(word, str)]

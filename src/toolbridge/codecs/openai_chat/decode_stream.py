@@ -18,7 +18,7 @@ from toolbridge.core.errors import BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.logprobs import read_logprobs
+from toolbridge.core.logprobs import read_logprobs, read_token_logprobs
 from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import Frame, SseReader
@@ -196,7 +196,7 @@ class _Answer:
         if not isinstance(given, dict):
             return []
         tokens = read_logprobs(given.get("content")) + read_logprobs(given.get("refusal"))
-        return self._draft.logprobs(tokens)
+        return self._draft.logprobs(tokens or read_token_logprobs(given))
 
     def _untold(self, message: shapes.Delta) -> shapes.Delta:
         """Return what a whole message says beyond the pieces: some servers end a stream with it."""
