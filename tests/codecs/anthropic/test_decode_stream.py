@@ -55,7 +55,7 @@ def answer(*values, reason="end_turn"):
     return collect(run(frames(START, *values, finish(reason, output_tokens=2), STOP)))
 
 
-@pytest.mark.req("ZG-07", "ZG-08", "ZG-09", "ZG-35")
+@pytest.mark.req("ZG-07", "ZG-08", "ZG-09", "ZG-32", "ZG-35")
 def test_a_call_is_read_from_its_start_and_its_pieces():
     events = run(
         frames(

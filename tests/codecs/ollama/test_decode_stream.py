@@ -162,6 +162,14 @@ def test_an_empty_first_line_opens_no_block_and_loses_nothing():
     ]
 
 
+@pytest.mark.req("ZG-21", "ZG-32", "ZG-35")
+def test_every_call_of_the_list_is_read():
+    calls = [function("f", {"a": 1}), function("g", {"b": [2]})]
+    message = message_of(line({"tool_calls": calls}), DONE)
+    assert [(c.name, c.arguments) for c in message.calls] == [("f", {"a": 1}), ("g", {"b": [2]})]
+    assert message.stop == "tool_use"
+
+
 @pytest.mark.req("PX-45")
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_calls_may_stand_in_any_line(place):
