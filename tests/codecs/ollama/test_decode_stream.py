@@ -170,6 +170,14 @@ def test_every_call_of_the_list_is_read():
     assert message.stop == "tool_use"
 
 
+@pytest.mark.req("PX-37")
+def test_calls_without_ids_get_ids_that_differ():
+    message = message_of(line({"tool_calls": [function("f", {}), function("f", {})]}), DONE)
+    first, second = [call.id for call in message.calls]
+    assert first != second
+    assert all(re.fullmatch("toolu_[0-9a-f]{16}", id) for id in (first, second))
+
+
 @pytest.mark.req("PX-45")
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_calls_may_stand_in_any_line(place):
