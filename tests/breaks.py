@@ -300,10 +300,7 @@ BREAKS = [
         "codecs/ollama/decode_stream.py",
         'id=call.id or "")',
         'id=call.id or "none")',
-        (
-            "tests/codecs/ollama/test_decode_stream.py::test_a_recorded_answer_says_what_the_server_said",
-            "tests/codecs/ollama/test_decode_stream.py::test_arguments_are_an_object_or_the_text_of_one",
-        ),
+        ("tests/codecs/ollama/test_decode_stream.py::test_calls_without_ids_get_ids_that_differ",),
     ),
     Break(
         "PX-38",
@@ -382,6 +379,13 @@ BREAKS = [
         'Outgoing("/api/chat", body',
         'Outgoing("/api/generate", body',
         ("tests/codecs/ollama/test_encode_request.py::test_a_plain_question_is_a_plain_body",),
+    ),
+    Break(
+        "PX-51",
+        "server/surfaces.py",
+        '    "/api/version": {"GET": version},\n',
+        "",
+        ("tests/test_docs.py::test_every_route_that_is_described_is_served",),
     ),
     Break(
         "PX-52",
@@ -665,17 +669,17 @@ BREAKS = [
         "ZG-25",
         "policy/limits.py",
         "limit = min(max_output // 3, DEFAULT_OUTPUT)",
-        "limit = max_output // 3",
-        (
-            "tests/policy/test_limits.py::test_an_answer_gets_what_was_asked_or_a_third_and_never_more_than_fits",
-        ),
+        "limit = max_output",
+        ("tests/sdk/test_places.py::test_anthropic_may_write_a_third_of_what_it_can_unless_told",),
     ),
     Break(
         "ZG-25",
         "codecs/anthropic/encode_request.py",
         "return min(most // 3, MAX_TOKENS) if most else MAX_TOKENS",
         "return most or MAX_TOKENS",
-        ("tests/sdk/test_places.py::test_anthropic_may_write_a_third_of_what_it_can_unless_told",),
+        (
+            "tests/codecs/anthropic/test_encode_request.py::test_max_tokens_is_the_clients_or_a_third",
+        ),
     ),
     Break(
         "ZG-26",
@@ -923,17 +927,17 @@ BREAKS = [
     ),
     Break(
         "TF-50",
-        "runs/artifacts.py",
-        "written = self._artifacts.redactor.json(value)",
-        "written = Redacted(json.dumps(value, default=str).encode())",
-        ("tests/runs/test_artifacts.py::test_no_file_holds_a_secret",),
-    ),
-    Break(
-        "TF-50",
         "store/sqlite.py",
         "safe = self.redactor.encoded(value)",
         "safe = value",
         ("tests/server/test_planted_secrets.py::test_nothing_that_is_kept_holds_a_secret",),
+    ),
+    Break(
+        "TF-50",
+        "runs/artifacts.py",
+        "written = self._artifacts.redactor.json(value)",
+        "written = Redacted(repr(value).encode())",
+        ("tests/runs/test_artifacts.py::test_no_file_holds_a_secret",),
     ),
     Break(
         "TF-52",
@@ -964,6 +968,27 @@ BREAKS = [
         (
             "tests/server/test_stream.py::test_the_demo_keeps_its_budget_of_time_and_breaks_no_schema",
         ),
+    ),
+    Break(
+        "TF-66",
+        ".ci/run",
+        "make check\n",
+        "",
+        ("tests/test_layout.py::test_there_is_a_target_for_each_job_and_ci_runs_the_tests",),
+    ),
+    Break(
+        "TF-66",
+        "Makefile",
+        "@$(BIN)/toolbridge demo",
+        "@$(BIN)/toolbridge",
+        ("tests/test_layout.py::test_a_target_runs_what_its_name_says",),
+    ),
+    Break(
+        "TF-67",
+        "docs/stream-matrix.svg",
+        'aria-label="Structured streams: 221 of 221',
+        'aria-label="Structured streams: 220 of 221',
+        ("tests/test_layout.py::test_the_matrix_on_the_first_page_has_every_case_of_the_suite",),
     ),
     Break(
         "CL-04",

@@ -273,6 +273,7 @@ async def test_a_server_is_asked_once_what_its_model_can_do(capabilities, think)
     async with bridged(chat, show=show) as (url, server, _):
         for _ in range(3):
             await call(url, "/v1/messages", "POST", GOOD | {"thinking": {"type": "adaptive"}})
+            await call(url, "/v1/models")
     asked = [heard.json for heard in server.heard if heard.path == "/api/show"]
     assert asked == [{"model": "tiny:latest"}]
     assert [chat.json.get("think") for chat in server.chats()] == [think] * 3
