@@ -555,7 +555,7 @@ BREAKS = [
         "node/scoring.py",
         "stake=0.35, price=0.30, uptime=0.20, latency=0.15",
         "stake=0.25, price=0.25, uptime=0.25, latency=0.25",
-        ("tests/node/test_hosts.py::test_hosts_are_ranked_by_their_scores",),
+        ("tests/node/test_scoring.py::test_hosts_are_ranked_by_stake_price_uptime_and_latency",),
     ),
     Break(
         "CB-21",
@@ -609,7 +609,7 @@ BREAKS = [
         'for kind in ("text", "thinking", "call"):',
         'for kind in ("text", "thinking"):',
         (
-            "tests/codecs/anthropic/test_decode_stream.py::test_a_call_is_read_from_its_start_and_its_pieces",
+            "tests/codecs/anthropic/test_decode_stream.py::test_a_call_ends_as_soon_as_its_block_does",
         ),
     ),
     Break(
@@ -986,8 +986,8 @@ BREAKS = [
     Break(
         "TF-67",
         "docs/stream-matrix.svg",
-        'aria-label="Structured streams: 221 of 221',
-        'aria-label="Structured streams: 220 of 221',
+        'aria-label="Structured streams: ',
+        'aria-label="Structured streams: 1 of 2 cases pass, ',
         ("tests/test_layout.py::test_the_matrix_on_the_first_page_has_every_case_of_the_suite",),
     ),
     Break(

@@ -78,6 +78,14 @@ def test_a_call_is_read_from_its_start_and_its_pieces():
     assert collect(events).content == (Call("toolu_1", "f", {"x": 1}),)
 
 
+@pytest.mark.req("ZG-09")
+def test_a_call_ends_as_soon_as_its_block_does():
+    decoder = CODEC.stream_decoder(Ids("test"))
+    decoder.feed(frames(START, begin(0, type="tool_use", id="a", name="f", input={})))
+    decoder.feed(frames(delta(0, "input_json_delta", partial_json='{"x":1}')))
+    assert decoder.feed(frames(end(0))) == [ev.CallEnd(0, Call("a", "f", {"x": 1}))]
+
+
 def test_pieces_win_over_the_start():
     message = answer(
         begin(0, type="tool_use", id="a", name="f", input={"old": 1}),
