@@ -70,14 +70,6 @@ def test_every_event_of_a_stream_is_described():
     assert sorted(type for type in types if f"`{type}`" not in described) == []
 
 
-@pytest.mark.req("PX-51")
-def test_every_target_that_is_named_exists():
-    targets = set(re.findall(r"^([a-z-]+):", page("Makefile"), re.MULTILINE))
-    for name in ("AGENTS.md", "ARCHITECTURE.md", "README.md"):
-        named = set(re.findall(r"(?:`|\$ )make ([a-z-]+)", page(name)))
-        assert named <= targets, name
-
-
 def test_every_command_has_a_heading():
     headings = re.findall(r"^## (\w+)$", page("docs/reference/commands.md"), re.MULTILINE)
     assert sorted(headings) == sorted(COMMANDS)
