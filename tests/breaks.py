@@ -921,7 +921,7 @@ BREAKS = [
         "sdk/pi_events.py",
         '"tool_use": "toolUse",',
         '"tool_use": "stop",',
-        ("tests/sdk/test_pi_events.py::test_ends_have_pis_reasons",),
+        ("tests/sdk/test_pi_events.py::test_a_turn_with_a_call_ends_with_tool_use",),
     ),
     Break(
         "TF-01",
@@ -1220,7 +1220,7 @@ BREAKS = [
         "runs/measures.py",
         '"p50": times[(len(times) - 1) // 2],',
         '"p50": times[0],',
-        ("tests/runs/test_artifacts.py::test_metrics_tell_times_mends_and_tools",),
+        ("tests/runs/test_artifacts.py::test_times_are_told_as_their_spread",),
     ),
     Break(
         "TF-50",
