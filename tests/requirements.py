@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests import break_rows
+from tests.breaks import BREAKS
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "docs" / "reference" / "requirements.md"
@@ -70,6 +71,15 @@ def report(known: dict[str, str], tests: dict[str, set[str]], areas: tuple[str, 
     return wrong
 
 
+def faults_of_breaks(tests: dict[str, set[str]]) -> list[str]:
+    """Return what is wrong with the table of mutations, without applying any."""
+    wrong = [f"{b.row}: {fault}" for b in BREAKS if (fault := break_rows.fault_of(b))]
+    for change in BREAKS:
+        unmarked = sorted(set(change.tests) - tests.get(change.row, set()))
+        wrong += [f"{change.row}: no test {test} is marked with it" for test in unmarked]
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.requirements", description=__doc__)
     parser.add_argument("--areas", default=",".join(DONE_AREAS), help="as in PX,CL,CB")
@@ -85,8 +95,11 @@ def main() -> int:
     known = requirements()
     if unknown := set(areas) - {id.partition("-")[0] for id in known}:
         parser.error(f"no such area: {', '.join(sorted(unknown))}")
-    wrong = report(known, collect([str(ROOT / "tests")]), areas)
+    tests = collect([str(ROOT / "tests")])
+    wrong = report(known, tests, areas) + faults_of_breaks(tests)
     print(f"\n{len(wrong)} to do" if wrong else "\nevery requirement has a test")
+    broken = len({change.row for change in BREAKS})
+    print(f"{broken} of {len(known)} have a mutation; `make requirements-break` applies them")
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0
