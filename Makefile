@@ -9,7 +9,7 @@ STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check setup test-real test-typescript test-browser test-wheel demo build bless \
-  dialects requirements conformance soak bench lock clean
+  dialects requirements requirements-break conformance soak bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ dialects: setup ## every text dialect with its cases, in five ways of cutting
 
 requirements: setup ## each requirement with the tests that prove it
 	@$(BIN)/python -m tests.requirements
+
+requirements-break: setup ## break the product once per requirement; a marked test must fail each time
+	@$(BIN)/python -m tests.requirements --break
 
 check: setup ## format, lint, import contracts, types, spelling, dependencies
 	$(BIN)/ruff format --check .

@@ -18,6 +18,14 @@ def test_the_defaults():
     assert (found.host, found.port, found.thinking, found.heal) == ("127.0.0.1", 3456, "auto", 2)
 
 
+@pytest.mark.req("TF-11", "CL-04")
+def test_silence_is_broken_in_time_for_every_client():
+    found = config.load(env={})
+    assert found.stream.ping == 15
+    assert found.first_byte <= 5
+    assert found.keep_alive <= 15
+
+
 @pytest.mark.req("PX-X8", "CB-08")
 @pytest.mark.parametrize("name", ["TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT"])
 def test_the_environment_goes_before_the_file_and_flags_before_both(tmp_path, name):

@@ -6,7 +6,9 @@ import textwrap
 from importlib import import_module
 from pathlib import Path
 
+import aiohttp
 import pytest
+from tests.peers import gateway
 
 import toolbridge
 from toolbridge import codecs, config, dialects, providers
@@ -37,6 +39,35 @@ def page(name: str) -> str:
 )
 def test_the_pages_that_people_look_for_are_there(name, words):
     assert all(word in page(name) for word in words)
+
+
+ROUTES = re.findall(r"`(?:(?:GET|POST|HEAD|DELETE) )?(/(?:v1|api|health|metrics|ui)[^`?]*)`", page("docs/reference/api.md").partition("## ")[0])  # fmt: skip
+
+
+@pytest.mark.req("PX-51")
+async def test_every_route_that_is_described_is_served():
+    paths = {re.sub(r"\{(?:id|model)\}", "x", path).replace("{run}", "run_0a") for path in ROUTES}
+    # Prefixes, and a path that takes nothing but the upgrade to a WebSocket.
+    paths -= {"/v1/", "/v1", "/v1/stream/ws"}
+    async with gateway() as (url, _), aiohttp.ClientSession() as session:
+        found = {}
+        for path in sorted(paths):
+            async with session.request("PATCH", url + path) as answer:
+                found[path] = answer.status
+    assert len(found) > 30
+    assert [path for path, status in found.items() if status != 405] == [], (
+        "405: only the method is wrong"
+    )
+
+
+@pytest.mark.req("PX-51")
+def test_every_event_of_a_stream_is_described():
+    encoder = (ROOT / "src/toolbridge/codecs/anthropic/encode_stream.py").read_text("utf-8")
+    types = set(re.findall(r'_frame\("(\w+)"', encoder))
+    assert {"message_start", "message_delta", "content_block_stop", "error"} <= types
+    described = page("docs/explain/streaming.md")
+    types |= {"thinking_delta", "signature_delta", "input_json_delta", "ping", "message_stop"}
+    assert sorted(type for type in types if f"`{type}`" not in described) == []
 
 
 def test_every_command_has_a_heading():

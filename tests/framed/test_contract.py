@@ -129,5 +129,6 @@ def test_every_beginning_of_a_sentinel_may_become_one(kind):
 @pytest.mark.req("TF-17")
 def test_brackets_in_the_strings_of_a_frame_that_we_write_are_escaped():
     text = write_frame("object", "O1", "Action", ACTION.replace("p1", write_end("object", "O1")))
-    assert text.count("⟦") == 2
+    assert (text.count("⟦"), text.count("⟧")) == (2, 2)
+    assert (text.count(r"\u27E6"), text.count(r"\u27E7")) == (1, 1)
     assert frames_in(text) == [("object", "O1", "Action")]

@@ -3,11 +3,16 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from toolbridge.node.scoring import WEIGHTS, factors, pick, score
+from toolbridge.node.scoring import WEIGHTS, Factors, factors, pick, score
 
 
+@pytest.mark.req("CB-19")
 def test_hosts_are_ranked_by_stake_price_uptime_and_latency():
+    best = Factors(stake=1.0, price=1.0, uptime=1.0, latency=1.0)
+    without = {name: score(replace(best, **{name: 0.0})) for name in Factors.__struct_fields__}
+    assert without == pytest.approx({"stake": 0.65, "price": 0.7, "uptime": 0.8, "latency": 0.85})
     weights = WEIGHTS["auto"]
     assert (weights.stake, weights.price, weights.uptime, weights.latency) == (0.35, 0.3, 0.2, 0.15)
 

@@ -17,6 +17,8 @@ from toolbridge.core.json import dump_bytes, loads
 from toolbridge.core.redaction import Redactor
 from toolbridge.runs import artifacts as module
 from toolbridge.runs.artifacts import Artifacts
+from toolbridge.runs.frames import Frame
+from toolbridge.runs.measures import Measures
 from toolbridge.runs.shelf import Retention, list_runs, load_run, prune, run_folder, runs_root
 
 RUN = "run_0123456789abcdef"
@@ -96,6 +98,18 @@ async def test_metrics_tell_times_mends_and_tools(tmp_path):
     assert metrics["tool_ms"]["count"] == 2
     assert set(metrics["frame_ms"]) == {"count", "p50", "p95", "max", "mean"}
     assert [frame["n"] for frame in run.frames if frame.get("degraded")] == [11]
+
+
+@pytest.mark.req("TF-49")
+def test_times_are_told_as_their_spread():
+    measures = Measures()
+    for n, ms in enumerate([30.0, 10.0, 50.0, 20.0, 40.0]):
+        id = {"id": f"T{n}", "name": "t"}
+        measures.note(Frame(1000.0 * n, 2 * n, "tool.call", id))
+        measures.note(Frame(1000.0 * n + ms, 2 * n + 1, "tool.result", {**id, "result": 1}))
+    summary = measures.summary()
+    assert summary["tool_ms"] == {"count": 5, "p50": 30.0, "p95": 50.0, "max": 50.0, "mean": 30.0}
+    assert (summary["first_event_ms"], summary["total_ms"]) == (0.0, 4040.0)
 
 
 @pytest.mark.req("TF-50")

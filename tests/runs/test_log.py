@@ -54,16 +54,16 @@ async def test_a_reader_gets_every_event_once_in_order(store, count):
 async def test_a_writer_waits_when_128_events_are_unread(store):
     log = EventLog("s", store)
     writing = asyncio.create_task(write(log, 400))
-    await reach(log, AHEAD)
-    assert log.last == AHEAD
+    await reach(log, 128)
+    assert log.last == 128
     with log.follow() as reader:
         batches = reader.batches()
         first = await anext(batches)
-        await reach(log, AHEAD)
-        assert log.last == AHEAD, "a batch that was not taken yet makes no room"
+        await reach(log, 128)
+        assert log.last == 128, "a batch that was not taken yet makes no room"
         await anext(batches)
-        await reach(log, AHEAD + len(first))
-        assert log.last == AHEAD + len(first)
+        await reach(log, 128 + len(first))
+        assert log.last == 128 + len(first)
     records = await read(log, after=3)
     await writing
     assert [record.n for record in records] == list(range(4, 401))

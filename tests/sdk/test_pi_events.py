@@ -127,6 +127,14 @@ def test_ends_have_pis_reasons(claimed, kind, reason):
     assert last.partial.stop == claimed
 
 
+@pytest.mark.req("ZG-36")
+def test_a_turn_with_a_call_ends_with_tool_use():
+    draft = Draft(Ids("pi"))
+    said = draft.call("c", name="f") + draft.arguments("c", "{}") + draft.end("c")
+    last = told(said + draft.finish("end"))[-1]
+    assert (last.type, last.reason) == ("done", "toolUse")
+
+
 @pytest.mark.parametrize(("problem", "reason"), [("aborted", "aborted"), ("overloaded", "error")])
 def test_failures_are_error_events(problem, reason):
     draft = Draft(Ids("pi"))

@@ -3,11 +3,13 @@
 import asyncio
 from itertools import groupby
 
+import msgspec
 import pytest
 from tests.sdk.places import ANSWERS, place, script
 
 import toolbridge
 from toolbridge import AsyncClient, Client
+from toolbridge.config import ModelConfig
 
 
 def look(city: str) -> str:
@@ -163,3 +165,21 @@ def drop_default(mark: dict | None) -> dict | None:
     if mark and mark.get("ttl") == "5m":
         return {"type": mark["type"]}
     return mark
+
+
+@pytest.mark.req("ZG-25")
+@pytest.mark.parametrize(
+    ("most", "options", "sent"),
+    [
+        (0, {}, 32_000),
+        (64_000, {}, 21_333),
+        (128_000, {}, 32_000),
+        (64_000, {"max_tokens": 50_000}, 50_000),
+    ],
+)
+async def test_anthropic_may_write_a_third_of_what_it_can_unless_told(most, options, sent):
+    async with place("anthropic") as (server, config):
+        models = {"there/m": ModelConfig(max_output=most)}
+        async with AsyncClient(msgspec.structs.replace(config, models=models)) as client:
+            await client.complete("there/m", "Look", **options)
+    assert server.heard[-1].json["max_tokens"] == sent

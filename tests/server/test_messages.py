@@ -6,7 +6,11 @@ import json
 
 import aiohttp
 import pytest
-from tests.peers import bridged, gateway, recorded, replay
+from tests.peers import bridged, gateway, model_server, recorded, replay
+from tests.raw_http import connect
+from tests.streams import chunk
+
+from toolbridge.config import Config, ProviderConfig
 
 CLAUDE_CODE = {"user-agent": "claude-cli/2.1.325 (external, sdk-cli)", "x-app": "cli"}
 
@@ -99,6 +103,25 @@ async def test_a_stream_has_the_order_that_clients_rely_on():
     assert text
 
 
+@pytest.mark.req("CB-23")
+async def test_a_stream_has_the_headers_of_a_stream():
+    asked = json.dumps(body()).encode()
+    async with bridged(replay(line("hi", done=True))) as (url, *_):
+        reader, writer = await connect(url)
+        writer.write(
+            b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n"
+            % len(asked)
+        )
+        writer.write(asked)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        writer.close()
+    lines = head.split("\r\n")
+    assert lines[0].startswith("http/1.1 200")
+    assert any(line.startswith("content-type: text/event-stream") for line in lines)
+    assert "cache-control: no-cache" in lines
+    assert "connection: keep-alive" in lines
+
+
 async def test_a_turn_of_calls_ends_with_tool_use_when_done_comes_by_itself():
     chat = replay(line("", tool_calls=[call(a=1)]), line(done=True))
     async with bridged(chat) as (url, *_):
@@ -167,8 +190,6 @@ async def test_a_dead_ollama_is_a_502_before_any_byte():
 def gateway_to(dead: str):
     from contextlib import asynccontextmanager
 
-    from toolbridge.config import Config, ProviderConfig
-
     @asynccontextmanager
     async def serve():
         config = Config(
@@ -190,7 +211,64 @@ async def test_a_stream_without_done_ends_in_an_error_event_and_without_a_clean_
     assert not clean
 
 
-@pytest.mark.req("CL-05", "CL-06")
+def half_call(*ends: str):
+    """Return a Chat Completions server whose call has half its arguments before each of `ends`."""
+
+    async def chat(_, peer):
+        start = {"index": 0, "id": "c1", "type": "function"}
+        await peer.head(kind="text/event-stream")
+        await peer.send(chunk({"content": "Well. "}))
+        for function in (
+            {"name": "f", "arguments": ""},
+            {"arguments": '{"a": 1, "b": "rm -rf /tm'},
+        ):
+            await peer.send(chunk({"tool_calls": [start | {"function": function}]}))
+        for end in ends:
+            await peer.send(end)
+        await asyncio.sleep(0.05)
+        peer.cut() if not ends else await peer.end()
+
+    return chat
+
+
+@pytest.mark.req("CL-06")
+@pytest.mark.parametrize("tools", [[TOOL], []])
+async def test_a_call_with_half_its_arguments_is_never_closed(tools):
+    async with model_server(half_call()) as server:
+        place = ProviderConfig(api="openai_chat", url=server.url, retries=0)
+        config = Config(log="off", map={"default": "up/m"}, providers={"up": place})
+        async with gateway(config) as (url, _):
+            found, clean = await events(url, body(tools=tools))
+    starts = [e for e in found if e["type"] == "content_block_start"]
+    calls = {e["index"] for e in starts if e["content_block"]["type"] == "tool_use"}
+    stops = {e["index"] for e in found if e["type"] == "content_block_stop"}
+    assert not calls & stops
+    assert (kinds(found)[-1], clean) == ("error", False)
+
+
+@pytest.mark.req("CL-06")
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_call_that_is_closed_has_arguments_that_are_json(stream):
+    """The upstream says that its call is whole, but half of the arguments are missing."""
+    end = chunk({}, "tool_calls") + "data: [DONE]\n\n"
+    async with model_server(half_call(end)) as server:
+        place = ProviderConfig(api="openai_chat", url=server.url, retries=0)
+        config = Config(log="off", map={"default": "up/m"}, providers={"up": place})
+        async with gateway(config) as (url, _):
+            if not stream:
+                _, reply = await post(url, body(tools=[TOOL], stream=False))
+                (call_,) = [b for b in reply["content"] if b["type"] == "tool_use"]
+                assert isinstance(call_["input"], dict)
+                return
+            found, _ = await events(url, body(tools=[TOOL]))
+    deltas = [
+        e["delta"].get("partial_json", "") for e in found if e["type"] == "content_block_delta"
+    ]
+    assert isinstance(json.loads("".join(deltas)), dict)
+    assert kinds(found)[-1] == "message_stop"
+
+
+@pytest.mark.req("CL-05")
 async def test_an_upstream_that_dies_in_mid_answer_is_never_a_success():
     async def chat(_, peer):
         await peer.head()
@@ -232,6 +310,7 @@ async def test_a_client_that_leaves_is_noticed_upstream_at_once():
         assert not app.in_flight
 
 
+@pytest.mark.req("CL-04")
 async def test_a_client_that_leaves_before_the_first_word_is_noticed_too():
     gone = asyncio.Event()
 
@@ -249,6 +328,7 @@ async def test_a_client_that_leaves_before_the_first_word_is_noticed_too():
         assert not app.in_flight
 
 
+@pytest.mark.req("CL-04")
 async def test_silence_is_filled_with_pings_and_headers_do_not_wait_for_ever():
     async def chat(_, peer):
         await asyncio.sleep(0.35)
@@ -300,7 +380,7 @@ async def test_a_slow_reader_slows_the_upstream():
         answer.close()
 
 
-@pytest.mark.req("PX-19", "PX-X1")
+@pytest.mark.req("PX-19", "PX-52", "PX-X1")
 async def test_thinking_on_a_model_that_cannot_is_refused_to_an_api_caller():
     show = {"capabilities": ["completion", "tools"]}
     async with bridged(replay(line("x", done=True)), show=show) as (url, server, _):
@@ -314,6 +394,26 @@ async def test_thinking_on_a_model_that_cannot_is_refused_to_an_api_caller():
         assert "think" not in server.chats()[0].json
         answer, _ = await post(url, body(thinking={"type": "adaptive"}))
         assert answer.status == 200
+
+
+@pytest.mark.req("CL-11")
+async def test_the_same_conversation_is_the_same_prefix_for_the_model():
+    """Claude Code varies what no model needs: its billing line, cache marks, strings or blocks."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    said = {"type": "text", "text": "Be brief."}
+    requests = [
+        body(system="Be brief.", tools=[TOOL]),
+        body(system=[{**said, **mark}], tools=[{**TOOL, **mark}],
+             messages=[{"role": "user", "content": [{"type": "text", "text": "hi", **mark}]}]),
+        body(system=[{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.325.abc;"}, said],
+             tools=[TOOL], messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}]),
+    ]  # fmt: skip
+    async with bridged(replay(line("ok", done=True))) as (url, server, _):
+        for request in requests:
+            await events(url, request)
+    sent = [chat.body for chat in server.chats()]
+    assert sent[0] == sent[1] == sent[2]
+    assert b"cache_control" not in sent[1]
 
 
 @pytest.mark.req("PX-49")
@@ -378,9 +478,7 @@ async def test_sequential_tools_are_a_setting_of_a_model():
 def sequential(chat, models):
     from contextlib import asynccontextmanager
 
-    from tests.peers import model_server, ollama
-
-    from toolbridge.config import Config, ProviderConfig
+    from tests.peers import ollama
 
     @asynccontextmanager
     async def serve():

@@ -49,7 +49,7 @@ async def test_a_base_url_may_be_given_in_many_ways(path):
     assert answer.status == 200
 
 
-@pytest.mark.req("PX-31", "PX-29", "PX-30", "CL-10")
+@pytest.mark.req("PX-31", "PX-29", "PX-30", "PX-52", "CL-10")
 async def test_tokens_are_counted_without_asking_anybody():
     async with bridged(replay()) as (url, server, _):
         request = {k: v for k, v in GOOD.items() if k != "max_tokens"}
@@ -61,7 +61,8 @@ async def test_tokens_are_counted_without_asking_anybody():
     assert not server.heard
     answer, counted = answers[0]
     assert {a.status for a, _ in answers} == {200}
-    assert counted.keys() == {"input_tokens"}
+    # Four for the request, four for the message, and 11 characters at 3.6 to a token.
+    assert {json.dumps(body) for _, body in answers} == {'{"input_tokens": 11}'}
     assert more["input_tokens"] > counted["input_tokens"] > 0
     assert answer.headers["x-toolbridge-token-count"] == "estimated"
 
@@ -109,6 +110,7 @@ async def test_one_line_is_logged_per_request(capsys):
     assert "hello world" not in json.dumps(found)
 
 
+@pytest.mark.req("PX-X10")
 async def test_what_was_dropped_is_said_in_a_header_and_counted():
     async with bridged(replay({"message": {"content": "x"}, "done": True})) as (url, *_):
         asked = GOOD | {
@@ -261,6 +263,20 @@ async def test_a_request_that_outlives_the_grace_of_a_stop_is_told_so():
     assert reply.startswith(b"HTTP/1.1 529")
     assert b"retry-after: " in reply
     assert b"the gateway is being stopped" in reply
+
+
+@pytest.mark.req("PX-X10")
+@pytest.mark.parametrize(("capabilities", "think"), [(["completion"], None), (["thinking"], True)])
+async def test_a_server_is_asked_once_what_its_model_can_do(capabilities, think):
+    show = SHOW | {"capabilities": capabilities}
+    chat = replay({"message": {"content": "x"}, "done": True})
+    async with bridged(chat, show=show) as (url, server, _):
+        for _ in range(3):
+            await call(url, "/v1/messages", "POST", GOOD | {"thinking": {"type": "adaptive"}})
+            await call(url, "/v1/models")
+    asked = [heard.json for heard in server.heard if heard.path == "/api/show"]
+    assert asked == [{"model": "tiny:latest"}]
+    assert [chat.json.get("think") for chat in server.chats()] == [think] * 3
 
 
 @pytest.mark.req("PX-X10")

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import random
 import re
+from statistics import median
 
 import aiohttp
 import pytest
@@ -269,6 +271,7 @@ async def test_an_event_that_never_was_is_refused(last, status, code):
     assert (got, error["code"]) == (status, code)
 
 
+@pytest.mark.req("TF-52")
 async def test_a_run_that_nobody_follows_is_abandoned():
     gone = asyncio.Event()
 
@@ -303,6 +306,9 @@ async def test_an_abort_stops_the_model_and_ends_the_stream():
     left = asyncio.Event()
 
     async def hanging(heard, line) -> None:
+        if left.is_set():
+            await say(line, reply(answer="next"))
+            return
         await silent(heard, line)
         left.set()
 
@@ -322,6 +328,56 @@ async def test_an_abort_stops_the_model_and_ends_the_stream():
             assert await again.json() == {"aborted": False}
         async with client.delete(f"{url}/v1/stream/run_00000000000000aa") as unknown:
             assert unknown.status == 404
+        after = await ask(url, {"prompt": "y"})
+    assert names(after) == ["result.begin", "result.delta", "result.end", "done"]
+
+
+# ── the same again, and in time ──────────────────────────────────────────────
+
+
+@pytest.mark.req("TF-55")
+async def test_the_same_seed_gives_the_same_stream():
+    async def drawing(heard, line) -> None:
+        """Answer with words drawn from the seed; without one, with other words each time."""
+        drawn = random.Random(heard.json.get("seed"))
+        words = " ".join(f"{drawn.getrandbits(32):x}" for _ in range(9))
+        await say(line, f"{words} {reply(answer=words)}")
+
+    def told(events: list[Said]) -> list[tuple[str, dict]]:
+        return [(event.name, event.data) for event in events]
+
+    async with streaming(drawing) as (url, _, _):
+        first, again = [await ask(url, {"prompt": "x", "seed": 7}) for _ in range(2)]
+        other = await ask(url, {"prompt": "x", "seed": 8})
+        demo = [await ask(url, {**PIZZA, "profile": "demo"}) for _ in range(2)]
+    assert told(first) == told(again)
+    assert told(first) != told(other)
+    assert told(demo[0]) == told(demo[1]), "the demo profile has a seed of its own"
+
+
+@pytest.mark.req("TF-64")
+@pytest.mark.parametrize(
+    ("prompt", "tools", "most"),
+    [
+        ("Find pizza near me.", 1, 1.5),
+        ("Find pizza near me; book a table at 7pm if open.", 2, 2.5),
+    ],
+)
+async def test_the_demo_keeps_its_budget_of_time_and_breaks_no_schema(prompt, tools, most):
+    body = {**PIZZA, "prompt": prompt, "model": "demo/toolbridge-demo"}
+    times, runs = [], []
+    async with streaming(scripted()) as (url, _, _):
+        for _ in range(5):
+            start = asyncio.get_running_loop().time()
+            runs.append(await ask(url, body))
+            times.append(asyncio.get_running_loop().time() - start)
+    for events in runs:
+        assert names(events).count("tool.result") == tools
+        ends = [event.data for event in events if event.name in {"json.end", "result.end"}]
+        assert ends
+        assert not [end for end in ends if end.get("status") == "degraded"]
+        assert codes(events) == []
+    assert median(times) <= most
 
 
 # ── the caller's own tools ───────────────────────────────────────────────────

@@ -2,9 +2,13 @@
 
 import pytest
 
+from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ConfigError
+from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.switchboard.capabilities import target_of
 from toolbridge.switchboard.places import find_places
+from toolbridge.upstream.ollama import Shown
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,24 @@ def test_a_known_provider_may_be_asked_in_another_of_its_apis(name, api):
     config = Config(providers={name: ProviderConfig(api=api, url=url)})
     place = find_places(config, {})[name]
     assert (place.api, place.quirks) == (api, {})
+
+
+@pytest.mark.req("ZG-29")
+@pytest.mark.parametrize("retention", ["none", "short", "long"])
+@pytest.mark.parametrize(
+    ("url", "openai"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://openai.com.example.org/v1", False),
+        ("http://127.0.0.1:8080/v1", False),
+    ],
+)
+def test_only_openai_by_its_url_is_asked_to_keep_a_prefix_for_a_day(url, openai, retention):
+    place = ProviderConfig(api="openai_responses", url=url)
+    target = target_of("mine", place, "gpt-5", ModelConfig(), Shown())
+    turns = (Turn("user", (Text("hi"),)),)
+    request = Request(model="gpt-5", turns=turns, extra={"cache_retention": retention})
+    body = codecs.load("openai_responses").encode_request(request, target).body
+    wanted = "24h" if openai and retention == "long" else None
+    assert body.get("prompt_cache_retention") == wanted

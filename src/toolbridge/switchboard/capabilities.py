@@ -4,7 +4,7 @@ from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.switchboard.nodes import NODE
-from toolbridge.switchboard.places import DEMO, OLLAMA, whose_files
+from toolbridge.switchboard.places import DEMO, OLLAMA, quirks_of_host, whose_files
 from toolbridge.upstream.ollama import Shown
 
 
@@ -26,7 +26,7 @@ def target_of(
         window=window_of(place, settings, shown),
         max_output=settings.max_output,
         capabilities=_capabilities(place, model, settings, shown),
-        quirks={**place.quirks, **settings.quirks},
+        quirks={**quirks_of_host(place), **place.quirks, **settings.quirks},
         options=settings.options,
         files=whose_files(provider, place),
     )

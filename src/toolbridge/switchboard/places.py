@@ -11,6 +11,7 @@ from toolbridge import codecs, dialects, providers
 from toolbridge.config import Config, ProviderConfig, key_variable, secret
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.switchboard.nodes import NODE, check_node_quirks, read_place
 from toolbridge.upstream.hosts import hostname, is_loopback
@@ -124,6 +125,16 @@ def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> Pr
 def is_first_party(place: ProviderConfig) -> bool:
     """Whether `place` is a vendor's own server: one whose shipped file asks for passthrough."""
     return _host(place.url) in _first_party_hosts()
+
+
+def quirks_of_host(place: ProviderConfig) -> JsonObject:
+    """Return the quirks that follow from the provider's URL alone.
+
+    OpenAI, Responses API: `prompt_cache_retention` is a field of OpenAI's own servers.
+    """
+    host = _host(place.url)
+    is_openai = host == "openai.com" or host.endswith(".openai.com")
+    return {"openai": True} if is_openai and place.api == "openai_responses" else {}
 
 
 def passes_through(place: ProviderConfig) -> bool:

@@ -50,6 +50,28 @@ def test_a_string_is_one_text_block():
 
 
 @pytest.mark.req("CB-01")
+def test_every_optional_field_is_read():
+    request = decode(
+        system="Be brief.", temperature=0.5, top_p=0.9, top_k=3, stop_sequences=["END"],
+        stream=True, metadata={"user_id": "u1"},
+        tools=[{"name": "f", "input_schema": {"type": "object"}}],
+    )  # fmt: skip
+    assert [part.text for part in request.system] == ["Be brief."]
+    sampling = request.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.5, 0.9, 3)
+    assert (request.stop, request.stream, request.user) == (("END",), True, "u1")
+    assert [tool.name for tool in request.tools] == ["f"]
+    assert (request.model, request.max_tokens, len(request.turns)) == ("m", 9, 1)
+
+
+@pytest.mark.req("CB-01")
+@pytest.mark.parametrize("field", ["model", "max_tokens", "messages"])
+def test_a_required_field_is_missed_by_its_name(field):
+    body = {"model": "m", "max_tokens": 9, "messages": HI}
+    assert fault({name: value for name, value in body.items() if name != field}) == field
+
+
+@pytest.mark.req("CB-01")
 def test_a_minimal_request_does_not_stream():
     assert decode().stream is False
     assert decode(stream=True).stream is True

@@ -55,7 +55,7 @@ def answer(*values, reason="end_turn"):
     return collect(run(frames(START, *values, finish(reason, output_tokens=2), STOP)))
 
 
-@pytest.mark.req("ZG-07", "ZG-08", "ZG-09", "ZG-35")
+@pytest.mark.req("ZG-07", "ZG-08", "ZG-09", "ZG-32", "ZG-35")
 def test_a_call_is_read_from_its_start_and_its_pieces():
     events = run(
         frames(
@@ -76,6 +76,14 @@ def test_a_call_is_read_from_its_start_and_its_pieces():
         ev.CallEnd(0, Call("toolu_1", "f", {"x": 1})),
     ]
     assert collect(events).content == (Call("toolu_1", "f", {"x": 1}),)
+
+
+@pytest.mark.req("ZG-09")
+def test_a_call_ends_as_soon_as_its_block_does():
+    decoder = CODEC.stream_decoder(Ids("test"))
+    decoder.feed(frames(START, begin(0, type="tool_use", id="a", name="f", input={})))
+    decoder.feed(frames(delta(0, "input_json_delta", partial_json='{"x":1}')))
+    assert decoder.feed(frames(end(0))) == [ev.CallEnd(0, Call("a", "f", {"x": 1}))]
 
 
 def test_pieces_win_over_the_start():

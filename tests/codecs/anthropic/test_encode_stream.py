@@ -119,6 +119,7 @@ def test_without_a_question_the_upstreams_name_is_told():
     assert written(told(), Asked())[0]["message"]["model"] == "upstream"
 
 
+@pytest.mark.req("CB-04", "CB-14")
 def test_an_id_from_elsewhere_gets_anthropics_prefix():
     draft = Draft(Ids("test"))
     events = draft.start(id="chatcmpl-1") + draft.finish("end")

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -160,6 +161,22 @@ def test_an_empty_first_line_opens_no_block_and_loses_nothing():
         "ThinkingStart",
         "ThinkingDelta",
     ]
+
+
+@pytest.mark.req("ZG-21", "ZG-32", "ZG-35")
+def test_every_call_of_the_list_is_read():
+    calls = [function("f", {"a": 1}), function("g", {"b": [2]})]
+    message = message_of(line({"tool_calls": calls}), DONE)
+    assert [(c.name, c.arguments) for c in message.calls] == [("f", {"a": 1}), ("g", {"b": [2]})]
+    assert message.stop == "tool_use"
+
+
+@pytest.mark.req("PX-37")
+def test_calls_without_ids_get_ids_that_differ():
+    message = message_of(line({"tool_calls": [function("f", {}), function("f", {})]}), DONE)
+    first, second = [call.id for call in message.calls]
+    assert first != second
+    assert all(re.fullmatch("toolu_[0-9a-f]{16}", id) for id in (first, second))
 
 
 @pytest.mark.req("PX-45")

@@ -13,7 +13,7 @@ def told(*frames):
     return [(call.name, call.arguments, call.raw) for call in message(*frames).calls]
 
 
-@pytest.mark.req("ZG-10", "ZG-11", "ZG-05")
+@pytest.mark.req("ZG-10", "ZG-11", "ZG-05", "ZG-32", "ZG-35")
 def test_pieces_go_to_the_call_of_their_index():
     found = message(
         calls(entry(0, "a", "read", ""), entry(1, "b", "write", "")),

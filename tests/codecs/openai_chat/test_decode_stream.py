@@ -22,7 +22,7 @@ def failure(data):
 # ── real servers ──
 
 
-@pytest.mark.req("PX-50", "ZG-32", "ZG-33")
+@pytest.mark.req("PX-50")
 @pytest.mark.parametrize("recording", recordings.ANSWERS, ids=lambda recording: recording.name)
 def test_a_recorded_answer_is_read(recording):
     events = decode(recording.body)

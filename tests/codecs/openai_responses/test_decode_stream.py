@@ -198,7 +198,7 @@ def test_a_refusal_is_said_and_stops_the_answer():
 # ── calls ──
 
 
-@pytest.mark.req("ZG-13", "ZG-14", "ZG-15")
+@pytest.mark.req("ZG-13", "ZG-14", "ZG-15", "ZG-32")
 def test_a_call_begins_with_its_item_and_ends_with_it():
     events = read(
         added(call()),
