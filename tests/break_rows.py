@@ -128,8 +128,8 @@ def break_all(trees: list[Path], chosen: list[Break]) -> Iterator[bool]:
 def break_one(tree: Path, change: Break) -> bool:
     """Apply `change` to the copy, run its tests, and restore the file; print the outcome."""
     name = path_of(tree, change)
-    file = tree / name
-    file.write_text(file.read_text("utf-8").replace(change.old, change.new), "utf-8")
+    file, whole = tree / name, (tree / name).read_text("utf-8")
+    file.write_text(whole.replace(change.old, change.new), "utf-8")
     # Bytecode counts as fresh when the time in seconds and the size of its source are the same.
     os.utime(file, (moment := next(_moments), moment))
     try:
@@ -138,7 +138,9 @@ def break_one(tree: Path, change: Break) -> bool:
     except subprocess.TimeoutExpired:
         status, said = -1, f"no end after {SECONDS} s"
     finally:
-        shutil.copy2(ROOT / name, file)
+        # From the copy itself: the tree may have been edited meanwhile.
+        file.write_text(whole, "utf-8")
+        os.utime(file, (moment := next(_moments), moment))
     if status == pytest.ExitCode.TESTS_FAILED:
         print(f"{change.row:7} passed: {first_failure(said)} fails", flush=True)
         return True
