@@ -19,9 +19,31 @@ SCRIPT = Path(__file__).parent / "js" / "zod.mjs"
 ZOD = "zod@4.6.7"
 
 
+FITTING = {
+    "Action": {"mode": "book", "target": {"kind": "time", "at": "19:00"}},
+    "AssistantReply": {"answer": "a", "citations": [], "diagnostics": {"error": "e"}},
+    "places.search": {"query": "a", "radius_km": 5, "open_at": "19:00", "limit": 5},
+    "bookings.create": {"place_id": "a", "time": "19:00", "party_size": 2, "name": "a"},
+}
+EDGES = [
+    *("x" * length for length in (0, 1, 64, 65, 100, 101, 200, 201)),
+    *(-1, 0, 1, 2.0, 0.5, 1e-9, 20, 21, 50, 50.1, 10**30, True, None, [], {}, ["a"], [1]),
+    *("19:00", "24:00", "7pm", "23:59:59", "2030-05-01T19:00", "search", "eat"),
+    *({"kind": "place", "id": "p"}, {"kind": "place", "at": "p"}, {"kind": "x", "id": "p"}),
+    *({"error": "e", "last_validator_errors": [{"path": "p"}]}, {"error": 1}),
+]
+
+
+def at_the_edges(name: str) -> list[object]:
+    """Return a fitting value with each member in turn left out, or on either side of a limit."""
+    fitting = FITTING[name]
+    without = [{k: v for k, v in fitting.items() if k != member} for member in fitting]
+    return [fitting, *without, *({**fitting, member: edge} for member in fitting for edge in EDGES)]
+
+
 def samples(name: str) -> list[object]:
     """Return values that fit a schema, nearly fit it, or are something else."""
-    found: list[object] = []
+    found: list[object] = at_the_edges(name)
 
     @settings(max_examples=400, deadline=None, derandomize=True, database=None)
     @given(values(name))
