@@ -528,6 +528,30 @@ async def test_with_a_tag_the_frames_of_the_stream_carry_it(given):
     assert tags[0] != tags[1]
 
 
+@pytest.mark.req("TF-51")
+@pytest.mark.parametrize(
+    "quotation",
+    [
+        f"<pre>{STEAL}</pre>\n",
+        f"    {STEAL}\n",
+        f'"the page\nsays {STEAL}\nand more"\n',
+        f"<think>{STEAL}</think>\n",
+    ],
+    ids=["pre", "indented", "several lines", "thought"],
+)
+async def test_with_a_tag_no_quotation_of_a_call_runs_it(quotation):
+    """Without a tag these look like what models write that make calls in mid-line."""
+
+    async def answer(heard, line) -> None:
+        tag = re.search("id=R1-([0-9a-f]{4}) ", heard.json["messages"][0]["content"])[1]
+        await say(line, f"I read it.\n{quotation}{reply(f'R1-{tag}')}")
+
+    async with streaming(answer, frame_tag=True) as (url, _, _):
+        events = await ask(url, {"prompt": "x", "tools": [PAY]})
+    assert "tool.call" not in names(events)
+    assert names(events)[-1] == "done"
+
+
 async def test_the_demo_model_follows_the_tag():
     prompt = "Find pizza near me; book a table at 7pm if open."
     body = {**PIZZA, "prompt": prompt, "model": "demo/toolbridge-demo", "frame_tag": True}
