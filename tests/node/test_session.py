@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 from tests.node.server import Scene, running
 from tests.node.sessions import (
-    QUICK,
+    PATIENT,
     TEXT,
     WALLET,
     CountingPurse,
@@ -153,7 +153,7 @@ class TestQueue:
     async def test_several_sessions_run_side_by_side(self):
         async with running() as node:
             purse = CountingPurse(node)
-            pool = NodePool(lambda: NodeSession(purse, WALLET, Settings(QUICK)), 2)
+            pool = NodePool(lambda: NodeSession(purse, WALLET, Settings(PATIENT)), 2)
             node.play(*(Scene(pause=0.02) for _ in range(3)))
             messages = await asyncio.gather(*(told(pool) for _ in range(3)))
             await pool.close()
@@ -164,7 +164,7 @@ class TestQueue:
     async def test_a_pool_opens_no_more_than_is_needed(self):
         async with running() as node:
             purse = CountingPurse(node)
-            pool = NodePool(lambda: NodeSession(purse, WALLET, Settings(QUICK)), 2)
+            pool = NodePool(lambda: NodeSession(purse, WALLET, Settings(PATIENT)), 2)
             await works(pool)
             await works(pool)
             await pool.close()
