@@ -14,7 +14,7 @@ from tests.event_lines import tell_event
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Codec, Target
+from toolbridge.core.codec import AnswerContext, Codec, Target
 from toolbridge.core.errors import ClientError
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
@@ -89,8 +89,8 @@ def _tell_answer(events: list[ev.Event], language: str) -> str:
     if language == "events":
         return "\n".join(map(tell_event, events))
     if language.endswith(" message"):
-        return pretty(loads(_codec(language).encode_message(collect(events), Asked(at=0))))
-    encoder = _codec(language).stream_encoder(Asked(at=0))
+        return pretty(loads(_codec(language).encode_message(collect(events), AnswerContext(at=0))))
+    encoder = _codec(language).stream_encoder(AnswerContext(at=0))
     pieces = [piece for event in events for piece in encoder.feed(event)]
     return b"".join(pieces + encoder.close()).decode()
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         stream,
         tool,
     )
-    from toolbridge.sdk.start_stream import (
+    from toolbridge.sdk.structured.client import (
         AsyncStructuredStream,
         StreamDegraded,
         StreamFailed,
@@ -169,7 +169,7 @@ _OF_STREAMS = frozenset(
 
 def __getattr__(name: str) -> object:
     if name in _OF_STREAMS:
-        room = "toolbridge.sdk.start_stream"
+        room = "toolbridge.sdk.structured.client"
     elif name in _LATER:
         room = "toolbridge.sdk"
     else:

@@ -9,15 +9,15 @@ from toolbridge import codecs, dialects
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
-from toolbridge.core.codec import Asked, Codec, Outgoing, Target, Wording
+from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
-from toolbridge.core.stage import Passage, Pipe, Stage
+from toolbridge.core.stage import Identity, Pipe, Stage
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.prompt import render_history
 from toolbridge.dialects.stage import DialectStage
-from toolbridge.healing import Healer, past_call
+from toolbridge.healing import Healer, heal_past_call
 from toolbridge.history import prepare
 from toolbridge.history.files import own_files
 from toolbridge.history.own_fields import without_own_fields
@@ -35,7 +35,7 @@ def translate(
     source: str,
     target: str,
     *,
-    asked: Asked | None = None,
+    asked: AnswerContext | None = None,
     tools: Sequence[Tool] = (),
     seed: bytes | str = b"",
 ) -> "Translation":
@@ -48,7 +48,9 @@ def translate(
     return Translation(Pipe(decoder, Healer(tools)), codecs.load(target), asked or ASKED)
 
 
-ASKED = Asked(Request(model="", stream=True, extra={"stream_options": {"include_usage": True}}))
+ASKED = AnswerContext(
+    Request(model="", stream=True, extra={"stream_options": {"include_usage": True}})
+)
 """The request of an answer that nobody asked for here. OpenAI chat: a stream has no usage unless
 `stream_options.include_usage` asks for it."""
 
@@ -56,7 +58,7 @@ ASKED = Asked(Request(model="", stream=True, extra={"stream_options": {"include_
 class Translation:
     """An answer of one API, as bytes, into that of another, with what gets lost."""
 
-    def __init__(self, source: Stage[bytes, ev.Event], target: Codec, asked: Asked) -> None:
+    def __init__(self, source: Stage[bytes, ev.Event], target: Codec, asked: AnswerContext) -> None:
         self._source = source
         self._shows = target.shows
         self._encoder = target.stream_encoder(asked)
@@ -80,7 +82,7 @@ class Translation:
         return [written for event in events for written in self._encoder.feed(event)]
 
 
-class Wishes(msgspec.Struct, frozen=True):
+class RequestOptions(msgspec.Struct, frozen=True):
     """How a request should be treated, beyond what it says itself."""
 
     thinking: Literal["auto", "drop", "reject"] = "auto"
@@ -93,7 +95,7 @@ class Wishes(msgspec.Struct, frozen=True):
     """Dialects whose calls stay text where `dialect` is `auto`."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class PreparedRequest(msgspec.Struct, frozen=True):
     """A request that is ready to go, and what its answer needs."""
 
     outgoing: Outgoing
@@ -109,7 +111,9 @@ class Plan(msgspec.Struct, frozen=True):
     """Dialects that are not looked for in the answer."""
 
 
-def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes) -> Plan:
+def plan(
+    request: Request, codec: RequestEncoder | None, target: Target, wishes: RequestOptions
+) -> PreparedRequest:
     """Return `request` as `codec` says it to `target`, legal there, with all that was lost.
 
     Without a codec the target understands our own words, and nothing needs to be said in others.
@@ -127,11 +131,11 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
         decided = (*decided, *unfilled)
     if codec is None:
         losses = join_losses(name_losses(decided, request, names))
-        return Plan(Outgoing("", {}), wanted, losses, {})
+        return PreparedRequest(Outgoing("", {}), wanted, losses, {})
     wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
     # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
     target = with_levels(target, codec.name)
-    heal = None if codec.name == "anthropic" else past_call
+    heal = None if codec.name == "anthropic" else heal_past_call
     prepared = prepare(
         wanted,
         codec.rules,
@@ -159,7 +163,7 @@ def plan(request: Request, codec: Wording | None, target: Target, wishes: Wishes
     )
     tools = prepared.request.tools
     stops, ignored = outgoing.stops, wishes.ignored
-    return Plan(outgoing, limited, losses, prepared.names, tools, stops, ignored)
+    return PreparedRequest(outgoing, limited, losses, prepared.names, tools, stops, ignored)
 
 
 def _field_names(origin: str) -> Mapping[str, str]:
@@ -167,7 +171,7 @@ def _field_names(origin: str) -> Mapping[str, str]:
 
 
 def _without_foreign(
-    request: Request, codec: Wording, target: Target
+    request: Request, codec: RequestEncoder, target: Target
 ) -> tuple[Request, list[Loss]]:
     """Return `request` without what only the client's provider, model or API could read."""
     same_api = codec.name == request.origin
@@ -250,7 +254,7 @@ class AnswerStages:
 
 def answer_stages(
     request: Request,
-    ready: Plan,
+    ready: PreparedRequest,
     *,
     model: str,
     dialect: str = "auto",
@@ -266,7 +270,7 @@ def answer_stages(
 
     def stages_of(choice: int) -> Stage[ev.Event, ev.Event]:
         ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
-        stages: Stage[ev.Event, ev.Event] = Passage()
+        stages: Stage[ev.Event, ev.Event] = Identity()
         if dialect != "off" and not ready.tools:
             stages = ThoughtGate(ids)
         elif dialect != "off":

@@ -20,8 +20,8 @@ from tests.node.server import HOST, running
 from toolbridge.cli import main
 from toolbridge.cli.node import env_file, flags, serve
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.seal import Secret
-from toolbridge.switchboard.nodes import read_key
+from toolbridge.node.encryption import Secret
+from toolbridge.routing.nodes import read_key
 
 KEY = "c3" * 32
 ADDRESS = "0x" + "ab" * 20

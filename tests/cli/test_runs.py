@@ -15,7 +15,7 @@ from tests.streams import reply, scripted, streaming, thing
 from toolbridge.cli import main
 from toolbridge.cli.demo_trace import Trace, wants_colour
 from toolbridge.cli.show_timeline import draw, rows_of, told
-from toolbridge.framed import events as fe
+from toolbridge.structured import events as fe
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
 FRAMES = [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolbridge.conformance import cases, clients, upstreams
-from toolbridge.conformance.asks import Ask, Part, Turn, marked
-from toolbridge.conformance.script import pieces
+from toolbridge.conformance.client_requests import Ask, Part, Turn, marked
+from toolbridge.conformance.scripted_upstream import pieces
 from toolbridge.core.errors import ConfigError
 
 BOOK = cases.load()

@@ -9,7 +9,7 @@ import pytest
 from tests.peers import Line, model_server
 
 from toolbridge.cli import main
-from toolbridge.conformance import cases, house, script
+from toolbridge.conformance import cases, scripted_upstream, self_gateway
 from toolbridge.conformance.cases import Case, Expect, Wanted
 from toolbridge.conformance.report import as_json, failures, how_to_configure, summary, table
 from toolbridge.conformance.runner import Gateway, Outcome, Runner
@@ -20,7 +20,7 @@ BOOK = cases.load()
 
 async def play(url, *chosen, api="anthropic", model="conform", at_once=16):
     """Play cases to whatever answers at `url(upstream)`; return the faults of each."""
-    async with script.serve() as played, url(played.url) as place:
+    async with scripted_upstream.serve() as played, url(played.url) as place:
         gateway = Gateway(place, model)
         return await Runner(BOOK, played, at_once=at_once).run(chosen, api, gateway)
 
@@ -216,7 +216,7 @@ async def test_a_gateway_that_leaves_with_its_client_is_praised():
 
 
 async def test_no_gateway_at_all_is_said():
-    async with script.serve() as played:
+    async with scripted_upstream.serve() as played:
         with pytest.raises(Unreachable, match="no gateway answers"):
             await Runner(BOOK, played).run([case()], "anthropic", Gateway("http://127.0.0.1:1"))
 
@@ -226,7 +226,7 @@ async def test_no_gateway_at_all_is_said():
 
 @asynccontextmanager
 async def own(upstream):
-    async with house.gateway(house.configured(upstream)) as url:
+    async with self_gateway.gateway(self_gateway.configured(upstream)) as url:
         yield url
 
 
@@ -235,21 +235,25 @@ async def score(front, back, *, passthrough=False):
     chosen = BOOK.select(api=back, client=front, passthrough=passthrough)
     chosen = [c for c in chosen if not {"slow", "big", "retries"} & {*c.tags} and not c.abort]
     assert chosen
-    outcomes = await play(own, *chosen, api=front, model=house.model(back, passthrough=passthrough))
+    outcomes = await play(
+        own, *chosen, api=front, model=self_gateway.model(back, passthrough=passthrough)
+    )
     return failures(outcomes)
 
 
-@pytest.mark.parametrize("back", house.spoken())
+@pytest.mark.parametrize("back", self_gateway.spoken())
 async def test_toolbridge_passes_for_clients_of_anthropic(back):
     assert await score("anthropic", back) == ""
 
 
-@pytest.mark.parametrize("front", [api for api in house.served() if api != "anthropic"])
+@pytest.mark.parametrize("front", [api for api in self_gateway.served() if api != "anthropic"])
 async def test_toolbridge_passes_for_every_other_client(front):
     assert await score(front, "openai_chat") == ""
 
 
-@pytest.mark.parametrize("api", [api for api in house.served() if api in house.spoken()])
+@pytest.mark.parametrize(
+    "api", [api for api in self_gateway.served() if api in self_gateway.spoken()]
+)
 async def test_toolbridge_passes_where_it_passes_bytes_through(api):
     assert await score(api, api, passthrough=True) == ""
 
@@ -258,7 +262,7 @@ async def test_toolbridge_lets_go_and_tries_again():
     """Departures and retries take seconds, so one pair stands for all; the command runs them all."""
     chosen = [c for c in BOOK.select(api="openai_chat", client="anthropic") if "slow" not in c.tags]
     chosen = [c for c in chosen if "retries" in c.tags or c.abort]
-    outcomes = await play(own, *chosen, model=house.model("openai_chat"))
+    outcomes = await play(own, *chosen, model=self_gateway.model("openai_chat"))
     assert failures(outcomes) == ""
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.peers import Heard, Line, gateway, model_server
 
 from toolbridge.cli import conform_stream, main
-from toolbridge.conformance.streams import cases, house, model, report
+from toolbridge.conformance.streams import cases, model, report, self_gateway
 from toolbridge.conformance.streams.cases import Calling, Case, Expect, Rejected, Say
 from toolbridge.conformance.streams.cutting import cut, pieces
 from toolbridge.conformance.streams.grammar import CODES, MEMBERS
@@ -126,7 +126,7 @@ async def test_a_gateway_elsewhere_is_scored_by_its_url():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     chosen = [*cases.select(ALL, "json/flat_object"), *cases.select(ALL, "security/no_key")]
-    async with gateway(house.configured("", f"http://127.0.0.1:{port}")) as (url, _):
+    async with gateway(self_gateway.configured("", f"http://127.0.0.1:{port}")) as (url, _):
         outcomes = await run_other(chosen, url, port)
     assert [(o.case, o.faults) for o in outcomes] == [("flat_object", ())], "one is not for others"
 

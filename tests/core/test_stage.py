@@ -1,4 +1,4 @@
-from toolbridge.core.stage import Passage, Pipe
+from toolbridge.core.stage import Identity, Pipe
 
 
 class Words:
@@ -36,10 +36,10 @@ def test_the_end_of_the_first_goes_through_the_second_before_it_ends():
 
 
 def test_pipes_are_stages():
-    pipe = Pipe(Pipe(Words(), Loud()), Passage())
+    pipe = Pipe(Pipe(Words(), Loud()), Identity())
     assert pipe.feed("a b") + pipe.close() == ["A", "B", "!"]
 
 
 def test_a_passage_changes_nothing():
-    passage = Passage()
+    passage = Identity()
     assert passage.feed(1) + passage.feed(2) + passage.close() == [1, 2]

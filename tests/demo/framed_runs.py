@@ -7,14 +7,14 @@ from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request
 from toolbridge.demo import answer
-from toolbridge.framed import events as fe
-from toolbridge.framed.conversation import Conversation, WantRepair, WantTool
-from toolbridge.runs.order import contract_of, read_order
-from toolbridge.runs.terms import terms_of
+from toolbridge.runs.catalog import catalog_of
+from toolbridge.runs.request import contract_of, read_request
 from toolbridge.store.sqlite import SqliteStore
+from toolbridge.structured import events as fe
+from toolbridge.structured.conversation import AskRepair, Conversation, RunTool
 from toolbridge.tools.context import Context
 
-TERMS = terms_of(StreamConfig())
+TERMS = catalog_of(StreamConfig())
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Ran:
 
 async def run(body: dict, results: dict | None = None, tools=TERMS.tools) -> Ran:
     """Converse with the demo model to the end; `results` are those of the caller's own tools."""
-    order = read_order(body, {})
+    order = read_request(body, {})
     conversation = Conversation(contract_of(order, TERMS, "toolbridge-demo", "sentinel"))
     ran = Ran(conversation=conversation)
     store = SqliteStore()
@@ -65,7 +65,7 @@ async def _converse(conversation, ran, results, tools, store) -> None:
 
     async def fulfil() -> None:
         while (want := conversation.wants) is not None:
-            if isinstance(want, WantRepair):
+            if isinstance(want, AskRepair):
                 take(conversation.repaired(collect(ask(want.request)).text))
             elif want.client:
                 take(conversation.tool_done(want.id, results.get(want.name)))
@@ -78,7 +78,7 @@ async def _converse(conversation, ran, results, tools, store) -> None:
                 )
 
     def take(outs) -> None:
-        ran.events += [out for out in outs if not isinstance(out, WantTool | WantRepair)]
+        ran.events += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
 
     while (request := conversation.request()) is not None:
         for event in ask(request):

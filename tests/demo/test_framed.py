@@ -9,11 +9,11 @@ from toolbridge.core.fold import collect
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.demo.framed import framed_answer
 from toolbridge.demo.framed_dining import clock_in, is_open
-from toolbridge.framed import events as fe
-from toolbridge.framed.builtin import SCHEMAS
-from toolbridge.framed.conversation import Conversation
-from toolbridge.framed.schemas import Schemas
-from toolbridge.runs.order import contract_of, read_order
+from toolbridge.runs.request import contract_of, read_request
+from toolbridge.structured import events as fe
+from toolbridge.structured.builtin import SCHEMAS
+from toolbridge.structured.conversation import Conversation
+from toolbridge.structured.schemas import Schemas
 from toolbridge.tools.registry import Registry, Tool
 
 PIZZA = "Find pizza near me; book a table at 7pm if open."
@@ -190,7 +190,7 @@ async def test_a_model_that_may_not_call_tools_any_more_still_gives_its_result()
 
 
 def repair(written: str, schema: dict, name: str = "Thing") -> dict:
-    contract = contract_of(read_order({"prompt": "x"}, {}), TERMS, "m", "sentinel")
+    contract = contract_of(read_request({"prompt": "x"}, {}), TERMS, "m", "sentinel")
     request = contract.repair_request(name, schema, written, Schemas().check("Action", {}))
     return json.loads(collect(ask(request)).text)
 
@@ -223,7 +223,7 @@ def test_words_about_sentinels_are_no_contract():
 
 def test_a_callers_own_instructions_do_no_harm():
     body = {"prompt": "hi", "system": "Tools, by name and JSON Schema:\n- x: {broken\nBe kind."}
-    conversation = Conversation(contract_of(read_order(body, {}), TERMS, "m", "sentinel"))
+    conversation = Conversation(contract_of(read_request(body, {}), TERMS, "m", "sentinel"))
     assert "BEGIN_RESULT" in (framed_answer(conversation.request()) or "")
 
 

@@ -6,8 +6,8 @@ from tests.dialects.cases import CUTS, completed, pieces, same
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Call, Tool
 from toolbridge.dialects import load, names
-from toolbridge.dialects.engines.halves import STOPS
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.partial_marks import STOPS
 from toolbridge.dialects.reader import Reading, TextReader
 
 SCHEMA = {
@@ -34,7 +34,7 @@ SCHEMA = {
 TOOLS = [Tool("get_weather", schema=SCHEMA), Tool("get_time", schema={"type": "object"})]
 ONLY_THOUGHTS = {"kimi_think", "think_tags"}
 DIALECTS = [name for name in names() if name not in ONLY_THOUGHTS]
-RUNNING = [name for name in DIALECTS if isinstance(load(name).reader, Prose)]
+RUNNING = [name for name in DIALECTS if isinstance(load(name).reader, MarkReader)]
 """The dialects whose calls stand in running text; the others have frames around everything."""
 ARGUMENTS = {
     "none": {},
@@ -88,7 +88,7 @@ def said(calls) -> list:
 def own_marks(dialect: str) -> list[str]:
     found = load(dialect)
     marks = set(found.marks)
-    if isinstance(found.reader, Prose):
+    if isinstance(found.reader, MarkReader):
         marks |= set(found.reader.drafts)
         readers = (reader for readers in found.reader.calls.values() for reader in readers)
         marks |= {mark for reader in readers for mark in reader.closing}
@@ -126,7 +126,7 @@ def in_company(dialect: str) -> dict[str, tuple[str, str, str, list[Call]]]:
     """Return texts with what they say: the words, the thoughts and the calls."""
     call, now = written(dialect, PARIS), written(dialect, NOW)
     prose = load(dialect).reader
-    assert isinstance(prose, Prose)
+    assert isinstance(prose, MarkReader)
     spans = [span for span in prose.thoughts if not span.spoken]
     opens, closes = (spans[0].open, spans[0].close) if spans else ("", "")
     found = {

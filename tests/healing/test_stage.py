@@ -16,7 +16,7 @@ from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Problem, Text, Tool
-from toolbridge.healing import Healer, heal, past_call
+from toolbridge.healing import Healer, heal, heal_past_call
 
 WRITE = Tool(
     "Write",
@@ -365,7 +365,7 @@ def test_level_zero_changes_nothing_but_refuses_what_is_broken():
     ],
 )
 def test_past_calls_are_healed_where_there_is_something_to_heal(call, expected):
-    found = past_call(call, WEATHER)
+    found = heal_past_call(call, WEATHER)
     assert (found.arguments if found else None) == expected
     assert found is None or found.raw == ""
 

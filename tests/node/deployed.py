@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tests.node.local_chain import CHAIN_ID
 
-from toolbridge.node import abi, seal
+from toolbridge.node import abi, encryption
 from toolbridge.node.address import address_of, model_id
 from toolbridge.node.chain import Chain, Receipt
+from toolbridge.node.encryption import Secret
 from toolbridge.node.networks import Network
-from toolbridge.node.place import NodePlace
+from toolbridge.node.provider import NodeProvider
 from toolbridge.node.rpc import Rpc
-from toolbridge.node.seal import Secret
 from toolbridge.node.settings import NATIVE, read_settings
 from toolbridge.node.transaction import Transaction, sign
 
@@ -29,7 +29,7 @@ STABLE_PRICE = 2000
 
 
 def account(key: Secret) -> str:
-    return address_of(seal.public_key(key))
+    return address_of(encryption.public_key(key))
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Deployed:
     ) -> str:
         """Enter a host into the registry; it signs for itself."""
         await self.give(key)
-        about = json.dumps({"publicKey": seal.public_key(key).hex(), "location": "here"})
+        about = json.dumps({"publicKey": encryption.public_key(key).hex(), "location": "here"})
         said = about if metadata is None else metadata
         place = self.network.registry
         await self.act(
@@ -156,10 +156,10 @@ class Deployed:
             } | more
         )  # fmt: skip
 
-    def place(self, state: Path, *, wallet=PAYER, waits=None, **more) -> NodePlace:
+    def place(self, state: Path, *, wallet=PAYER, waits=None, **more) -> NodeProvider:
         options = {"pay_wait": 5.0, "settle_after": 0.0}
         options |= {name: more.pop(name) for name in options.keys() & more.keys()}
-        return NodePlace(self.settings(**more), wallet, state=state, waits=waits, **options)
+        return NodeProvider(self.settings(**more), wallet, state=state, waits=waits, **options)
 
 
 @asynccontextmanager

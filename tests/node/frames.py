@@ -2,8 +2,8 @@
 
 from itertools import count
 
-from toolbridge.node import seal
-from toolbridge.node.seal import Secret
+from toolbridge.node import encryption
+from toolbridge.node.encryption import Secret
 
 
 class Speaker:
@@ -19,19 +19,19 @@ class Speaker:
         nonce = next(self._nonces).to_bytes(24, "big")
         plain = text.encode() if isinstance(text, str) else text
         return {
-            "ciphertextHex": seal.seal(self.key, nonce, plain, aad.encode()).hex(),
+            "ciphertextHex": encryption.seal(self.key, nonce, plain, aad.encode()).hex(),
             "nonceHex": nonce.hex(),
             "aadHex": aad.encode().hex(),
         }
 
     def chunk(self, text: str | bytes, *, final: bool = False, tokens: int | None = None) -> dict:
-        payload = self.sealed(text, seal.chunk_aad(self.index)) | {"index": self.index}
+        payload = self.sealed(text, encryption.chunk_aad(self.index)) | {"index": self.index}
         self.index += 1
         counted = (0 if final else 1) if tokens is None else tokens
         message = {"type": "encrypted_chunk", "tokens": counted, "payload": payload, **self.names}
         return message | ({"final": True} if final else {})
 
-    def response(self, text: str = "stop", aad: str = seal.RESPONSE_AAD) -> dict:
+    def response(self, text: str = "stop", aad: str = encryption.RESPONSE_AAD) -> dict:
         return {"type": "encrypted_response", "payload": self.sealed(text, aad), **self.names}
 
     def end(self, reason: str = "complete", *, used: int = 0, **more: object) -> dict:

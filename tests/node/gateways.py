@@ -14,12 +14,12 @@ from tests.node.server import HOST, Node, running
 from tests.peers import gateway
 
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.server.app import App
 
 MODEL = "unsloth/GLM-4.7-Flash-GGUF:GLM-4.7-Flash-UD-Q8_K_XL.gguf"
 KEY_NAME = "CLAUDE_BRIDGE_PRIVATE_KEY"
-PUBLIC = seal.public_key(HOST).hex()
+PUBLIC = encryption.public_key(HOST).hex()
 WAITS = {"connect": 2.0, "init": 1.0, "first": 1.0, "next": 0.6, "grace": 0.2}
 """Short, for faults that are only told by waiting."""
 PATIENCE = WAITS["first"] + 5

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from tests.node.evm import Block, Machine, Message, Reverted, State
 
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of, keccak256
 from toolbridge.node.transaction import rlp
 
@@ -270,7 +270,7 @@ def decode_transaction(raw: bytes) -> Sent:
     *fields, parity, r, s = items
     assert _int(fields[0]) == CHAIN_ID
     signature = r.rjust(32, b"\0") + s.rjust(32, b"\0") + bytes([_int(parity)])
-    public = seal.recover(keccak256(b"\x02" + rlp(fields)), signature)
+    public = encryption.recover(keccak256(b"\x02" + rlp(fields)), signature)
     hash = "0x" + keccak256(raw).hex()
     return Sent(hash, int(address_of(public), 16), fields, raw, (_int(parity), r, s))
 

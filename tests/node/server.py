@@ -19,10 +19,10 @@ from tests.node.frames import Speaker
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of
+from toolbridge.node.encryption import BrokenSeal, Opener, Secret
 from toolbridge.node.messages import InitPayload, Payload, read_hex
-from toolbridge.node.seal import BrokenSeal, Opener, Secret
 
 HOST = Secret.from_hex("46" * 32)
 ANSWER = ("Hello", ", ", "world")
@@ -178,9 +178,9 @@ class Node:
 
     def _client(self, payload: InitPayload) -> str:
         if self.recovers_old:  # nodes up to 8.42 recover over something that nobody signed
-            digest = seal.init_digest(read_hex(payload.ciphertext))
-            return address_of(seal.recover(digest, read_hex(payload.signature))).lower()
-        return address_of(payload.signer(seal.public_key(self.key))).lower()
+            digest = encryption.init_digest(read_hex(payload.ciphertext))
+            return address_of(encryption.recover(digest, read_hex(payload.signature))).lower()
+        return address_of(payload.signer(encryption.public_key(self.key))).lower()
 
     async def _fault(self, socket: ServerConnection, message: dict, code: str) -> None:
         names = {name: message[name] for name in ("id", "session_id") if name in message}
@@ -253,7 +253,7 @@ class _Answer:
             return
         if scene.wrong == "picture":
             picture = '{"type":"image_generation_result"}'
-            await self._send(self._speaker.response(picture, seal.IMAGE_AAD))
+            await self._send(self._speaker.response(picture, encryption.IMAGE_AAD))
             return
         texts = () if scene.wrong == "nothing" else scene.texts
         limit = self._prompt["max_tokens"] if scene.obeys_limit else len(texts)

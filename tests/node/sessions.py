@@ -10,11 +10,11 @@ from tests.node.server import ANSWER, HOST, Node, running
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import collect
-from toolbridge.node import seal
+from toolbridge.node import encryption
+from toolbridge.node.connection import Waits
+from toolbridge.node.encryption import Secret
 from toolbridge.node.exchange import Prompt
 from toolbridge.node.jobs import Host, Job
-from toolbridge.node.line import Waits
-from toolbridge.node.seal import Secret
 from toolbridge.node.session import NodeSession, Settings
 
 WALLET = Secret.from_hex("12" * 32)
@@ -28,7 +28,7 @@ class CountingPurse:
     """Pays with numbers, and remembers everything."""
 
     def __init__(self, node: Node, **job):
-        self.host = Host(node.url, seal.public_key(HOST))
+        self.host = Host(node.url, encryption.public_key(HOST))
         self.job = job
         self.numbers = count(101)
         self.opened: list[Job] = []

@@ -20,14 +20,14 @@ from tests.node.server import Node, running
 from tests.node.sessions import QUICK, TEXT, prompt, told
 
 from toolbridge.core.errors import ConfigError, Unreachable
-from toolbridge.node import abi, seal
+from toolbridge.node import abi, encryption
 from toolbridge.node.calls import Terms
 from toolbridge.node.chain import Question
 from toolbridge.node.contracts import FUNCTIONS
+from toolbridge.node.encryption import Secret
 from toolbridge.node.jobs import FundingUnresolved
 from toolbridge.node.ledger import LimitReached
 from toolbridge.node.reverts import Reverted, table
-from toolbridge.node.seal import Secret
 from toolbridge.node.settings import NATIVE
 
 ETHER = 10**18
@@ -66,7 +66,7 @@ class Discovery:
         assert [one.address for one in found.candidates] == [account(key) for key in HOSTS[::-1]]
         assert [one.url for one in found.candidates] == [node.url for node in nodes[::-1]]
         assert [one.public for one in found.candidates] == [
-            seal.public_key(key) for key in HOSTS[::-1]
+            encryption.public_key(key) for key in HOSTS[::-1]
         ]
         assert all(0 < one.latency < 5 for one in found.candidates)
         assert found.candidates[0].price == NATIVE_PRICE
@@ -97,7 +97,7 @@ class Discovery:
     @pytest.mark.parametrize(
         "metadata",
         ["", "{}", "no json", "[1]", '{"publicKey": 5}', '{"publicKey": "0xzz"}',
-         json.dumps({"publicKey": seal.public_key(PAYER).hex()})],
+         json.dumps({"publicKey": encryption.public_key(PAYER).hex()})],
         ids=["none", "empty", "garbage", "list", "number", "no hex", "somebody else's"],
     )  # fmt: skip
     async def test_a_key_that_is_missing_or_false_is_taken_from_a_transaction(
@@ -106,13 +106,13 @@ class Discovery:
         await home.register(HOSTS[0], "http://127.0.0.1:9000", metadata=metadata)
         async with home.place(tmp_path) as place:
             (found,) = (await place.hosts()).candidates
-        assert found.public == seal.public_key(HOSTS[0])
+        assert found.public == encryption.public_key(HOSTS[0])
         assert found.key_from == "transaction"
 
     async def test_one_host_is_asked_for_by_its_address(self, home, tmp_path):
         async with three_hosts(home), home.place(tmp_path, host=account(HOSTS[0]).lower()) as place:
             (found,) = (await place.hosts()).candidates
-        assert found.public == seal.public_key(HOSTS[0])
+        assert found.public == encryption.public_key(HOSTS[0])
 
     async def test_a_host_that_is_not_registered_is_named(self, home, tmp_path):
         async with three_hosts(home), home.place(tmp_path, host=account(PAYER)) as place:
@@ -407,7 +407,7 @@ class Doubt:
             assert await home.jobs() == 1
 
     async def test_what_can_never_be_made_frees_its_money(self, home, tmp_path, monkeypatch):
-        monkeypatch.setattr("toolbridge.node.purse._LAG", 0.2)
+        monkeypatch.setattr("toolbridge.node.funding._LAG", 0.2)
         async with three_hosts(home), home.place(tmp_path, pay_wait=0.6) as place:
             async with home.no_blocks():
                 with pytest.raises(FundingUnresolved):

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of, checksum, keccak256, model_id, same_account
-from toolbridge.node.seal import Secret
+from toolbridge.node.encryption import Secret
 
 
 def test_keccak_is_not_sha3():
@@ -14,9 +14,9 @@ def test_keccak_is_not_sha3():
 
 
 def test_the_account_of_the_key_one_is_the_one_that_all_know():
-    public = seal.public_key(Secret((1).to_bytes(32, "big")))
+    public = encryption.public_key(Secret((1).to_bytes(32, "big")))
     assert address_of(public) == "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"
-    assert address_of(seal.uncompressed(public)) == address_of(public)
+    assert address_of(encryption.uncompressed(public)) == address_of(public)
 
 
 @given(st.binary(min_size=20, max_size=20))

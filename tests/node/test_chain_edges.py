@@ -12,17 +12,17 @@ from tests.node.sessions import QUICK, TEXT, told, until
 from tests.node.stories import DEPOSIT, three_hosts
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, Unreachable
-from toolbridge.node import abi, seal
+from toolbridge.node import abi, encryption
 from toolbridge.node.calls import Terms
 from toolbridge.node.chain import number, unhexed
+from toolbridge.node.encryption import Secret
 from toolbridge.node.hosts import Excluded
 from toolbridge.node.jobs import FundingUnresolved, Host, Job
-from toolbridge.node.place import NodePlace
 from toolbridge.node.probing import Prober, Silent
+from toolbridge.node.provider import NodeProvider
 from toolbridge.node.registry import _read
 from toolbridge.node.reverts import Reverted
 from toolbridge.node.rpc import Refused, Rpc, _refusal
-from toolbridge.node.seal import Secret
 from toolbridge.node.settings import read_settings
 from toolbridge.node.settling import _state
 
@@ -197,8 +197,12 @@ class TestSettling:
 class TestPlaces:
     async def test_a_host_that_is_known_in_full_needs_no_chain(self, tmp_path):
         async with running() as node:
-            given = {"model": "a:b", "host_url": node.url, "host_key": seal.public_key(HOST).hex()}
-            async with NodePlace(read_settings(given), state=tmp_path, waits=QUICK) as place:
+            given = {
+                "model": "a:b",
+                "host_url": node.url,
+                "host_key": encryption.public_key(HOST).hex(),
+            }
+            async with NodeProvider(read_settings(given), state=tmp_path, waits=QUICK) as place:
                 assert (await told(place)).text == TEXT
                 with pytest.raises(ConfigError, match="no chain to ask"):
                     await place.hosts()
@@ -232,7 +236,7 @@ class TestPlaces:
     def test_hosts_in_the_users_own_network_are_called_only_when_that_is_meant(
         self, tmp_path, more, allowed
     ):
-        place = NodePlace(read_settings({"model": "a:b"} | more), state=tmp_path)
+        place = NodeProvider(read_settings({"model": "a:b"} | more), state=tmp_path)
         assert place._search().wishes.private is allowed
 
     async def test_the_fastest_host_is_one_that_answers(self, home, tmp_path):
@@ -249,7 +253,7 @@ class TestPlaces:
 
     async def test_a_key_that_the_user_gives_is_used(self, home, chain, tmp_path):
         await home.register(HOSTS[0], "http://127.0.0.1:9", metadata="{}")
-        key = seal.public_key(HOSTS[0]).hex()
+        key = encryption.public_key(HOSTS[0]).hex()
         chosen = {"host": account(HOSTS[0]), "host_key": key}
         async with home.place(tmp_path, **chosen) as place:
             (found,) = (await place.hosts()).candidates

@@ -19,7 +19,7 @@ from toolbridge.node import abi
 from toolbridge.node.chain import Log, Receipt, hexed, word
 from toolbridge.node.contracts import SESSION_CREATED
 from toolbridge.node.jobs import FundingUnresolved
-from toolbridge.node.place import LEDGER
+from toolbridge.node.provider import LEDGER
 from toolbridge.node.reverts import Reverted
 from toolbridge.node.transaction import Transaction
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("quick_lag")
 
 @pytest.fixture
 def quick_lag(monkeypatch):
-    monkeypatch.setattr("toolbridge.node.purse._LAG", 0.2)
+    monkeypatch.setattr("toolbridge.node.funding._LAG", 0.2)
 
 
 @asynccontextmanager
@@ -210,7 +210,7 @@ class TestUnresolved:
 
     async def test_a_receipt_without_our_job_is_unresolved(self, home, tmp_path, monkeypatch):
         async with three_hosts(home), home.place(tmp_path) as place:
-            monkeypatch.setattr("toolbridge.node.purse.SESSION_CREATED", "Other()")
+            monkeypatch.setattr("toolbridge.node.funding.SESSION_CREATED", "Other()")
             with pytest.raises(FundingUnresolved, match="tells of no job"):
                 await told(place)
             with pytest.raises(FundingUnresolved, match="tells of no job"):

@@ -20,7 +20,7 @@ from toolbridge.core.errors import (
     Unreachable,
 )
 from toolbridge.node import rpc
-from toolbridge.node.place import LEDGER
+from toolbridge.node.provider import LEDGER
 from toolbridge.node.rpc import Rpc
 
 SEND = "eth_sendRawTransaction"

@@ -7,7 +7,7 @@ from tests.node.deployed import PAYER, account
 from tests.node.gateways import WRITE, ask, body, paid, works
 from tests.node.server import HOST, Scene
 
-from toolbridge.node.place import NodePlace
+from toolbridge.node.provider import NodeProvider
 from toolbridge.node.settings import read_settings
 
 CALL = '<tool_call>{"name": "Write", "arguments": {"file_path": "a", "content": "b"}}</tool_call>'
@@ -129,7 +129,7 @@ async def test_jobs_are_handed_back_at_the_end_and_settled_by_whoever_asks_next(
         place = it.app.config.providers["mynode"]
         table = {k: v for k, v in place.node.items() if k != "waits"}
         settings = read_settings(table, "test")
-        async with NodePlace(settings, PAYER, state=tmp_path / "toolbridge") as mine:
+        async with NodeProvider(settings, PAYER, state=tmp_path / "toolbridge") as mine:
             assert (await mine.balance()).open_jobs == ("1",)
             (done,) = await mine.settle()
             assert (done.job, done.cost + done.refund) == ("1", 2 * 10**14)

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of
+from toolbridge.node.encryption import Secret
 from toolbridge.node.hosts import (
     Candidate,
     Listed,
@@ -22,10 +23,9 @@ from toolbridge.node.hosts import (
 )
 from toolbridge.node.probing import health_url
 from toolbridge.node.scoring import WEIGHTS, factors, score
-from toolbridge.node.seal import Secret
 
 KEY = Secret.from_hex("46" * 32)
-PUBLIC = seal.public_key(KEY)
+PUBLIC = encryption.public_key(KEY)
 MODEL = b"\1" * 32
 FAB = 10**18
 
@@ -92,14 +92,14 @@ def test_the_user_may_know_better_where_a_host_is():
 
 
 @pytest.mark.parametrize("prefix", ["", "0x", " "])
-@pytest.mark.parametrize("public", [PUBLIC, seal.uncompressed(PUBLIC)])
+@pytest.mark.parametrize("public", [PUBLIC, encryption.uncompressed(PUBLIC)])
 def test_a_key_from_which_the_address_follows_is_taken(prefix, public):
     metadata = json.dumps({"publicKey": prefix + public.hex(), "location": 5})
     assert claimed_key(listed(metadata=metadata)) == PUBLIC
 
 
 def test_a_key_that_the_user_gives_must_fit_the_address_too():
-    other = seal.public_key(Secret.from_hex("47" * 32))
+    other = encryption.public_key(Secret.from_hex("47" * 32))
     assert given_key(listed(), (other, PUBLIC)) == PUBLIC
     assert given_key(listed(), (other,)) is None
 

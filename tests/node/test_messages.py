@@ -5,8 +5,9 @@ from tests.node.frames import Speaker
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.core.json import dump_bytes, dumps
-from toolbridge.node import messages, seal
+from toolbridge.node import encryption, messages
 from toolbridge.node.address import address_of
+from toolbridge.node.encryption import BrokenSeal, Opener, Secret
 from toolbridge.node.messages import (
     Chunk,
     Envelope,
@@ -26,7 +27,6 @@ from toolbridge.node.messages import (
     encode_reset,
     problem_of,
 )
-from toolbridge.node.seal import BrokenSeal, Opener, Secret
 
 HOST = Secret.from_hex("46" * 32)
 WALLET = Secret.from_hex("12" * 32)
@@ -37,7 +37,7 @@ OPENING = Opening("s-1", "123", "repo:file")
 def keys(**changes):
     values = {
         "signer": WALLET,
-        "host": seal.public_key(HOST),
+        "host": encryption.public_key(HOST),
         "session": SESSION,
         "ephemeral": Secret.from_hex("77" * 32),
         "nonce": bytes(24),
@@ -56,13 +56,13 @@ class TestHandshake:
             "jobId": "123",
             "modelName": "repo:file",
             "pricePerToken": 0,
-            "recoveryPublicKey": "0x" + seal.public_key(WALLET).hex(),
+            "recoveryPublicKey": "0x" + encryption.public_key(WALLET).hex(),
         }
 
     @pytest.mark.req("CB-20")
     def test_the_wallet_signed_it(self):
-        signer = self.payload.signer(seal.public_key(HOST))
-        assert address_of(signer) == address_of(seal.public_key(WALLET))
+        signer = self.payload.signer(encryption.public_key(HOST))
+        assert address_of(signer) == address_of(encryption.public_key(WALLET))
 
     def test_the_outside_says_which_session_it_is(self):
         outside = {name: value for name, value in self.sent.items() if name != "payload"}

@@ -24,10 +24,10 @@ from toolbridge.core.errors import (
     TooLarge,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.node import line as line_module
-from toolbridge.node import seal
+from toolbridge.node import connection as line_module
+from toolbridge.node import encryption
+from toolbridge.node.connection import Waits, socket_url
 from toolbridge.node.jobs import Host
-from toolbridge.node.line import Waits, socket_url
 from toolbridge.node.pool import NodePool
 from toolbridge.node.session import NodeSession, Settings
 
@@ -59,7 +59,7 @@ class TestPlainAnswers:
             await works(session)
         inside = node.inits[0]["inside"]
         assert inside["jobId"] == "101"
-        assert inside["recoveryPublicKey"] == "0x" + seal.public_key(WALLET).hex()
+        assert inside["recoveryPublicKey"] == "0x" + encryption.public_key(WALLET).hex()
 
     async def test_no_prompt_sets_off_a_search(self):
         async with session_with() as (session, node, _):

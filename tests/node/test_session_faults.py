@@ -24,10 +24,10 @@ from toolbridge.core.errors import (
     TimedOut,
     Unreachable,
 )
-from toolbridge.node import seal
+from toolbridge.node import encryption
+from toolbridge.node.connection import Waits
+from toolbridge.node.encryption import Secret
 from toolbridge.node.jobs import FundingUnresolved, GivenJob, Host, Job
-from toolbridge.node.line import Waits
-from toolbridge.node.seal import Secret
 from toolbridge.node.session import NodeSession, Settings
 
 BROKEN = [
@@ -305,7 +305,7 @@ class TestHandshakes:
 
     async def test_a_wrong_host_key_is_told_before_any_answer(self):
         async with running() as node:
-            host = Host(node.url, seal.public_key(Secret.from_hex("99" * 32)))
+            host = Host(node.url, encryption.public_key(Secret.from_hex("99" * 32)))
             session = NodeSession(GivenJob(Job("1", host, "m")), WALLET, Settings(QUICK))
             with pytest.raises(Rejected, match="DECRYPTION_FAILED"):
                 await told(session)
@@ -345,7 +345,7 @@ class TestHandshakes:
 
         async with await asyncio.start_server(ignore, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            job = Job("1", Host(url, seal.public_key(HOST)), "m")
+            job = Job("1", Host(url, encryption.public_key(HOST)), "m")
             session = NodeSession(GivenJob(job), WALLET, Settings(Waits(connect=0.1)))
             with pytest.raises(Unreachable, match=r"did not answer within 0\.1 s"):
                 await asyncio.wait_for(told(session), 10)
@@ -379,7 +379,7 @@ class TestBreaker:
     async def test_a_host_that_fails_twice_is_left_for_another(self):
         async with running() as other, session_with(rest=30) as (session, node, purse):
             node.play(Scene(wrong="engine"), Scene(wrong="flip"), Scene(wrong="flip"))
-            purse.others = [Host(other.url, seal.public_key(HOST))]
+            purse.others = [Host(other.url, encryption.public_key(HOST))]
             for _ in range(3):
                 await told(session)
             await works(session)

@@ -3,8 +3,8 @@ import pytest
 from toolbridge.core.errors import ConfigError
 from toolbridge.node import networks
 from toolbridge.node.amounts import format_amount, parse_amount
+from toolbridge.node.encryption import Secret
 from toolbridge.node.keys import find_key, key_from_file, key_from_text
-from toolbridge.node.seal import Secret
 from toolbridge.node.settings import NATIVE, from_env, read_settings
 
 MODEL = {"model": "repo:file"}

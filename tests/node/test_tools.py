@@ -11,7 +11,7 @@ from toolbridge.core.messages import Call, Request, Text, Thinking, Tool, Turn
 from toolbridge.dialects.prompt import render_history
 from toolbridge.node.exchange import Prompt
 from toolbridge.node.request import encode_request
-from toolbridge.translate import Plan, answer_stages
+from toolbridge.translate import PreparedRequest, answer_stages
 
 WRITE = Tool(
     "Write",
@@ -26,7 +26,7 @@ async def answered(texts):
     ready = render_history(REQUEST, "hermes_json")
     outgoing = encode_request(ready, Target("m"))
     stages = answer_stages(
-        REQUEST, Plan(outgoing, ready, (), {}, REQUEST.tools), model="m", seed=b"s"
+        REQUEST, PreparedRequest(outgoing, ready, (), {}, REQUEST.tools), model="m", seed=b"s"
     )
     async with session_with() as (session, node, _):
         node.play(Scene(texts))

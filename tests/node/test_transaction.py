@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.node.local_chain import _unrlp, decode_transaction
 
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of
-from toolbridge.node.seal import Secret
+from toolbridge.node.encryption import Secret
 from toolbridge.node.transaction import Transaction, rlp, sign, signer
 
 KEY = Secret.from_hex("46" * 32)
@@ -68,7 +68,7 @@ def test_what_is_signed_can_be_read_and_names_its_signer(transaction):
     signed = sign(transaction, KEY)
     read = decode_transaction(signed.raw)
     assert read.hash == signed.hash
-    assert read.sender == int(address_of(seal.public_key(KEY)), 16)
+    assert read.sender == int(address_of(encryption.public_key(KEY)), 16)
     assert read.fields == transaction.fields()
 
 
@@ -79,14 +79,14 @@ def test_lists_of_bytes_are_read_as_they_were_written(item):
 
 @pytest.mark.parametrize("found", [OLD, LISTED, MODERN], ids=["old", "listed", "modern"])
 def test_the_signer_of_every_kind_is_found(found):
-    assert signer(found) == seal.public_key(KEY)
+    assert signer(found) == encryption.public_key(KEY)
 
 
 def test_an_old_signature_that_is_bound_to_no_chain_is_read():
     fields = [b"\x09", b"\x01", b"\x52\x08", bytes.fromhex(TO[2:]), b"", b""]
     from toolbridge.node.address import keccak256
 
-    signature = seal.sign(KEY, keccak256(rlp(fields)))
+    signature = encryption.sign(KEY, keccak256(rlp(fields)))
     r, s = signature[:32], signature[32:64]
     raw = rlp([*fields, bytes([27 + signature[64]]), r.lstrip(b"\0"), s.lstrip(b"\0")])
     found = {
@@ -94,7 +94,7 @@ def test_an_old_signature_that_is_bound_to_no_chain_is_read():
         "to": TO, "value": "0x0", "input": "0x", "v": hex(27 + signature[64]),
         "r": "0x" + r.hex(), "s": "0x" + s.hex(),
     }  # fmt: skip
-    assert signer(found) == seal.public_key(KEY)
+    assert signer(found) == encryption.public_key(KEY)
 
 
 @pytest.mark.parametrize(

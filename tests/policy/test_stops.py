@@ -15,7 +15,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Problem, Request, Text, Turn
 from toolbridge.core.usage import Usage
 from toolbridge.policy.stops import Scissors, StopScanner
-from toolbridge.translate import Wishes, answer_stages, plan
+from toolbridge.translate import RequestOptions, answer_stages, plan
 
 
 def cut(stops, pieces):
@@ -237,7 +237,7 @@ STOPS = ("a", "b", "c", "d", "e", "f", " \n")
 def test_every_stop_is_sent_or_looked_for(name):
     codec = codecs.load(name)
     request = Request("m", (Turn("user", (Text("hi"),)),), max_tokens=99, stop=STOPS)
-    ready = plan(request, codec, Target(model="m"), Wishes())
+    ready = plan(request, codec, Target(model="m"), RequestOptions())
     sent = codec.decode_request(dump_bytes(ready.outgoing.body), model="m").stop
     assert sorted([*sent, *ready.stops]) == sorted(STOPS)
     assert not [loss for loss in ready.losses if loss.what.startswith("stop")]
@@ -246,7 +246,7 @@ def test_every_stop_is_sent_or_looked_for(name):
 @pytest.mark.parametrize("codec", [None, codecs.load("ollama")], ids=["ours", "ollama"])
 def test_a_target_that_takes_all_stops_is_not_searched(codec):
     request = Request("m", (Turn("user", (Text("hi"),)),), stop=("END",))
-    ready = plan(request, codec, Target(model="m"), Wishes())
+    ready = plan(request, codec, Target(model="m"), RequestOptions())
     stages = answer_stages(request, ready, model="m", seed=b"x")
     said = [out for event in told("one END two") for out in stages.feed(event)]
     assert collect(said).text == "one END two"
@@ -255,7 +255,7 @@ def test_a_target_that_takes_all_stops_is_not_searched(codec):
 
 def test_an_answer_of_a_target_without_stops_is_cut():
     request = Request("m", (Turn("user", (Text("hi"),)),), stop=("END",))
-    ready = plan(request, codecs.load("openai_responses"), Target(model="m"), Wishes())
+    ready = plan(request, codecs.load("openai_responses"), Target(model="m"), RequestOptions())
     stages = answer_stages(request, ready, model="m", seed=b"x")
     said = []
     for event in told("<think>END</think>", "one E", "ND two"):

@@ -9,14 +9,14 @@ from tests.strategies import MODEL
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Codec
+from toolbridge.core.codec import AnswerContext, Codec
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request
 
 EXAMPLES = 25
 """Per law and codec, so that all laws over all codecs stay within a minute."""
 
-ASKED = Asked(Request(model=MODEL, stream=True), at=1_790_000_000.0)
+ASKED = AnswerContext(Request(model=MODEL, stream=True), at=1_790_000_000.0)
 
 CODECS = [pytest.param(codecs.load(name), id=name) for name in codecs.names()]
 every_codec = pytest.mark.parametrize("codec", CODECS)

@@ -12,7 +12,7 @@ from tests.properties.test_same_api_requests import captures
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
-from toolbridge.translate import Wishes, plan
+from toolbridge.translate import RequestOptions, plan
 
 TRUE = (
     # thinking: every API measures it otherwise
@@ -50,7 +50,7 @@ def losses(api: str, given: dict, target: str):
     codec = codecs.load(api)
     request = codec.decode_request(json.dumps(given).encode(), model="m", stream=True)
     asked = Target(model="m", provider="p")
-    return plan(request, codecs.load(target), asked, Wishes("drop", attaches=True)).losses
+    return plan(request, codecs.load(target), asked, RequestOptions("drop", attaches=True)).losses
 
 
 @pytest.mark.parametrize(("api", "file"), captures())

@@ -8,7 +8,7 @@ from tests.properties.request_bodies import BODIES, at, body, objects
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
-from toolbridge.translate import Wishes, plan
+from toolbridge.translate import RequestOptions, plan
 
 CAPTURES = Path(__file__).parents[2] / "../shared/clients/captures"
 MODEL = "m"
@@ -35,7 +35,7 @@ def sent(api: str, given: dict) -> dict:
     request = codec.decode_request(json.dumps(given).encode(), model=MODEL, stream=stream)
     leveled = api == "gemini" and "thinkingBudget" not in json.dumps(given)
     target = Target(model=MODEL, quirks={} if leveled else QUIRKS.get(api, {}))
-    return json.loads(json.dumps(plan(request, codec, target, Wishes()).outgoing.body))
+    return json.loads(json.dumps(plan(request, codec, target, RequestOptions()).outgoing.body))
 
 
 # ── named exceptions: what may differ, and why ───────────────────────────────

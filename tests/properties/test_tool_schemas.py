@@ -14,7 +14,7 @@ from toolbridge.core.errors import ClientError, ToolbridgeError
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Text, ToolChoice, Turn
 from toolbridge.healing import heal
-from toolbridge.translate import Wishes, answer_stages, plan
+from toolbridge.translate import RequestOptions, answer_stages, plan
 
 APIS = tuple(codecs.names())
 KEYWORDS = (
@@ -84,7 +84,7 @@ def test_any_schema_is_taken_or_refused_with_its_path(api, schema):
         return
     for other in APIS:
         try:
-            ready = plan(request, codecs.load(other), Target(model="m"), Wishes())
+            ready = plan(request, codecs.load(other), Target(model="m"), RequestOptions())
         except ClientError as error:
             assert "tools" in error.problem.where  # noqa: PT017
             continue
@@ -98,7 +98,7 @@ def test_any_schema_can_be_told_in_a_prompt(dialect, schema):
     if request is None:
         return
     told = Target(model="m", capabilities=frozenset())
-    ready = plan(request, codecs.load("openai_chat"), told, Wishes(dialect=dialect))
+    ready = plan(request, codecs.load("openai_chat"), told, RequestOptions(dialect=dialect))
     answer(request, ready, dialect)
 
 

@@ -10,8 +10,8 @@ from tests.node.gateways import PUBLIC
 from tests.node.server import Node, Scene, running
 from tests.real.clients import CLAUDE_CODE, WANT, run
 
+from toolbridge.node.encryption import Opener
 from toolbridge.node.messages import Payload
-from toolbridge.node.seal import Opener
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 

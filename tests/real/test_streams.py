@@ -7,7 +7,7 @@ from tests.real.clients import HOME
 from tests.real.llamacpp import install_toolbridge
 from tests.streams import ask
 
-from toolbridge.framed.schemas import Schemas
+from toolbridge.structured.schemas import Schemas
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from tests.framed.test_builtin import values
 from tests.real.clients import HOME, NODE, npm_install
+from tests.structured.test_builtin import values
 
-from toolbridge.framed.builtin import STRUCTS
-from toolbridge.framed.schemas import Schemas
+from toolbridge.structured.builtin import STRUCTS
+from toolbridge.structured.schemas import Schemas
 
 pytestmark = pytest.mark.real
 

@@ -17,9 +17,9 @@ from toolbridge.core.json import dump_bytes, loads
 from toolbridge.core.redaction import Redactor
 from toolbridge.runs import artifacts as module
 from toolbridge.runs.artifacts import Artifacts
+from toolbridge.runs.folders import Retention, list_runs, load_run, prune, run_folder, runs_root
 from toolbridge.runs.frames import Frame
-from toolbridge.runs.measures import Measures
-from toolbridge.runs.shelf import Retention, list_runs, load_run, prune, run_folder, runs_root
+from toolbridge.runs.metrics import RunMetrics
 
 RUN = "run_0123456789abcdef"
 EVENTS = [
@@ -102,7 +102,7 @@ async def test_metrics_tell_times_mends_and_tools(tmp_path):
 
 @pytest.mark.req("TF-49")
 def test_times_are_told_as_their_spread():
-    measures = Measures()
+    measures = RunMetrics()
     for n, ms in enumerate([30.0, 10.0, 50.0, 20.0, 40.0]):
         id = {"id": f"T{n}", "name": "t"}
         measures.note(Frame(1000.0 * n, 2 * n, "tool.call", id))

@@ -7,9 +7,9 @@ import pytest
 from toolbridge.core.errors import Truncated
 from toolbridge.core.json import loads
 from toolbridge.core.redaction import MASK, Redactor
-from toolbridge.framed.events import Done, TextDelta
 from toolbridge.runs.log import AHEAD, CHUNK, EventLog, Record, stored_after
 from toolbridge.store.sqlite import SqliteStore
+from toolbridge.structured.events import Done, TextDelta
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.peers import Heard, Line
 
-from toolbridge.framed import events as fe
-from toolbridge.sdk.start_stream import StreamFailed
+from toolbridge.sdk.structured.client import StreamFailed
+from toolbridge.structured import events as fe
 
 FOLDER = Path(__file__).parents[2] / "clients" / "typescript" / "transcripts"
 RUN = "run_00000000000000ab"

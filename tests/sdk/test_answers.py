@@ -14,8 +14,8 @@ from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Tool
 from toolbridge.core.usage import Usage
-from toolbridge.switchboard.pricing import pricing
-from toolbridge.switchboard.roster import Route
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import pricing
 
 USED = ev.UsageReported(Usage(input=100_000, output=100_000))
 
@@ -60,7 +60,7 @@ async def test_a_provider_is_looked_for_once(monkeypatch):
     async def look(_self) -> None:
         looked.append(1)
 
-    monkeypatch.setattr("toolbridge.switchboard.roster.Roster.look_around", look)
+    monkeypatch.setattr("toolbridge.routing.models.ModelRoutes.look_around", look)
     config = config_for("openai_chat", "http://127.0.0.1:1", retries=0)
     async with AsyncClient(config) as client:
         for _ in range(3):

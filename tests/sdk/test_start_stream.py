@@ -15,8 +15,8 @@ from tests.streams import chunk, reply, scripted, streaming
 
 import toolbridge
 from toolbridge.config import Config, StreamConfig
-from toolbridge.framed import events as fe
-from toolbridge.sdk.start_stream import StreamFailed, astart_stream, start_stream
+from toolbridge.sdk.structured.client import StreamFailed, astart_stream, start_stream
+from toolbridge.structured import events as fe
 
 PIZZA = "Find pizza near me; book a table at 7pm if open."
 DEMO = {"tools": ["places.search", "bookings.create"], "objects": ["Action"]}

@@ -10,8 +10,13 @@ from tests.streams import call, chunk, refused, reply, thing
 
 import toolbridge
 from toolbridge.config import Config, ModelConfig, ProviderConfig, RatesConfig, StreamConfig
-from toolbridge.sdk.start_stream import StreamDegraded, StreamFailed, astart_stream, start_stream
-from toolbridge.sdk.start_stream_options import StreamOptions
+from toolbridge.sdk.structured.client import (
+    StreamDegraded,
+    StreamFailed,
+    astart_stream,
+    start_stream,
+)
+from toolbridge.sdk.structured.options import StreamOptions
 
 WEATHER = {
     "type": "object",

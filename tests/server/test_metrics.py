@@ -5,8 +5,8 @@ import pytest
 from tests.peers import bridged, replay, whole
 
 from toolbridge.core.messages import Loss, Message, Problem
-from toolbridge.server.journal import Entry
 from toolbridge.server.metrics import Metrics
+from toolbridge.server.request_log import Entry
 
 DONE = {"model": "m", "message": {"role": "assistant", "content": "hi"}, "done": True}
 

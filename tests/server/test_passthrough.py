@@ -10,9 +10,9 @@ from tests.peers import gateway, model_server
 
 from toolbridge import providers
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.switchboard.passthrough import passthrough_body
-from toolbridge.switchboard.places import find_places, passes_through
-from toolbridge.switchboard.roster import Route, Target
+from toolbridge.routing.models import Route, Target
+from toolbridge.routing.passthrough import passthrough_body
+from toolbridge.routing.providers import find_providers, passes_through
 
 STREAM = (
     b'event: message_start\r\ndata: {"type":"message_start","message":{"id":"msg_1","type":"message",'
@@ -357,4 +357,4 @@ def test_first_party_providers_pass_through_and_no_others():
 )
 def test_a_users_setting_decides_and_else_whose_server_it_is(name, settings, passes):
     config = Config(providers={name: ProviderConfig(**settings)})
-    assert passes_through(find_places(config, {})[name]) is passes
+    assert passes_through(find_providers(config, {})[name]) is passes

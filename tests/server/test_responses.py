@@ -90,11 +90,11 @@ async def test_secrets_of_a_conversation_are_exact_until_a_restart_and_masked_af
 async def test_nobody_goes_on_from_the_answer_of_another_caller():
     # One server has one key; a change of key is a change of owner.
     from toolbridge.core.messages import Message, Request, Text
-    from toolbridge.server.conversations import Conversations
+    from toolbridge.server.stored_responses import StoredResponses
     from toolbridge.store.sqlite import SqliteStore
 
     store = SqliteStore()
-    kept = Conversations(store)
+    kept = StoredResponses(store)
     await kept.keep("r1", Request("m"), Message(content=(Text("x"),)), b"{}", "me")
     assert await kept.find("r1", "me") is not None
     assert await kept.find("r1", "you") is None

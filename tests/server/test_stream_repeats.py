@@ -132,7 +132,7 @@ SERVER = """
         return result
 
     if mode == "die":
-        import toolbridge.runs.terms as terms
+        import toolbridge.runs.catalog as terms
         terms.BOOKINGS_CREATE = dataclasses.replace(book, run=and_die)
 
     config = Config(log="off", map={"default": "there/m"}, providers={

@@ -13,7 +13,7 @@ from tests.streams import ask, call, reply, scripted, streaming
 
 import toolbridge
 from toolbridge.config import Config
-from toolbridge.runs.shelf import list_runs
+from toolbridge.runs.folders import list_runs
 from toolbridge.server import ui
 
 FOLDER = Path(toolbridge.__file__).parent / "ui"

@@ -16,8 +16,8 @@ from tests.soak import upstream as upstreams
 from tests.soak.plays import APIS, BROKEN, WATCHED, Play, plays
 
 from toolbridge.conformance import clients
-from toolbridge.conformance.asks import Ask, Part, Tool, Turn
-from toolbridge.conformance.dial import Line, Reply
+from toolbridge.conformance.client_requests import Ask, Part, Tool, Turn
+from toolbridge.conformance.http_client import HttpClient, Reply
 
 AT_ONCE = 40
 LIMIT = 60.0
@@ -91,7 +91,7 @@ async def send(url: str, play: Play, upstream: upstreams.Upstream) -> None:
     leave = None
     if play.fault == "leaves":
         leave = upstream.speaking.setdefault(play.mark, asyncio.Event())
-    reply = await Line(url).ask(
+    reply = await HttpClient(url).ask(
         sent.path, sent.headers, json.dumps(sent.body).encode(), limit=LIMIT, leave=leave
     )
     upstream.speaking.pop(play.mark, None)

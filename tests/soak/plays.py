@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from toolbridge import codecs
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
@@ -76,12 +76,12 @@ class Play:
     def body(self) -> bytes:
         return codecs.load(self.upstream).encode_message(self.message, self._asked())
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> AnswerContext:
         extra = (
             {"stream_options": {"include_usage": True}} if self.upstream == "openai_chat" else {}
         )
         request = Request("soak", stream=self.stream, tools=self.tools, extra=extra)
-        return Asked(request, at=1_763_200_000.0)
+        return AnswerContext(request, at=1_763_200_000.0)
 
 
 TOOL = Tool(

@@ -16,7 +16,7 @@ from toolbridge.config import Config
 from toolbridge.core import events as ev
 from toolbridge.core.errors import MalformedRequest, error_of
 from toolbridge.core.messages import Loss, Request, Text, Think, Turn
-from toolbridge.switchboard import Switchboard
+from toolbridge.routing import Router
 from toolbridge.upstream.http import Upstream
 
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(config: Config, model: str, words: str, args: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
-        board = Switchboard(config, await stack.enter_async_context(Upstream()))
+        board = Router(config, await stack.enter_async_context(Upstream()))
         stack.push_async_callback(board.close)
         await board.roster.look_around()
         route = await board.roster.route(model)

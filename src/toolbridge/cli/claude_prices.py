@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolbridge.config import Config, RatesConfig
-from toolbridge.switchboard.nodes import NODE
-from toolbridge.switchboard.places import DEMO, find_places
+from toolbridge.routing.nodes import NODE
+from toolbridge.routing.providers import DEMO, find_providers
 from toolbridge.upstream.hosts import hostname, is_loopback
 
 FLAG = "--managed-settings"
@@ -52,7 +52,7 @@ def rates_for(config: Config, names: Mapping[str, str]) -> dict[str, RatesConfig
 def rates_of(config: Config, address: str) -> RatesConfig | None:
     """Return US dollars per million tokens of the model at `address`; None where nobody knows."""
     provider, _, model = address.partition("/")
-    place = find_places(config, os.environ).get(provider)
+    place = find_providers(config, os.environ).get(provider)
     settings = config.models.get(address) or config.models.get(model)
     if settings is not None and settings.rates is not None:
         return settings.rates

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolbridge.conformance import report, script
+from toolbridge.conformance import report, scripted_upstream
 from toolbridge.conformance.cases import APIS, Book, load
 from toolbridge.conformance.runner import Gateway, Outcome, Runner
 from toolbridge.core.errors import ConfigError
@@ -78,7 +78,7 @@ async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
     upstream = args.upstream or "openai_chat"
     cases = book.select(api=upstream, client=args.api, only=args.only, passthrough=args.passthrough)
     try:
-        async with script.serve(args.listen) as played:
+        async with scripted_upstream.serve(args.listen) as played:
             _say(report.how_to_configure(upstream, played.url, args.model))
             gateway = Gateway(args.url, args.model, args.key, passthrough=args.passthrough)
             return await Runner(book, played).run(cases, args.api, gateway)
@@ -87,18 +87,21 @@ async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
 
 
 async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
-    from toolbridge.conformance import house
+    from toolbridge.conformance import self_gateway
 
-    fronts = _chosen(args.api, house.served(), "is not served to clients yet")
-    backs = _chosen(args.upstream, house.spoken(), "cannot be spoken to upstreams yet")
+    fronts = _chosen(args.api, self_gateway.served(), "is not served to clients yet")
+    backs = _chosen(args.upstream, self_gateway.spoken(), "cannot be spoken to upstreams yet")
     outcomes: list[Outcome] = []
-    async with script.serve() as played, house.gateway(house.configured(played.url)) as url:
+    async with (
+        scripted_upstream.serve() as played,
+        self_gateway.gateway(self_gateway.configured(played.url)) as url,
+    ):
         runner = Runner(book, played, at_once=AT_ONCE)
         runs = []
         for front, back, passthrough in _pairs(fronts, backs):
             cases = book.select(api=back, client=front, only=args.only, passthrough=passthrough)
             gateway = Gateway(
-                url, house.model(back, passthrough=passthrough), passthrough=passthrough
+                url, self_gateway.model(back, passthrough=passthrough), passthrough=passthrough
             )
             runs.append(runner.run(cases, front, gateway))
         for found in await asyncio.gather(*runs):

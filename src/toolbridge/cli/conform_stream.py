@@ -8,8 +8,8 @@ from pathlib import Path
 
 from toolbridge.conformance.streams import report
 from toolbridge.conformance.streams.cases import Case, load, select
-from toolbridge.conformance.streams.house import PROVIDER, TOOLS
 from toolbridge.conformance.streams.runner import Outcome, run_other, run_own
+from toolbridge.conformance.streams.self_gateway import PROVIDER, TOOLS
 from toolbridge.core.errors import ConfigError
 
 MATRIX = "stream-matrix"

@@ -14,13 +14,13 @@ import time
 from toolbridge.cli import options
 from toolbridge.cli.demo_trace import Trace, wants_colour
 from toolbridge.core.json import Json, dumps
-from toolbridge.framed import events as fe
-from toolbridge.sdk.start_stream import (
+from toolbridge.sdk.structured.client import (
     AsyncStructuredStream,
     StreamFailed,
     StreamOptions,
     astart_stream,
 )
+from toolbridge.structured import events as fe
 
 PROMPT = "Find pizza near me; book a table at 7pm if open."
 EMBEDDED = "demo/toolbridge-demo"

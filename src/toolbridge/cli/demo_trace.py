@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from toolbridge.core.json import dumps
-from toolbridge.framed import events as fe
+from toolbridge.structured import events as fe
 
 _COLOURS = {
     "dim": "2", "object": "36", "tool": "33", "result": "32", "error": "31", "pause": "35",

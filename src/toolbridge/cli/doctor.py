@@ -15,12 +15,12 @@ from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.routing.models import ModelRoutes
+from toolbridge.routing.nodes import NODE
+from toolbridge.routing.providers import missing_key
+from toolbridge.routing.sources import base_url
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.switchboard.nodes import NODE
-from toolbridge.switchboard.places import missing_key
-from toolbridge.switchboard.roster import Roster
-from toolbridge.switchboard.sources import base_url
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {
@@ -105,7 +105,7 @@ async def _store() -> Finding:
 async def _models(config: Config, names: list[str]) -> list[Finding]:
     async with Upstream() as upstream:
         try:
-            roster = Roster(config, upstream)
+            roster = ModelRoutes(config, upstream)
             await roster.look_around()
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
@@ -122,7 +122,7 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         return found
 
 
-def _default(roster: Roster) -> list[Finding]:
+def _default(roster: ModelRoutes) -> list[Finding]:
     if not roster.default:
         to_do = 'name one: default = "provider/model" under [map]'
         return [Finding(False, f"no model is the default ({roster.found})", to_do)]
@@ -133,12 +133,12 @@ def _default(roster: Roster) -> list[Finding]:
     return found
 
 
-def _name(roster: Roster, name: str) -> str:
+def _name(roster: ModelRoutes, name: str) -> str:
     """Return what to resolve: a default that was found is no entry of the map."""
     return roster.default if name == "default" else name
 
 
-async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool) -> Finding:
+async def _place(upstream: Upstream, roster: ModelRoutes, name: str, *, needed: bool) -> Finding:
     """Return whether a provider answers; one that no name leads to may be down."""
     place = roster.places[name]
     key, bad = secret(place.key), False if needed else None
@@ -164,7 +164,7 @@ async def _place(upstream: Upstream, roster: Roster, name: str, *, needed: bool)
     return Finding(True, f"{name} answers at {place.url}")
 
 
-async def _reach(roster: Roster, name: str) -> Finding:
+async def _reach(roster: ModelRoutes, name: str) -> Finding:
     try:
         route = await roster.route(_name(roster, name))
     except ToolbridgeError as error:

@@ -5,7 +5,7 @@ import asyncio
 
 from toolbridge.cli import options
 from toolbridge.config import Config
-from toolbridge.switchboard.roster import Listed, Roster
+from toolbridge.routing.models import Listed, ModelRoutes
 from toolbridge.upstream.http import Upstream
 
 
@@ -27,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
 
 async def list_models(config: Config) -> tuple[str, list[Listed]]:
     async with Upstream() as upstream:
-        roster = Roster(config, upstream)
+        roster = ModelRoutes(config, upstream)
         await roster.look_around()
         return roster.default, await roster.listed()

@@ -13,7 +13,7 @@ from toolbridge.cli.demo_trace import Trace, plain, wants_colour
 from toolbridge.cli.runs import find_run, prompt_of
 from toolbridge.cli.show_timeline import told
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.framed import events as fe
+from toolbridge.structured import events as fe
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolbridge.cli.demo_trace import cut, plain
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject, dumps
-from toolbridge.runs.shelf import RunRecord, Summary, list_runs, load_run, runs_root
+from toolbridge.runs.folders import RunRecord, Summary, list_runs, load_run, runs_root
 
 _TITLES: tuple[str, ...] = (
     "RUN", "WHEN", "MODEL", "MS", "TOOLS", "REPAIRS", "DEGRADED", "PROMPT",

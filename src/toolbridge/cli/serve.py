@@ -20,7 +20,7 @@ from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.policy.thinking import THINKING_PREFIXES
 
 if TYPE_CHECKING:
-    from toolbridge.switchboard.roster import Roster
+    from toolbridge.routing.models import ModelRoutes
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,7 +199,7 @@ class Start(msgspec.Struct, frozen=True):
     problems: Sequence[str] = ()
 
 
-async def _start(roster: "Roster", url: str, file: Path | None) -> Start:
+async def _start(roster: "ModelRoutes", url: str, file: Path | None) -> Start:
     problems = await roster.problems()
     window = 0
     if roster.default:

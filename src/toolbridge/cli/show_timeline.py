@@ -7,7 +7,7 @@ import msgspec
 from toolbridge.cli.demo_trace import cut, plain
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject, dumps
-from toolbridge.framed import events as fe
+from toolbridge.structured import events as fe
 
 
 class Row(msgspec.Struct):

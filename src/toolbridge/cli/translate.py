@@ -14,10 +14,10 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked, Target
+from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Loss
-from toolbridge.translate import ASKED, Wishes, plan, translate
+from toolbridge.translate import ASKED, RequestOptions, plan, translate
 
 PIECE = 65536
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> int:
-    asked = Asked(msgspec.structs.replace(ASKED.request, model=args.model), time.time())
+    asked = AnswerContext(msgspec.structs.replace(ASKED.request, model=args.model), time.time())
     stage = translate(args.source, args.target, asked=asked, seed=os.urandom(16))
     out = sys.stdout.buffer
     # os.read returns what there is; a buffered read would wait for a full buffer.
@@ -55,7 +55,7 @@ def _answer(args: argparse.Namespace) -> int:
 def _request(args: argparse.Namespace) -> int:
     request = codecs.load(args.source).decode_request(sys.stdin.buffer.read(), model=args.model)
     target = Target(model=args.model or request.model)
-    ready = plan(request, codecs.load(args.target), target, Wishes(thinking="drop"))
+    ready = plan(request, codecs.load(args.target), target, RequestOptions(thinking="drop"))
     print(dumps(ready.outgoing.body))
     _say_lost(ready.losses)
     return 0

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from toolbridge.conformance.asks import Ask, Tool
+from toolbridge.conformance.client_requests import Ask, Tool
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject
 

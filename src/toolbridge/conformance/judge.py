@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from toolbridge.conformance import upstreams
-from toolbridge.conformance.asks import Ask
 from toolbridge.conformance.cases import Case, Expect, expand
+from toolbridge.conformance.client_requests import Ask
 from toolbridge.conformance.clients import Client
-from toolbridge.conformance.dial import Reply
-from toolbridge.conformance.looking import items, pick, text
-from toolbridge.conformance.script import Heard
-from toolbridge.conformance.seen import Seen, SeenCall
+from toolbridge.conformance.http_client import Reply
+from toolbridge.conformance.json_path import items, pick, text
+from toolbridge.conformance.observed import Observed, ObservedCall
+from toolbridge.conformance.scripted_upstream import Heard
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 
 _SHOWN = 160
@@ -42,14 +42,14 @@ def judge(found: Evidence) -> list[str]:
     return faults + seen.faults + [fault for check in _CHECKS for fault in check(found, seen)]
 
 
-def read(found: Evidence) -> Seen:
+def read(found: Evidence) -> Observed:
     """Return what the client saw."""
     body = found.reply.body
     if not found.case.whole:
         return found.client.read_stream(body)
     whole = maybe_object(body)
     if whole is None:
-        return Seen(faults=[f"the answer is no JSON object: {body[:_SHOWN]!r}"])
+        return Observed(faults=[f"the answer is no JSON object: {body[:_SHOWN]!r}"])
     return found.client.read_whole(whole)
 
 
@@ -93,7 +93,7 @@ def _words(found: Evidence, said: str) -> Iterable[str]:
 # ── in the stream ────────────────────────────────────────────────────────────
 
 
-def _terminal(found: Evidence, seen: Seen) -> Iterable[str]:
+def _terminal(found: Evidence, seen: Observed) -> Iterable[str]:
     expect, ended = found.case.expect, found.reply.ended
     if ended == "timeout":
         yield f"no end within {found.reply.after:.0f} s"
@@ -107,7 +107,7 @@ def _terminal(found: Evidence, seen: Seen) -> Iterable[str]:
         yield "the answer is whole, but the connection broke off"
 
 
-def _bad_end(found: Evidence, seen: Seen) -> Iterable[str]:
+def _bad_end(found: Evidence, seen: Observed) -> Iterable[str]:
     if found.case.expect.status and not _is_failed_overflow(found, seen):
         yield f"expected status {_any(found.case.expect.status)}, came 200 with {_brief(seen)}"
     elif seen.terminal == "finished":
@@ -118,7 +118,7 @@ def _bad_end(found: Evidence, seen: Seen) -> Iterable[str]:
         yield from _words(found, seen.error)
 
 
-def _is_failed_overflow(found: Evidence, seen: Seen) -> bool:
+def _is_failed_overflow(found: Evidence, seen: Observed) -> bool:
     """Whether a Responses client is told of an overflow by `response.failed`.
 
     Codex understands that and compacts; the body of a 400 it shows as it is.
@@ -126,7 +126,7 @@ def _is_failed_overflow(found: Evidence, seen: Seen) -> bool:
     return found.api == "openai_responses" and seen.error.startswith("context_length_exceeded")
 
 
-def _content(found: Evidence, seen: Seen) -> Iterable[str]:
+def _content(found: Evidence, seen: Observed) -> Iterable[str]:
     expect = found.case.expect
     if expect.text is not None and seen.text != (wanted := expand(expect.text)):
         yield _differs("text", wanted, seen.text)
@@ -142,7 +142,7 @@ def _content(found: Evidence, seen: Seen) -> Iterable[str]:
         yield _differs("blocks", list(expect.order), list(seen.order))
 
 
-def _calls(found: Evidence, seen: Seen) -> Iterable[str]:
+def _calls(found: Evidence, seen: Observed) -> Iterable[str]:
     expect = found.case.expect
     closed = [call for call in seen.calls if call.closed]
     if expect.runnable is not None:
@@ -158,7 +158,7 @@ def _calls(found: Evidence, seen: Seen) -> Iterable[str]:
         yield _differs("calls", wanted, came)
 
 
-def _is_runnable(call: SeenCall, ask: Ask) -> bool:
+def _is_runnable(call: ObservedCall, ask: Ask) -> bool:
     """Whether a client would run `call`: it is an object and has what the tool requires."""
     given = call.arguments
     tool = next((tool for tool in ask.tools if tool.name == call.name), None)
@@ -167,7 +167,7 @@ def _is_runnable(call: SeenCall, ask: Ask) -> bool:
     return all(text(name) in given for name in items(tool.schema, "required"))
 
 
-def _ending(found: Evidence, seen: Seen) -> Iterable[str]:
+def _ending(found: Evidence, seen: Observed) -> Iterable[str]:
     expect = found.case.expect
     stops = (expect.stop,) if isinstance(expect.stop, str) else expect.stop
     words = {word for stop in stops for word in found.client.stops[stop]}
@@ -181,7 +181,7 @@ def _ending(found: Evidence, seen: Seen) -> Iterable[str]:
         yield "the first event says that the input is 0 tokens long; clients keep that"
 
 
-def _timing(found: Evidence, seen: Seen) -> Iterable[str]:
+def _timing(found: Evidence, seen: Observed) -> Iterable[str]:
     expect, reply = found.case.expect, found.reply
     if expect.status_within and reply.status_after > expect.status_within:
         yield f"the status took {reply.status_after:.1f} s, not {expect.status_within:g} s"
@@ -198,7 +198,7 @@ def _silence(reply: Reply) -> float:
     return max(later - earlier for earlier, later in pairwise(times))
 
 
-_CHECKS: tuple[Callable[[Evidence, Seen], Iterable[str]], ...] = (
+_CHECKS: tuple[Callable[[Evidence, Observed], Iterable[str]], ...] = (
     _terminal,
     _content,
     _calls,
@@ -253,5 +253,5 @@ def _any(values: Iterable[object]) -> str:
     return " or ".join(str(value) for value in values)
 
 
-def _brief(seen: Seen) -> str:
+def _brief(seen: Observed) -> str:
     return dumps({"stop": seen.stop, "text": seen.text[:40], "calls": len(seen.calls)})

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from toolbridge.conformance import clients
-from toolbridge.conformance.asks import marked
 from toolbridge.conformance.cases import Book, Case
-from toolbridge.conformance.dial import Line
+from toolbridge.conformance.client_requests import marked
+from toolbridge.conformance.http_client import HttpClient
 from toolbridge.conformance.judge import Evidence, judge
-from toolbridge.conformance.script import Playing, Script
+from toolbridge.conformance.scripted_upstream import Playing, ScriptedUpstream
 from toolbridge.core.json import dump_bytes
 
 AT_ONCE = 16
@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Runner:
     """Plays the cases of a book."""
 
-    def __init__(self, book: Book, script: Script, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, book: Book, script: ScriptedUpstream, *, at_once: int = AT_ONCE) -> None:
         self._book = book
         self._script = script
         self._turnstile = asyncio.Semaphore(at_once)
@@ -96,7 +96,7 @@ class Runner:
         headers = sent.headers | (client.authorize(gateway.key) if gateway.key else {})
         leave = asyncio.Event() if case.abort else None
         leaving = asyncio.create_task(_leave(case, playing, leave)) if leave else None
-        line = Line(gateway.url)
+        line = HttpClient(gateway.url)
         reply = await line.ask(sent.path, headers, dump_bytes(sent.body), limit=LIMIT, leave=leave)
         if leaving:
             leaving.cancel()

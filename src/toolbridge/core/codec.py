@@ -73,7 +73,7 @@ def check_quirks(given: JsonObject, known: Collection[str]) -> None:
             raise ConfigError(text, where=f"quirks.{name}")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AnswerContext(msgspec.Struct, frozen=True):
     """What the client asked and when: all that the envelope of its answer needs."""
 
     request: Request = Request(model="")
@@ -133,7 +133,7 @@ def _never(_: Request, __: Target) -> bool:
     return False
 
 
-class Wording(Protocol):
+class RequestEncoder(Protocol):
     """How a request is said to a target: all that is needed of whoever takes requests of ours."""
 
     @property
@@ -161,8 +161,8 @@ class Codec:
     encode_request: Callable[[Request, Target], Outgoing]
     stream_decoder: Callable[[Ids], Stage[bytes, Event]]
     """Reads a stream or a whole body: a whole reply is a stream that came at once."""
-    stream_encoder: Callable[[Asked], Encoder]
-    encode_message: Callable[[Message, Asked], bytes]
+    stream_encoder: Callable[[AnswerContext], Encoder]
+    encode_message: Callable[[Message, AnswerContext], bytes]
     shows: Shows
     """What its answers can hold: whatever else a message has is a loss."""
     decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]

@@ -37,7 +37,7 @@ class Pipe(Generic[A, B, C]):
         return last + self._second.close()
 
 
-class Passage(Generic[A]):
+class Identity(Generic[A]):
     """The stage that changes nothing."""
 
     def feed(self, piece: A, /) -> list[A]:

@@ -20,8 +20,8 @@ from toolbridge.demo.intent import read_intents
 from toolbridge.demo.matching import matching_calls
 from toolbridge.demo.offer import Kit
 from toolbridge.demo.tools import fulfil
-from toolbridge.framed.builtin import SCHEMAS
-from toolbridge.framed.sentinels import CLOSING, OPENING, Kind, escape, write_frame
+from toolbridge.structured.builtin import SCHEMAS
+from toolbridge.structured.sentinels import CLOSING, OPENING, Kind, escape, write_frame
 
 _CLAUSE = re.compile(r"[;\n]|(?<=[.!?]) |,? and then |,? then ", re.IGNORECASE)
 _ACTION = "Action"

@@ -12,9 +12,9 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject, loads, maybe_object
 from toolbridge.core.messages import Request, Text
 from toolbridge.demo.framed_signs import MISSING, REPAIR, SIGN
-from toolbridge.framed.grammar import Grammar
-from toolbridge.framed.limits import Limits
-from toolbridge.framed.pieces import Closed
+from toolbridge.structured.grammar import Grammar
+from toolbridge.structured.limits import Limits
+from toolbridge.structured.pieces import Closed
 
 _HEADING = re.compile(r"^(Tools|Objects|Result), by name and JSON Schema:$", re.MULTILINE)
 _ENTRY = re.compile(r"^- ([A-Za-z0-9_.:/-]{1,128}?)(?= \(|: \{)", re.MULTILINE)

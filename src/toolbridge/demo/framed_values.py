@@ -8,10 +8,10 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.demo.facts import Facts
 from toolbridge.demo.fill import Filler, fill
 from toolbridge.demo.framed_reading import Broken, Form
-from toolbridge.framed.mending import arguments_schema
-from toolbridge.framed.minimal import NoMinimal, minimal
-from toolbridge.framed.schemas import Compiled, compile_schema
 from toolbridge.healing.reading import read_text
+from toolbridge.structured.minimal import NoMinimal, minimal
+from toolbridge.structured.read_value import arguments_schema
+from toolbridge.structured.schemas import Compiled, compile_schema
 
 _MOST_KNOWN = 64
 _MOST_TRIES = 64

@@ -2,21 +2,21 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import invoke_xml
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 
 _PLAIN = invoke_xml("function_calls", bare=False)
 _PREFIXED = invoke_xml("antml:function_calls", prefix="antml:", bare=False)
 DIALECT = Dialect(
     name="anthropic_xml",
     marks=("<function_calls>", "<invoke name="),
-    reader=Prose(
+    reader=MarkReader(
         {
             **dict.fromkeys((*_PLAIN.wrapper, *_PLAIN.call), (_PLAIN,)),
             **dict.fromkeys((*_PREFIXED.wrapper, *_PREFIXED.call), (_PREFIXED,)),
         },
     ),
-    render=Writing(
+    render=Renderer(
         open="<function_calls>\n",
         call='<invoke name="$name">\n$parameters</invoke>',
         parameter='<parameter name="$key">$value</parameter>\n',

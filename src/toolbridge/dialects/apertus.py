@@ -2,14 +2,14 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.mark_reader import MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import Writing
 
 DIALECT = Dialect(
     name="apertus",
     marks=("<|tools_prefix|>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<|tools_prefix|>": (
                 JsonBody(
@@ -19,7 +19,7 @@ DIALECT = Dialect(
         },
         thoughts=(Span("<|inner_prefix|>", "<|inner_suffix|>"),),
     ),
-    render=Writing(
+    render=Renderer(
         open="<|tools_prefix|>[",
         call="{$json_name: $arguments}",
         between=", ",

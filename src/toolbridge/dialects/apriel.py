@@ -2,14 +2,14 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import THINK, Prose, Span
+from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import Writing
 
 DIALECT = Dialect(
     name="apriel",
     marks=("<tool_calls>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<tool_calls>": (
                 JsonBody(
@@ -23,7 +23,7 @@ DIALECT = Dialect(
         ),
         drop=("<|end|>", "[END FINAL RESPONSE]"),
     ),
-    render=Writing(
+    render=Renderer(
         open="<tool_calls>[",
         call='{"name": $json_name, "arguments": $arguments, "id": "$id"}',
         between=", ",

@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from toolbridge.dialects import load, names
 from toolbridge.dialects.dialect import ReadStream
-from toolbridge.dialects.engines.prose import FENCE, CallReader, Prose, Span
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.mark_reader import FENCE, CallReader, MarkReader, Span
 from toolbridge.dialects.engines.python_calls import PythonCalls
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.dialects.engines.shared import BARE_JSON, FENCED_JSON
 from toolbridge.dialects.react import Scaffold
 from toolbridge.wire.tags import Wait
@@ -47,7 +47,7 @@ class _Addressed:
     def closing(self) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         place = cursor.remember()
         head = yield from cursor.match(_HEADER)
@@ -61,17 +61,17 @@ class _Addressed:
 
 
 @dataclass(frozen=True)
-class Auto(Prose):
+class Auto(MarkReader):
     """All dialects at once, also the one whose answers begin with the name of a tool."""
 
     @override
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         if not thinking and scribe.tools.known and (yield from self._is_addressed(scribe)):
             yield from load("functionary_v32").reader(scribe)
         else:
             yield from super().__call__(scribe, thinking=thinking)
 
-    def _is_addressed(self, scribe: Scribe) -> Wait[bool]:
+    def _is_addressed(self, scribe: EventWriter) -> Wait[bool]:
         """Tell whether a line with the name of a tool comes first, and JSON after it."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -104,11 +104,11 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
 
     Calls of `ignored` dialects stay text.
     """
-    own = load(dialect).reader if dialect else Prose({})
-    if not isinstance(own, Prose):
+    own = load(dialect).reader if dialect else MarkReader({})
+    if not isinstance(own, MarkReader):
         return own
     found = [name for name in names() if name not in ignored]
-    known = [own, *(r for name in found if isinstance(r := load(name).reader, Prose))]
+    known = [own, *(r for name in found if isinstance(r := load(name).reader, MarkReader))]
     bare = {mark: readers for mark, readers in _BARE.items() if mark not in own.bare}
     tags = [span for prose in known for span in prose.thoughts if _is_tag(span)]
     drop = {mark for prose in known for mark in prose.drop if mark[:2] in {"<|", "<｜"}}
@@ -125,7 +125,7 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
     )
 
 
-def _merged(known: list[Prose]) -> dict[str, list[CallReader]]:
+def _merged(known: list[MarkReader]) -> dict[str, list[CallReader]]:
     """Return the readers of each mark, and of each mark that another one begins with."""
     calls: dict[str, list[CallReader]] = {}
     for prose in known:

@@ -1,13 +1,13 @@
 """JSON without any mark, anywhere in the text."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 DIALECT = Dialect(
     name="bare_json",
     marks=('{"name"',),
-    reader=Prose({"{": BARE_JSON, "[": BARE_JSON}, bare=("{", "[")),
-    render=Writing(call=NAME_ARGUMENTS),
+    reader=MarkReader({"{": BARE_JSON, "[": BARE_JSON}, bare=("{", "[")),
+    render=Renderer(call=NAME_ARGUMENTS),
 )

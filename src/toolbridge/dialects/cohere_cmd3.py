@@ -2,14 +2,14 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.mark_reader import MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import Writing
 
 DIALECT = Dialect(
     name="cohere_cmd3",
     marks=("<|START_ACTION|>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<|START_ACTION|>": (
                 JsonBody(close=("<|END_ACTION|>",), shape=Shape(ends=("<|END_ACTION|>",))),
@@ -26,7 +26,7 @@ DIALECT = Dialect(
         drop_tags=("<co", "</co"),
         drop_closers=True,
     ),
-    render=Writing(
+    render=Renderer(
         open="<|START_ACTION|>[\n    ",
         call='{"tool_call_id": "$id", "tool_name": $json_name, "parameters": $arguments}',
         between=",\n    ",

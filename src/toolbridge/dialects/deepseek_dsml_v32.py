@@ -4,17 +4,17 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import dsml
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 
 _CALLS = dsml("function_calls")
 DIALECT = Dialect(
     name="deepseek_dsml_v32",
     marks=_CALLS.wrapper,
-    reader=Prose(
+    reader=MarkReader(
         dict.fromkeys([*_CALLS.wrapper, *_CALLS.call], (_CALLS,)), drop=("<｜end▁of▁sentence｜>",)
     ),
-    render=Writing(
+    render=Renderer(
         open="\n\n<｜DSML｜function_calls>\n",
         call='<｜DSML｜invoke name="$name">\n$parameters</｜DSML｜invoke>',
         parameter='<｜DSML｜parameter name="$key" string="$text">$value</｜DSML｜parameter>\n',

@@ -13,9 +13,9 @@ from toolbridge.dialects.engines.deepseek import (
     SEPARATOR,
     MadeUpOutputs,
 )
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import NamedJson
-from toolbridge.dialects.engines.writing import Writing
 
 _CALLS = NamedJson(
     before=tuple("function" + mark for mark in SEPARATOR),
@@ -29,14 +29,14 @@ _CALLS = NamedJson(
 DIALECT = Dialect(
     name="deepseek_v3",
     marks=BEGIN,
-    reader=Prose(
+    reader=MarkReader(
         {
             **dict.fromkeys((*BEGIN, *CALL), (_CALLS,)),
             **dict.fromkeys(OUTPUTS, (MadeUpOutputs(),)),
         },
         drop=DROP,
     ),
-    render=Writing(
+    render=Renderer(
         open="<｜tool▁calls▁begin｜>",
         call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",
         close="<｜tool▁calls▁end｜>",

@@ -13,9 +13,9 @@ from toolbridge.dialects.engines.deepseek import (
     SEPARATOR,
     MadeUpOutputs,
 )
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import NamedJson
-from toolbridge.dialects.engines.writing import Writing
 
 _CALLS = NamedJson(
     separators=SEPARATOR,
@@ -27,14 +27,14 @@ _CALLS = NamedJson(
 DIALECT = Dialect(
     name="deepseek_v31",
     marks=BEGIN,
-    reader=Prose(
+    reader=MarkReader(
         {
             **dict.fromkeys((*BEGIN, *CALL), (_CALLS,)),
             **dict.fromkeys(OUTPUTS, (MadeUpOutputs(),)),
         },
         drop=DROP,
     ),
-    render=Writing(
+    render=Renderer(
         open="<｜tool▁calls▁begin｜>",
         call="<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",
         close="<｜tool▁calls▁end｜>",

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolbridge.core.messages import Call
-from toolbridge.dialects.engines.scribe import Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter
 from toolbridge.wire.tags import Wait
 
 
 class ReadStream(Protocol):
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read a whole answer; `thinking` when the prompt has opened a thought already."""
         ...
 

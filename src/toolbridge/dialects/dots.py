@@ -2,14 +2,14 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import invoke_xml
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 
 DIALECT = Dialect(
     name="dots",
     marks=("<dots_function_call>",),
-    reader=Prose({"<dots_function_call>": (invoke_xml("dots_function_call"),)}),
-    render=Writing(
+    reader=MarkReader({"<dots_function_call>": (invoke_xml("dots_function_call"),)}),
+    render=Renderer(
         open="<dots_function_call>\n",
         call='<invoke name="$name">\n$parameters</invoke>',
         parameter='<parameter name="$key">$value</parameter>\n',

@@ -1,13 +1,13 @@
 """FireFunction 2: a list in JSON after `functools`."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 DIALECT = Dialect(
     name="firefunction_v2",
     marks=("functools[",),
-    reader=Prose({"functools": (JsonBody(only="["),)}),
-    render=Writing(open=" functools[", call=NAME_ARGUMENTS, between=", ", close="]"),
+    reader=MarkReader({"functools": (JsonBody(only="["),)}),
+    render=Renderer(open=" functools[", call=NAME_ARGUMENTS, between=", ", close="]"),
 )

@@ -2,11 +2,11 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Recipes
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.render import Renderer
 
 DIALECT = Dialect(
     name="functionary_v32",
     marks=(">>>",),
     reader=Recipes(),
-    render=Writing(call=">>>$name\n$arguments", between=""),
+    render=Renderer(call=">>>$name\n$arguments", between=""),
 )

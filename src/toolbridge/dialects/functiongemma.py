@@ -2,8 +2,8 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.gemma import GemmaCalls
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import Writing, quoted_with
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer, quoted_with
 
 _CALLS = GemmaCalls(
     "<escape>", ("<end_function_call>",), opener=("<start_function_call>", "<end_of_turn>")
@@ -11,11 +11,11 @@ _CALLS = GemmaCalls(
 DIALECT = Dialect(
     name="functiongemma",
     marks=("<start_function_call>",),
-    reader=Prose(
+    reader=MarkReader(
         {"<start_function_call>": (_CALLS,)},
         drop=("<end_of_turn>",),
     ),
-    render=Writing(
+    render=Renderer(
         call="<start_function_call>call:$name{$parameters}<end_function_call>",
         parameter="$key:$value",
         between_parameters=",",

@@ -2,8 +2,8 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.gemma import GemmaCalls
-from toolbridge.dialects.engines.prose import Prose, Span
-from toolbridge.dialects.engines.writing import Writing, quoted_with
+from toolbridge.dialects.engines.mark_reader import MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer, quoted_with
 
 _QUOTE = '<|"|>'
 _CALLS = GemmaCalls(
@@ -16,7 +16,7 @@ _CALLS = GemmaCalls(
 DIALECT = Dialect(
     name="gemma4",
     marks=("<|tool_call>",),
-    reader=Prose(
+    reader=MarkReader(
         {"<|tool_call>": (_CALLS,), "call:": (_CALLS,)},
         thoughts=(
             Span("<|channel>thought\n", "<channel|>"),
@@ -28,7 +28,7 @@ DIALECT = Dialect(
         leftovers=("<|tool_response>",),
         drop_closers=True,
     ),
-    render=Writing(
+    render=Renderer(
         call="<|tool_call>call:$name{$parameters}<tool_call|>",
         parameter="$key:$value",
         between_parameters=",",

@@ -1,15 +1,15 @@
 """GLM 4.7 and 5: pairs without line ends."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON, TOOL_CALL
-from toolbridge.dialects.engines.writing import Writing
 
 DIALECT = Dialect(
     name="glm47",
     marks=("<tool_call>",),
-    reader=Prose({"<tool_call>": TOOL_CALL, "{": BARE_JSON}, first=("{",)),
-    render=Writing(
+    reader=MarkReader({"<tool_call>": TOOL_CALL, "{": BARE_JSON}, first=("{",)),
+    render=Renderer(
         call="<tool_call>$name$parameters</tool_call>",
         parameter="<arg_key>$key</arg_key><arg_value>$value</arg_value>",
         between="",

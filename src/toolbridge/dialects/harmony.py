@@ -2,13 +2,13 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Harmony
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.render import Renderer
 
 DIALECT = Dialect(
     name="harmony",
     marks=("<|channel|>", "<|start|>assistant"),
     reader=Harmony(),
-    render=Writing(
+    render=Renderer(
         call="<|start|>assistant to=functions.$name<|channel|>commentary json<|message|>$arguments<|call|>",
         between="",
         result="<|start|>functions.$name to=assistant<|channel|>commentary<|message|>$json<|end|>",

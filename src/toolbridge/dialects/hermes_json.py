@@ -1,7 +1,8 @@
 """Hermes and Qwen: JSON in `<tool_call>`."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import FENCE, Prose
+from toolbridge.dialects.engines.mark_reader import FENCE, MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.shared import (
     BARE_JSON,
     CALLING_TOOL,
@@ -10,12 +11,11 @@ from toolbridge.dialects.engines.shared import (
     NAMED_FUNCTION,
     TOOL_CALL,
 )
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 DIALECT = Dialect(
     name="hermes_json",
     marks=("<tool_call>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<tool_call>": TOOL_CALL,
             "<function=": (*FUNCTION, NAMED_FUNCTION),
@@ -27,7 +27,7 @@ DIALECT = Dialect(
         first=("{", "[", FENCE),
         drop=("<|im_end|>",),
     ),
-    render=Writing(
+    render=Renderer(
         call=f"<tool_call>\n{NAME_ARGUMENTS}\n</tool_call>",
         result="<tool_response>\n$result\n</tool_response>",
     ),

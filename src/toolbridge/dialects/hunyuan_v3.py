@@ -2,8 +2,8 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls
-from toolbridge.dialects.engines.prose import THINK, Prose, Span
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 
 _CALLS = PairCalls(
     call_close=("</tool_call", "<end_of_tool_call"),
@@ -13,11 +13,11 @@ _CALLS = PairCalls(
 DIALECT = Dialect(
     name="hunyuan_v3",
     marks=("<tool_calls>", "<tool_call>", "<tool_call:", "<tool_calls:"),
-    reader=Prose(
+    reader=MarkReader(
         {"<tool_calls": (_CALLS,), "<tool_call": (_CALLS,)},
         thoughts=(*THINK, Span("<think:opensource>", "</think:opensource>")),
     ),
-    render=Writing(
+    render=Renderer(
         open="<tool_calls>\n",
         call="<tool_call>$name<tool_sep>\n$parameters</tool_call>",
         parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",

@@ -2,13 +2,13 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Blocks
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.render import Renderer
 
 DIALECT = Dialect(
     name="inkling",
     marks=("<|message_model|>", "<|content_invoke_tool_json|>"),
     reader=Blocks(),
-    render=Writing(
+    render=Renderer(
         call='<|message_model|>$name<|content_invoke_tool_json|>{"name": $json_name, "args": $arguments}<|end_message|>',
         between="",
     ),

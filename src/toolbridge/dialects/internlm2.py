@@ -2,14 +2,14 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_PARAMETERS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import NAME_PARAMETERS, Writing
 
 DIALECT = Dialect(
     name="internlm2",
     marks=("<|action_start|>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<|action_start|>": (
                 JsonBody(
@@ -20,7 +20,7 @@ DIALECT = Dialect(
             )
         }
     ),
-    render=Writing(
+    render=Renderer(
         call="<|action_start|><|plugin|>\n" + NAME_PARAMETERS + "<|action_end|>", between=""
     ),
 )

@@ -2,21 +2,21 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 DIALECT = Dialect(
     name="jamba",
     marks=("<tool_calls>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<tool_calls>": (
                 JsonBody(close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",))),
             )
         }
     ),
-    render=Writing(
+    render=Renderer(
         open="<tool_calls>[\n    ", call=NAME_ARGUMENTS, between=",\n    ", close="\n]</tool_calls>"
     ),
 )

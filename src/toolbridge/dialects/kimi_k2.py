@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from toolbridge.core.messages import Call
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import NamedJson
-from toolbridge.dialects.engines.writing import Writing
 
 _ID = re.compile(r"(?:functions[.:_]?)?(.+?)(?:[:_]?\d+)?")
 
@@ -20,7 +20,7 @@ _ID = re.compile(r"(?:functions[.:_]?)?(.+?)(?:[:_]?\d+)?")
 class KimiCalls(NamedJson):
     """The id is `functions.NAME:NUMBER` and must come back as it was."""
 
-    def identify(self, scribe: Scribe, written: str) -> tuple[str, str]:
+    def identify(self, scribe: EventWriter, written: str) -> tuple[str, str]:
         whole, _, _ = written.partition(":")
         match = _ID.fullmatch(written)
         for name in (whole.removeprefix("functions."), match.group(1) if match else "", written):
@@ -31,7 +31,7 @@ class KimiCalls(NamedJson):
         raise NotACall(written)
 
 
-class KimiWriting(Writing):
+class KimiWriting(Renderer):
     """A call that came from elsewhere gets an id as Kimi writes it."""
 
     def calls(self, calls: Sequence[Call]) -> str:
@@ -57,7 +57,7 @@ _CALLS = KimiCalls(
 DIALECT = Dialect(
     name="kimi_k2",
     marks=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
-    reader=Prose(
+    reader=MarkReader(
         dict.fromkeys((*_SECTION, "<|tool_call_begin|>"), (_CALLS,)),
         drop=("<|im_end|>",),
         leftovers=("<|tool_call_argument_begin|>", *_SECTION_END),

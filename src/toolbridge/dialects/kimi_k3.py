@@ -2,13 +2,13 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.channels import Channels
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.render import Renderer
 
 DIALECT = Dialect(
     name="kimi_k3",
     marks=("<|open|>",),
     reader=Channels(),
-    render=Writing(
+    render=Renderer(
         open="<|open|>tools<|sep|>",
         call='<|open|>call tool="$name" index="$number"<|sep|>$parameters<|close|>call<|sep|>',
         parameter='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',

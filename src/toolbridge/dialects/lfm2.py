@@ -1,15 +1,15 @@
 """Liquid LFM2: Python calls or JSON between marks."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
+from toolbridge.dialects.engines.render import Renderer, python
 from toolbridge.dialects.engines.shared import CALLING_TOOL
-from toolbridge.dialects.engines.writing import Writing, python
 
 DIALECT = Dialect(
     name="lfm2",
     marks=("<|tool_call_start|>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "<|tool_call_start|>": (PythonCalls(close=("<|tool_call_end|>",), listed=False),),
             "[": (PythonCalls(json=False),),
@@ -18,7 +18,7 @@ DIALECT = Dialect(
         bare=("[",),
         drop=("<|im_end|>",),
     ),
-    render=Writing(
+    render=Renderer(
         open="<|tool_call_start|>[",
         call="$name($parameters)",
         parameter="$key=$value",

@@ -1,15 +1,15 @@
 """Llama 3: JSON with `parameters`, anywhere in the text."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
+from toolbridge.dialects.engines.render import NAME_PARAMETERS, Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON, NAMED_FUNCTION
-from toolbridge.dialects.engines.writing import NAME_PARAMETERS, Writing
 
 DIALECT = Dialect(
     name="llama3_json",
     marks=("<|python_tag|>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "{": BARE_JSON,
             "[": BARE_JSON,
@@ -19,5 +19,5 @@ DIALECT = Dialect(
         bare=("{", "["),
         drop=("<|eom_id|>", "<|eot_id|>"),
     ),
-    render=Writing(call=NAME_PARAMETERS, between="; ", result='{"output": $json}'),
+    render=Renderer(call=NAME_PARAMETERS, between="; ", result='{"output": $json}'),
 )

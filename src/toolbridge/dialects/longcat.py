@@ -3,9 +3,9 @@
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.mark_reader import MarkReader, Span
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 _JSON = JsonBody(close=("</longcat_tool_call>",), shape=Shape(ends=("</longcat_tool_call>",)))
 _PAIRS = PairCalls(
@@ -19,9 +19,9 @@ _PAIRS = PairCalls(
 DIALECT = Dialect(
     name="longcat",
     marks=("<longcat_tool_call>",),
-    reader=Prose(
+    reader=MarkReader(
         {"<longcat_tool_call>": (_JSON, _PAIRS)},
         thoughts=(Span("<longcat_think>", "</longcat_think>"),),
     ),
-    render=Writing(call=f"<longcat_tool_call>\n{NAME_ARGUMENTS}\n</longcat_tool_call>"),
+    render=Renderer(call=f"<longcat_tool_call>\n{NAME_ARGUMENTS}\n</longcat_tool_call>"),
 )

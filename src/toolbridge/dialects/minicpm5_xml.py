@@ -2,15 +2,15 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.cdata import CdataCalls, protected
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 
 _CALLS = CdataCalls()
 DIALECT = Dialect(
     name="minicpm5_xml",
     marks=("<function name=",),
-    reader=Prose(dict.fromkeys(_CALLS.call, (_CALLS,))),
-    render=Writing(
+    reader=MarkReader(dict.fromkeys(_CALLS.call, (_CALLS,))),
+    render=Renderer(
         call='<function name="$name">$parameters</function>',
         parameter='<param name="$key">$value</param>',
         result="<tool_response>\n$result\n</tool_response>",

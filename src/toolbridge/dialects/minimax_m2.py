@@ -2,19 +2,19 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import invoke_xml
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import CALLING_TOOL
-from toolbridge.dialects.engines.writing import Writing
 
 _CALLS = invoke_xml("minimax:tool_call", bare=False)
 DIALECT = Dialect(
     name="minimax_m2",
     marks=("<minimax:tool_call>",),
-    reader=Prose(
+    reader=MarkReader(
         {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), "[Calling tool: ": CALLING_TOOL},
         drop=("[e~[",),
     ),
-    render=Writing(
+    render=Renderer(
         open="<minimax:tool_call>\n",
         call='<invoke name="$name">\n$parameters</invoke>',
         parameter='<parameter name="$key">$value</parameter>\n',

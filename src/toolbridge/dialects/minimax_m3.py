@@ -1,20 +1,20 @@
 """MiniMax M3: a tree of tags behind a token."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.mark_reader import MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer, tree_with
 from toolbridge.dialects.engines.tag_tree import TreeCalls
-from toolbridge.dialects.engines.writing import Writing, tree_with
 
 _TOKEN = "]<]minimax[>["  # noqa: S105 -- it opens tags, not doors
 DIALECT = Dialect(
     name="minimax_m3",
     marks=(_TOKEN,),
-    reader=Prose(
+    reader=MarkReader(
         {_TOKEN: (TreeCalls(_TOKEN),)},
         thoughts=(Span("<mm:think>", "</mm:think>"),),
         drop=("[e~[",),
     ),
-    render=Writing(
+    render=Renderer(
         open=_TOKEN + "<tool_call>\n",
         call=f'{_TOKEN}<invoke name="$name">$parameters{_TOKEN}</invoke>',
         parameter=f"{_TOKEN}<$key>$value{_TOKEN}</$key>",

@@ -2,9 +2,9 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import THINK, Prose, Span
+from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody, NamedJson
-from toolbridge.dialects.engines.writing import Writing
 
 _JSON = JsonBody(close=("[/TOOL_CALLS]",), shape=Shape(ends=("[/TOOL_CALLS]",), id_last=True))
 _NAMED = NamedJson(
@@ -17,11 +17,11 @@ _NAMED = NamedJson(
 DIALECT = Dialect(
     name="mistral_json",
     marks=("[TOOL_CALLS]",),
-    reader=Prose(
+    reader=MarkReader(
         {"[TOOL_CALLS]": (_JSON, _NAMED)},
         thoughts=(Span("[THINK]", "[/THINK]"), *THINK),
     ),
-    render=Writing(
+    render=Renderer(
         open="[TOOL_CALLS][",
         call='{"name": $json_name, "arguments": $arguments, "id": "$id"}',
         between=", ",

@@ -4,11 +4,11 @@ import re
 from dataclasses import dataclass
 
 from toolbridge.dialects.dialect import Dialect
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.frames import Recipients
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
 from toolbridge.dialects.engines.parameters import Header
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.wire.tags import Wait
 
 _NAME = re.compile(r"[^\s\"'<>]*")
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[^\s\"'<>]*")
 class AtemCalls(InvokeCalls):
     """Invocations whose tag a model now and then breaks with a mark of its frames."""
 
-    def call_header(self, scribe: Scribe) -> Wait[Header]:
+    def call_header(self, scribe: EventWriter) -> Wait[Header]:
         cursor = scribe.cursor
         yield from cursor.skip()
         if not (yield from cursor.accept("name=")):
@@ -44,7 +44,7 @@ DIALECT = Dialect(
     name="muse_atem",
     marks=("<atem:function_calls>",),
     reader=Recipients(_CALLS, "<atem:function_calls>"),
-    render=Writing(
+    render=Renderer(
         call='<|start|>assistant to=$name<|message|><atem:function_calls>\n<atem:invoke name="$name">\n$parameters</atem:invoke>\n</atem:function_calls><|eom|>',
         parameter='<atem:parameter name="$key">$value</atem:parameter>\n',
         between="",

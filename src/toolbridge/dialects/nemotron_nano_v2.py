@@ -2,18 +2,18 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 DIALECT = Dialect(
     name="nemotron_nano_v2",
     marks=("<TOOLCALL>",),
-    reader=Prose(
+    reader=MarkReader(
         {"<TOOLCALL>": (JsonBody(close=("</TOOLCALL>",), shape=Shape(ends=("</TOOLCALL>",))),)},
         drop=("<SPECIAL_12>",),
     ),
-    render=Writing(
+    render=Renderer(
         open="<TOOLCALL>[",
         call=NAME_ARGUMENTS,
         between=", ",

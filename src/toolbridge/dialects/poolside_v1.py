@@ -2,20 +2,20 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON, TOOL_CALL
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import Writing
 
 _JSON = JsonBody(close=("</user>",))
 _PAIRS = PairCalls(call=("<user",), call_close=("</user",))
 DIALECT = Dialect(
     name="poolside_v1",
     marks=("<tool_call>",),
-    reader=Prose(
+    reader=MarkReader(
         {"<tool_call>": TOOL_CALL, "<user>": (_JSON, _PAIRS), "{": BARE_JSON}, first=("{",)
     ),
-    render=Writing(
+    render=Renderer(
         call="<tool_call>$name\n$parameters</tool_call>",
         parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
         result="<tool_response>\n$result\n</tool_response>",

@@ -1,14 +1,14 @@
 """Python calls in a list."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
-from toolbridge.dialects.engines.writing import Writing, python
+from toolbridge.dialects.engines.render import Renderer, python
 
 DIALECT = Dialect(
     name="pythonic",
     marks=("<|python_start|>",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "[": (PythonCalls(json=False),),
             "<|python_start|>": (PythonCalls(close=("<|python_end|>",)),),
@@ -16,7 +16,7 @@ DIALECT = Dialect(
         bare=("[",),
         drop=("<|python_end|>", "<|eot|>"),
     ),
-    render=Writing(
+    render=Renderer(
         open="[",
         call="$name($parameters)",
         parameter="$key=$value",

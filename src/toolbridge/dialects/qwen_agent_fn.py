@@ -3,9 +3,9 @@
 # ruff: noqa: RUF001 -- the model may write a fullwidth colon
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import NamedJson
-from toolbridge.dialects.engines.writing import Writing
 
 _CALLS = NamedJson(
     before=(":", "："),
@@ -15,6 +15,6 @@ _CALLS = NamedJson(
 DIALECT = Dialect(
     name="qwen_agent_fn",
     marks=("✿FUNCTION✿",),
-    reader=Prose({"✿FUNCTION✿": (_CALLS,)}, drop=("✿RESULT✿", "✿RETURN✿")),
-    render=Writing(call="✿FUNCTION✿: $name\n✿ARGS✿: $arguments", result="✿RESULT✿: $result"),
+    reader=MarkReader({"✿FUNCTION✿": (_CALLS,)}, drop=("✿RESULT✿", "✿RETURN✿")),
+    render=Renderer(call="✿FUNCTION✿: $name\n✿ARGS✿: $arguments", result="✿RESULT✿: $result"),
 )

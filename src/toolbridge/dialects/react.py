@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import CallReader, Prose, Span
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.mark_reader import CallReader, MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import NamedJson
-from toolbridge.dialects.engines.writing import Writing
 from toolbridge.wire.tags import Marks, Wait
 
 _ACTION = "Action:"
@@ -27,7 +27,7 @@ class Scaffold:
     def closing(self) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         yield from cursor.until(_LINE, lambda _: None)
         yield from cursor.skip()
@@ -39,11 +39,11 @@ class Scaffold:
 DIALECT = Dialect(
     name="react",
     marks=("\nAction:", "Thought:"),
-    reader=Prose(
+    reader=MarkReader(
         {_ACTION: (_CALLS,), "Thought:": (Scaffold(),)},
         thoughts=(Span("Thought:", "\n"),),
         bare=("Thought:",),
         drop=("Observation:",),
     ),
-    render=Writing(call="Action: $name\nAction Input: $arguments", result="Observation: $result"),
+    render=Renderer(call="Action: $name\nAction Input: $arguments", result="Observation: $result"),
 )

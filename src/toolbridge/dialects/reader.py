@@ -16,8 +16,8 @@ from toolbridge.core.tools import as_tools
 from toolbridge.dialects import for_model, load
 from toolbridge.dialects.auto import auto_reader
 from toolbridge.dialects.dialect import ReadStream
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.scribe import Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter
+from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.toolbox import Toolbox
 
 Offered: TypeAlias = Sequence[Tool | Mapping[str, Json]] | None
@@ -54,10 +54,10 @@ class TextReader:
     ) -> None:
         self._draft = Draft(ids)
         known = None if tools is None else as_tools(tools)
-        self._scribe = Scribe(self._draft, Toolbox(known), thoughts=thoughts)
+        self._scribe = EventWriter(self._draft, Toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         reader = reader_of(dialect, model) if isinstance(dialect, str) else dialect
-        if isinstance(reasoning_open, str) and isinstance(reader, Prose):
+        if isinstance(reasoning_open, str) and isinstance(reader, MarkReader):
             self._scribe.cursor.feed(reader.begun(reasoning_open))
         self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open is True)
         self._running = True

@@ -1,9 +1,9 @@
 """Solar Open: an id, a name and JSON between marks."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose, Span
+from toolbridge.dialects.engines.mark_reader import MarkReader, Span
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import NamedJson
-from toolbridge.dialects.engines.writing import Writing
 
 _CALLS = NamedJson(
     id_first="<|tool_call:name|>",
@@ -16,11 +16,11 @@ _CALLS = NamedJson(
 DIALECT = Dialect(
     name="solar_open",
     marks=("<|tool_calls|>", "<|tool_call:begin|>"),
-    reader=Prose(
+    reader=MarkReader(
         {"<|tool_calls|>": (_CALLS,), "<|tool_call:begin|>": (_CALLS,)},
         thoughts=(Span("<|think|>", "<|end|>"),),
     ),
-    render=Writing(
+    render=Renderer(
         open="<|tool_calls|>",
         call="<|tool_call:begin|>$id<|tool_call:name|>$name<|tool_call:args|>$arguments<|tool_call:end|>",
         between="",

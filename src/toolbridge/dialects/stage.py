@@ -14,7 +14,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import StopReason, Text, Thinking, Tool
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.reader import TextReader, reader_of
 from toolbridge.wire.tags import Marks
 
@@ -57,7 +57,7 @@ class DialectStage:
         self._text = Text("")
         """The text that has ended, with what is attached to it."""
         reader = self._read_stream
-        marks = reader.drafts if tools and isinstance(reader, Prose) else ()
+        marks = reader.drafts if tools and isinstance(reader, MarkReader) else ()
         self._thought = _Thought(Marks(marks))
         self._called: dict[str, str] = {}
         """The ids of calls, as they were written and as they were said."""

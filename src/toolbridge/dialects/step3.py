@@ -4,8 +4,8 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 
 _CALLS = InvokeCalls(
     call=("<steptml:invoke",),
@@ -23,8 +23,8 @@ _CALLS = InvokeCalls(
 DIALECT = Dialect(
     name="step3",
     marks=("<｜tool_calls_begin｜>",),
-    reader=Prose({"<｜tool_calls_begin｜>": (_CALLS,)}),
-    render=Writing(
+    reader=MarkReader({"<｜tool_calls_begin｜>": (_CALLS,)}),
+    render=Renderer(
         open="<｜tool_calls_begin｜>\n",
         call='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="$name">\n$parameters</steptml:invoke><｜tool_call_end｜>',
         parameter='<steptml:parameter name="$key">$value</steptml:parameter>\n',

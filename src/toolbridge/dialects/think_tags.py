@@ -1,12 +1,12 @@
 """Thoughts in tags, and no calls of its own."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 
 DIALECT = Dialect(
     name="think_tags",
     marks=(),
-    reader=Prose({}),
-    render=Writing(call=NAME_ARGUMENTS),
+    reader=MarkReader({}),
+    render=Renderer(call=NAME_ARGUMENTS),
 )

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import stream_object
-from toolbridge.dialects.engines.prose import Prose
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
-from toolbridge.dialects.engines.writing import Writing
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import Renderer
 from toolbridge.wire.tags import Marks, Wait
 
 _BEGIN = "⟦BEGIN_TOOL_CALL"
@@ -23,7 +23,7 @@ class SentinelCalls:
     def closing(self) -> tuple[str, ...]:
         return (_END,)
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         cursor.take(len(mark))
         head: list[str] = []
@@ -44,8 +44,8 @@ class SentinelCalls:
 DIALECT = Dialect(
     name="toolforge_sentinel",
     marks=("⟦BEGIN_TOOL_CALL",),
-    reader=Prose({"⟦BEGIN_TOOL_CALL": (SentinelCalls(),)}),
-    render=Writing(
+    reader=MarkReader({"⟦BEGIN_TOOL_CALL": (SentinelCalls(),)}),
+    render=Renderer(
         call="⟦BEGIN_TOOL_CALL id=$id name=$name⟧$arguments⟦END_TOOL_CALL id=$id⟧",
         result="⟦BEGIN_RESULT id=$id⟧$json⟦END_RESULT id=$id⟧",
     ),

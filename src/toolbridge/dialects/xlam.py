@@ -2,15 +2,15 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import Shape
-from toolbridge.dialects.engines.prose import Prose
+from toolbridge.dialects.engines.mark_reader import MarkReader
+from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON, TOOL_CALL
 from toolbridge.dialects.engines.tag_json import JsonBody
-from toolbridge.dialects.engines.writing import NAME_ARGUMENTS, Writing
 
 DIALECT = Dialect(
     name="xlam",
     marks=("[{",),
-    reader=Prose(
+    reader=MarkReader(
         {
             "[": BARE_JSON,
             "```": (JsonBody(shape=Shape(strict=True), fence=True),),
@@ -19,5 +19,5 @@ DIALECT = Dialect(
         },
         bare=("[",),
     ),
-    render=Writing(open="[", call=NAME_ARGUMENTS, between=", ", close="]"),
+    render=Renderer(open="[", call=NAME_ARGUMENTS, between=", ", close="]"),
 )

@@ -2,6 +2,6 @@
 
 from toolbridge.healing.ladder import Healing, heal
 from toolbridge.healing.names import heal_name
-from toolbridge.healing.stage import Healer, past_call
+from toolbridge.healing.stage import Healer, heal_past_call
 
-__all__ = ["Healer", "Healing", "heal", "heal_name", "past_call"]
+__all__ = ["Healer", "Healing", "heal", "heal_name", "heal_past_call"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
-from toolbridge.healing import lexis as lx
+from toolbridge.healing import tokens as lx
 from toolbridge.healing.names import heal_choice, heal_key
 from toolbridge.healing.reading import Reading, brief
 from toolbridge.healing.schema import (

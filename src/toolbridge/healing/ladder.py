@@ -12,7 +12,6 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.messages import Step
 from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
-from toolbridge.healing.lexis import QUOTED_KEY
 from toolbridge.healing.names import plain
 from toolbridge.healing.reading import (
     NOT_FINITE,
@@ -28,6 +27,7 @@ from toolbridge.healing.reading import (
 )
 from toolbridge.healing.schema import Schema, required_of
 from toolbridge.healing.syntax import TolerantReader
+from toolbridge.healing.tokens import QUOTED_KEY
 
 WRAPPERS = (
     "arguments", "parameters", "args", "input", "properties", "params", "kwargs", "tool_input",

@@ -3,7 +3,7 @@
 import re
 
 from toolbridge.core.json import JsonObject
-from toolbridge.healing import lexis as lx
+from toolbridge.healing import tokens as lx
 from toolbridge.healing.scalars import ScalarReader
 from toolbridge.healing.strings import INNER_QUOTES, Frame
 

@@ -8,7 +8,7 @@ import msgspec
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
-from toolbridge.healing import lexis as lx
+from toolbridge.healing import tokens as lx
 from toolbridge.healing.strings import INNER_QUOTES, LOST_QUOTE
 from toolbridge.healing.syntax import TolerantReader
 

@@ -1,7 +1,7 @@
 """Numbers, words and texts without quotes: the values that are neither objects nor lists."""
 
 from toolbridge.core.json import Json
-from toolbridge.healing import lexis as lx
+from toolbridge.healing import tokens as lx
 from toolbridge.healing.strings import LONG, Frame, StringReader
 
 

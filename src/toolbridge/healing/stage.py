@@ -13,10 +13,10 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import OWN_ENDS, Fold, cut_report
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Call, HealingReport, Step, Tool
-from toolbridge.healing.flow import Flow, Outcome
 from toolbridge.healing.ladder import Ladder
 from toolbridge.healing.names import heal_name
 from toolbridge.healing.schema import Schema
+from toolbridge.healing.streaming import Outcome, StreamHealing
 
 _FREEFORM: JsonObject = {
     "type": "object",
@@ -30,7 +30,7 @@ class _Block:
 
     __slots__ = ("box", "call", "decided", "dropped", "flow", "outcome", "place", "start", "steps")
 
-    def __init__(self, flow: Flow | None = None) -> None:
+    def __init__(self, flow: StreamHealing | None = None) -> None:
         self.flow = flow
         self.start: ev.CallStart | None = None
         self.call: Call | None = None
@@ -98,7 +98,7 @@ class Healer:
             name = heal_name(name, self._rules.keys()) or name
         rules = self._rules.get(name) or Schema({})
         # Only a tool whose input is one text takes words for its arguments.
-        flow = Flow(rules, level=self._level, words=name in self._freeform)
+        flow = StreamHealing(rules, level=self._level, words=name in self._freeform)
         block = self._add(event.index, _Block(flow))
         if name != event.name:
             block.steps = (Step("name", 2, event.name, name),)
@@ -232,7 +232,7 @@ def schema_of(tool: Tool) -> JsonObject:
     return {} if tool.hosted is not None else tool.schema
 
 
-def past_call(call: Call, tool: Tool) -> Call | None:
+def heal_past_call(call: Call, tool: Tool) -> Call | None:
     """Return a call of the past as it should have been, or None when there is nothing to heal."""
     rules = Schema(schema_of(tool))
     if call.raw:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from toolbridge.core.json import Json
-from toolbridge.healing import lexis as lx
+from toolbridge.healing import tokens as lx
 
 LONG = 2000
 """In strings longer than this no quote is guessed about: a wrong guess would ruin a file."""

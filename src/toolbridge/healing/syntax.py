@@ -7,7 +7,7 @@ It knows no schema but the names of the parameters, which tell a key from a piec
 import re
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.healing import lexis as lx
+from toolbridge.healing import tokens as lx
 from toolbridge.healing.members import MemberReader
 from toolbridge.healing.strings import Frame
 

@@ -11,12 +11,12 @@ import msgspec
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Loss, Request
 from toolbridge.history import roles
+from toolbridge.history.call_links import link
 from toolbridge.history.empty import without_empty_text
 from toolbridge.history.ids import legal_ids
-from toolbridge.history.links import link
 from toolbridge.history.names import legal_names
 from toolbridge.history.pairing import settle
-from toolbridge.history.past import Heal, Past, mend
+from toolbridge.history.past_calls import Heal, PastCalls, mend
 from toolbridge.history.sequence import one_at_a_time
 
 __all__ = ["Heal", "Prepared", "prepare"]
@@ -45,7 +45,7 @@ def prepare(
     """
     losses: list[Loss] = []
     links = link(request.turns)
-    past = mend(request, links, heal, losses) if heal else Past()
+    past = mend(request, links, heal, losses) if heal else PastCalls()
     order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
     if not rules.pairs:
         order = "loose"

@@ -11,16 +11,16 @@ from typing import Literal
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Call, Loss, Part, Result, Text, Turn
-from toolbridge.history.links import Links, Place
-from toolbridge.history.past import Past
+from toolbridge.history.call_links import CallLinks, Place
+from toolbridge.history.past_calls import PastCalls
 
 NO_RESULT = "[no result: the call was interrupted]"
 
 
 def settle(
     turns: Sequence[Turn],
-    links: Links,
-    past: Past,
+    links: CallLinks,
+    past: PastCalls,
     losses: list[Loss],
     order: Literal["calls", "client", "loose"] = "calls",
 ) -> list[Turn]:
@@ -34,7 +34,9 @@ def settle(
 
 
 class _Settling:
-    def __init__(self, turns: Sequence[Turn], links: Links, past: Past, losses: list[Loss]) -> None:
+    def __init__(
+        self, turns: Sequence[Turn], links: CallLinks, past: PastCalls, losses: list[Loss]
+    ) -> None:
         self._turns = turns
         self._links = links
         self._past = past

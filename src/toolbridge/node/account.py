@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of
 from toolbridge.node.calls import Call
 from toolbridge.node.chain import Chain, Receipt, advised
+from toolbridge.node.encryption import Secret
 from toolbridge.node.ledger import Budget, Ledger
 from toolbridge.node.reverts import Reverted
 from toolbridge.node.rpc import Refused
-from toolbridge.node.seal import Secret
 from toolbridge.node.transaction import Signed, Transaction, sign
 
 Note: TypeAlias = Callable[[Signed], Awaitable[None]]
@@ -45,7 +45,7 @@ class Account:
         self._gas = gas
         self._wait = wait
         self._sending = asyncio.Lock()
-        self.address = address_of(seal.public_key(key))
+        self.address = address_of(encryption.public_key(key))
 
     async def prepare(self, call: Call) -> Transaction:
         """Return the transaction that would be sent now; raise `Reverted` if it would fail."""

@@ -11,8 +11,8 @@ from toolbridge.core.errors import BrokenWire, Rejected, TimedOut, ToolbridgeErr
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Problem
-from toolbridge.node.answers import AnswerDecoder, Sent
-from toolbridge.node.line import Agreed, Line, Lost, Waits
+from toolbridge.node.connection import Agreed, HostConnection, Lost, Waits
+from toolbridge.node.decode_answer import AnswerDecoder, Sent
 from toolbridge.node.messages import (
     KEY_LOST,
     SESSION_LOST,
@@ -54,7 +54,7 @@ class Forgotten(Rejected):
 
 
 class Exchange:
-    def __init__(self, line: Line, agreed: Agreed, prompt: Prompt, waits: Waits) -> None:
+    def __init__(self, line: HostConnection, agreed: Agreed, prompt: Prompt, waits: Waits) -> None:
         self.line = line
         self._agreed = agreed
         self._waits = waits
@@ -145,7 +145,7 @@ def _is_forgotten(fault: Fault, id: str) -> bool:
     return fault.code in KEY_LOST | SESSION_LOST and fault.id in {id, None}
 
 
-def _within_deposit(line: Line, asked: int) -> int:
+def _within_deposit(line: HostConnection, asked: int) -> int:
     """Return how many tokens to ask for: no more than what the deposit still pays for."""
     if not line.job.max_tokens:
         return asked

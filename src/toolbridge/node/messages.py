@@ -12,8 +12,8 @@ import msgspec
 
 from toolbridge.core.json import JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import Problem
-from toolbridge.node import seal
-from toolbridge.node.seal import BrokenSeal, Secret
+from toolbridge.node import encryption
+from toolbridge.node.encryption import BrokenSeal, Secret
 from toolbridge.wire.shapes import OpenUnion
 
 ALGORITHM = "secp256k1-ecdh(ephemeral→static)+hkdf(sha256)+xchacha20-poly1305"
@@ -56,7 +56,7 @@ def encode_init(opening: Opening, keys: InitKeys, *, id: str) -> JsonObject:
             "modelName": opening.model,
             "pricePerToken": opening.price,
             # Without it the host publishes checkpoints of the conversation that all can read.
-            "recoveryPublicKey": f"0x{seal.public_key(keys.signer).hex()}",
+            "recoveryPublicKey": f"0x{encryption.public_key(keys.signer).hex()}",
         }
     )
     return {
@@ -71,15 +71,15 @@ def encode_init(opening: Opening, keys: InitKeys, *, id: str) -> JsonObject:
 
 def seal_init(keys: InitKeys, plaintext: bytes, aad: bytes = b"") -> JsonObject:
     """Return `plaintext` sealed for the host and signed by the client."""
-    key = seal.derive_key(keys.ephemeral, keys.host)
-    ephemeral = seal.public_key(keys.ephemeral)
-    preimage = seal.init_preimage(ephemeral, keys.host, keys.nonce, aad=aad)
-    signature = seal.sign(keys.signer, seal.init_digest(preimage))
+    key = encryption.derive_key(keys.ephemeral, keys.host)
+    ephemeral = encryption.public_key(keys.ephemeral)
+    preimage = encryption.init_preimage(ephemeral, keys.host, keys.nonce, aad=aad)
+    signature = encryption.sign(keys.signer, encryption.init_digest(preimage))
     return {
         "ephPubHex": ephemeral.hex(),
-        "saltHex": seal.NO_SALT.hex(),
+        "saltHex": encryption.NO_SALT.hex(),
         "nonceHex": keys.nonce.hex(),
-        "ciphertextHex": seal.seal(key, keys.nonce, plaintext, aad).hex(),
+        "ciphertextHex": encryption.seal(key, keys.nonce, plaintext, aad).hex(),
         "signatureHex": signature.hex(),
         "recid": signature[64],
         "alg": ALGORITHM,
@@ -121,7 +121,7 @@ def encode_prompt(prompt: JsonObject, envelope: Envelope) -> JsonObject:
         "session_id": envelope.session_id,
         "id": envelope.id,
         "payload": seal_payload(
-            envelope.key, envelope.nonce, dumps(prompt), seal.message_aad(envelope.index)
+            envelope.key, envelope.nonce, dumps(prompt), encryption.message_aad(envelope.index)
         ),
         "web_search": False,
         "max_searches": 0,
@@ -130,7 +130,7 @@ def encode_prompt(prompt: JsonObject, envelope: Envelope) -> JsonObject:
 
 
 def seal_payload(key: Secret, nonce: bytes, text: str, aad: str) -> JsonObject:
-    ciphertext = seal.seal(key, nonce, text.encode(), aad.encode())
+    ciphertext = encryption.seal(key, nonce, text.encode(), aad.encode())
     return {
         "ciphertextHex": ciphertext.hex(),
         "nonceHex": nonce.hex(),
@@ -167,7 +167,7 @@ class Payload(msgspec.Struct, frozen=True, rename=_HEX):
         """What the piece says that it is."""
         return read_hex(self.aad).decode("utf-8", "replace")
 
-    def open(self, opener: seal.Opener, expected: str) -> bytes:
+    def open(self, opener: encryption.Opener, expected: str) -> bytes:
         """Return what was sealed, if it is the piece that was due."""
         return opener.open(read_hex(self.nonce), read_hex(self.ciphertext), self.label, expected)
 
@@ -180,17 +180,17 @@ class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
     nonce: str
     aad: str
     signature: str
-    salt: str = seal.NO_SALT.hex()
+    salt: str = encryption.NO_SALT.hex()
     info: str = ""
 
     def open(self, host: Secret) -> bytes:
         """Return what only the host can read."""
-        key = seal.derive_key(host, self._ephemeral())
+        key = encryption.derive_key(host, self._ephemeral())
         nonce, ciphertext = read_hex(self.nonce), read_hex(self.ciphertext)
-        return seal.unseal(key, nonce, ciphertext, read_hex(self.aad))
+        return encryption.unseal(key, nonce, ciphertext, read_hex(self.aad))
 
     def preimage(self, host: bytes) -> bytes:
-        return seal.init_preimage(
+        return encryption.init_preimage(
             self._ephemeral(),
             host,
             read_hex(self.nonce),
@@ -201,12 +201,14 @@ class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
 
     def signer(self, host: bytes) -> bytes:
         """Return the public key of the client."""
-        return seal.recover(seal.init_digest(self.preimage(host)), read_hex(self.signature))
+        return encryption.recover(
+            encryption.init_digest(self.preimage(host)), read_hex(self.signature)
+        )
 
     def _ephemeral(self) -> bytes:
         public = read_hex(self.ephemeral)
         try:
-            seal.compressed(public)
+            encryption.compressed(public)
         except ValueError:
             raise BrokenSeal("the ephemeral key is not on the curve") from None
         return public

@@ -8,8 +8,8 @@ from toolbridge.node.account import Account
 from toolbridge.node.amounts import ETHER, format_amount
 from toolbridge.node.calls import PRECISION, Call
 from toolbridge.node.finder import Finder
+from toolbridge.node.funding import ChainFunding, Means
 from toolbridge.node.hosts import Candidate
-from toolbridge.node.purse import ChainPurse, Means
 
 _SESSION_GAS = 500_000
 """What to expect where the chain cannot estimate yet, because an approval comes first."""
@@ -71,7 +71,7 @@ def _shown(value: Value) -> str:
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
 
 
-async def make_plan(finder: Finder, purse: ChainPurse, means: Means) -> Plan:
+async def make_plan(finder: Finder, purse: ChainFunding, means: Means) -> Plan:
     """Return what `purse.open` would do now; raise what it would raise before paying."""
     await means.chain.check()
     order = await finder.order()
@@ -116,7 +116,7 @@ async def _gas(account: Account, calls: list[Call]) -> tuple[int, list[str]]:
     return await account.cost(transaction) + later, []
 
 
-async def _shortcomings(purse: ChainPurse, means: Means, host: Candidate, gas: int) -> list[str]:
+async def _shortcomings(purse: ChainFunding, means: Means, host: Candidate, gas: int) -> list[str]:
     """Return why the payment would not be made."""
     found: list[str] = []
     terms = means.terms

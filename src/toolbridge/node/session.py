@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError, UpstreamError
 from toolbridge.node.breaker import Breaker
+from toolbridge.node.connection import Absent, Agreed, HostConnection, Lost, Waits
+from toolbridge.node.encryption import Secret
 from toolbridge.node.exchange import Batch, Exchange, Forgotten, Prompt
 from toolbridge.node.jobs import Job, Purse
-from toolbridge.node.line import Absent, Agreed, Line, Lost, Waits
-from toolbridge.node.seal import Secret
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
 """What a node should know of earlier requests: nothing, under a new session id or by forgetting;
@@ -45,7 +45,7 @@ class NodeSession:
         self._queue = asyncio.Lock()
         self._draining: set[asyncio.Task[None]] = set()
         self._job: Job | None = None
-        self._line: Line | None = None
+        self._line: HostConnection | None = None
         self._payment: asyncio.Future[Job] | None = None
         self._stopping = False
         self.waiting = 0
@@ -187,7 +187,7 @@ class NodeSession:
         await exchange.send()
         return await turn.read()
 
-    async def _agree(self, line: Line) -> Agreed:
+    async def _agree(self, line: HostConnection) -> Agreed:
         """Return the key for the next prompt: a new one, unless the node should remember."""
         memory = self._settings.memory
         if line.agreed is not None and memory == "keep":
@@ -210,14 +210,16 @@ class NodeSession:
 
     # ── the connection ──
 
-    async def _ready(self, prompt: Prompt) -> Line:
+    async def _ready(self, prompt: Prompt) -> HostConnection:
         """Return a line to a host that is paid for: the one there is, or a new one."""
         line = self._line
         if line is not None:
             if line.alive and not _spent(line, prompt):
                 return line
             await self._drop()
-        self._line = await Line.open(await self._paid(), self._wallet, self._settings.waits)
+        self._line = await HostConnection.open(
+            await self._paid(), self._wallet, self._settings.waits
+        )
         if self._stopping:
             await self._line.hang_up()
             raise Aborted("the gateway is stopping")
@@ -257,7 +259,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _spent(line: Line, prompt: Prompt) -> bool:
+def _spent(line: HostConnection, prompt: Prompt) -> bool:
     """Whether the deposit may not pay for this answer as well."""
     most = line.job.max_tokens
     if not most or not line.used:

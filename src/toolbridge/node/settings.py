@@ -10,9 +10,9 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.node import networks
 from toolbridge.node.address import model_id
 from toolbridge.node.amounts import ETHER, parse_amount
+from toolbridge.node.encryption import compressed
 from toolbridge.node.networks import Network
 from toolbridge.node.scoring import Mode
-from toolbridge.node.seal import compressed
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 NATIVE = "0x" + "00" * 20

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import keccak256
-from toolbridge.node.seal import BrokenSeal, Secret
+from toolbridge.node.encryption import BrokenSeal, Secret
 
 Item: TypeAlias = "bytes | Sequence[Item]"
 
@@ -70,7 +70,7 @@ class Signed:
 
 def sign(transaction: Transaction, key: Secret) -> Signed:
     fields = transaction.fields()
-    signature = seal.sign(key, keccak256(b"\x02" + rlp(fields)))
+    signature = encryption.sign(key, keccak256(b"\x02" + rlp(fields)))
     signed = [*fields, _digits(signature[64]), *_halves(signature)]
     raw = b"\x02" + rlp(signed)
     return Signed(transaction, raw, "0x" + keccak256(raw).hex())
@@ -101,7 +101,7 @@ def signer(found: JsonObject) -> bytes | None:
         half_r, half_s = (_bytes(found["r"]).rjust(32, b"\0"), _bytes(found["s"]).rjust(32, b"\0"))
         if "0x" + keccak256(signed).hex() != found["hash"]:
             return None
-        return seal.recover(keccak256(unsigned), half_r + half_s + bytes([parity]))
+        return encryption.recover(keccak256(unsigned), half_r + half_s + bytes([parity]))
     except (KeyError, ValueError, TypeError, BrokenSeal):
         return None
 

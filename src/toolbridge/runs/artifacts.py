@@ -18,9 +18,9 @@ from pathlib import Path
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.redaction import Redacted, Redactor
+from toolbridge.runs.folders import FRAMES, NO_LINK, Retention, prune, run_folder
 from toolbridge.runs.frames import Frame, FrameLines
-from toolbridge.runs.measures import Measures
-from toolbridge.runs.shelf import FRAMES, NO_LINK, Retention, prune, run_folder
+from toolbridge.runs.metrics import RunMetrics
 from toolbridge.store.notices import notice
 
 WAITING = 20_000
@@ -156,7 +156,7 @@ class RunFiles:
         self._began = time.monotonic()
         self._at = time.time()
         self._lines = FrameLines(artifacts.redactor)
-        self._measures = Measures()
+        self._measures = RunMetrics()
         self._buffer: list[Redacted] = []
         self._size = 0
         self._written: dict[str, int] = {}

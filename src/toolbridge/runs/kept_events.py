@@ -13,9 +13,9 @@ from itertools import groupby
 import msgspec
 
 from toolbridge.core.json import JsonObject, dump_bytes
-from toolbridge.framed.events import Done, Error, Event, data_of, name_of
 from toolbridge.runs.redact_events import EventRedactor
 from toolbridge.store.sqlite import SqliteStore
+from toolbridge.structured.events import Done, Error, Event, data_of, name_of
 
 CHUNK = 64
 KEPT = 24 * 3600.0

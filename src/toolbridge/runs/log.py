@@ -11,7 +11,6 @@ from typing import Self
 
 from toolbridge.core.errors import Truncated
 from toolbridge.core.json import dump_bytes
-from toolbridge.framed.events import Done, Event, data_of, name_of
 from toolbridge.runs.kept_events import (
     CHUNK,
     KEPT,
@@ -22,6 +21,7 @@ from toolbridge.runs.kept_events import (
     stored_chunk,
 )
 from toolbridge.store.sqlite import SqliteStore
+from toolbridge.structured.events import Done, Event, data_of, name_of
 
 __all__ = ["AHEAD", "BATCH", "CHUNK", "KEPT", "EventLog", "Reader", "Record", "stored_after"]
 

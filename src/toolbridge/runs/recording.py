@@ -7,11 +7,11 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Loss, Request
-from toolbridge.framed.conversation import Conversation, WantTool
-from toolbridge.framed.events import Event, ResultDelta, ResultEnd, data_of
+from toolbridge.routing.models import Route
 from toolbridge.runs.log import Record
-from toolbridge.runs.order import Order
-from toolbridge.switchboard.roster import Route
+from toolbridge.runs.request import StreamRequest
+from toolbridge.structured.conversation import Conversation, RunTool
+from toolbridge.structured.events import Event, ResultDelta, ResultEnd, data_of
 from toolbridge.tools.registry import Outcome
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Recorder:
         self._output = 0
         self._heard = 0
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: StreamRequest) -> None:
         if self._artifacts is None:
             return
         self._prompt = {"order": msgspec.to_builtins(order), "model": self._route.address}
@@ -70,7 +70,7 @@ class Recorder:
         self._output += -(-self._heard // 4)
         self._heard = 0
 
-    def tool(self, want: WantTool, outcome: Outcome) -> None:
+    def tool(self, want: RunTool, outcome: Outcome) -> None:
         if self._files is None:
             return
         entry: JsonObject = {"id": want.id, "name": want.name, "args": want.args}

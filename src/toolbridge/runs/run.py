@@ -16,17 +16,17 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, name_provider, status_of
 from toolbridge.core.messages import Message, Problem, Text
 from toolbridge.core.redaction import Redactor
-from toolbridge.framed.contract import Contract
-from toolbridge.framed.conversation import Conversation, Out, WantRepair, WantTool
-from toolbridge.framed.events import Done, Event, ToolCall
+from toolbridge.routing import Router
+from toolbridge.routing.attempts import Batch
+from toolbridge.routing.models import Route
 from toolbridge.runs.log import EventLog
-from toolbridge.runs.order import Order
 from toolbridge.runs.recording import Recorder
+from toolbridge.runs.request import StreamRequest
 from toolbridge.runs.usage import Count, Spending
 from toolbridge.store.notices import report_fault
-from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Batch
-from toolbridge.switchboard.roster import Route
+from toolbridge.structured.contract import Contract
+from toolbridge.structured.conversation import AskRepair, Conversation, Out, RunTool
+from toolbridge.structured.events import Done, Event, ToolCall
 from toolbridge.tools.context import Context
 from toolbridge.tools.registry import Outcome, Registry, Try
 
@@ -40,7 +40,7 @@ COUNT_WORDS = 200
 class Means:
     """What a run works with."""
 
-    board: Switchboard
+    board: Router
     route: Route
     tools: Registry
     context: Context
@@ -48,7 +48,12 @@ class Means:
 
 class Run:
     def __init__(
-        self, order: Order, contract: Contract, means: Means, log: EventLog, recorder: Recorder
+        self,
+        order: StreamRequest,
+        contract: Contract,
+        means: Means,
+        log: EventLog,
+        recorder: Recorder,
     ) -> None:
         self.log = log
         self._order = order
@@ -218,13 +223,13 @@ class Run:
 
     async def _fulfil(self) -> None:
         while (want := self._conversation.wants) is not None:
-            if isinstance(want, WantTool):
+            if isinstance(want, RunTool):
                 outs = await self._run_tool(want)
             else:
                 outs = self._conversation.repaired(await self._repair(want))
             await self._deliver(outs)
 
-    async def _repair(self, want: WantRepair) -> str:
+    async def _repair(self, want: AskRepair) -> str:
         """Return what the model writes instead; nothing if it cannot or takes too long."""
         self._recorder.ask(want.request)
         board, route = self._means.board, self._means.route
@@ -241,7 +246,7 @@ class Run:
         count.feed(finished)
         return "".join(part.text for part in message.content if isinstance(part, Text))
 
-    async def _run_tool(self, want: WantTool) -> list[Out]:
+    async def _run_tool(self, want: RunTool) -> list[Out]:
         await self.log.flush()  # whoever comes back after a crash learns what was under way
         outcome = await (self._ask_caller(want) if want.client else self._call(want))
         self._recorder.tool(want, outcome)
@@ -249,7 +254,7 @@ class Run:
             return self._conversation.tool_failed(want.id, outcome.code, outcome.message)
         return self._conversation.tool_done(want.id, outcome.result, cached=outcome.cached)
 
-    async def _call(self, want: WantTool) -> Outcome:
+    async def _call(self, want: RunTool) -> Outcome:
         return await self._means.tools.call(
             want.name,
             want.args,
@@ -259,7 +264,7 @@ class Run:
             most=self._limits.result,
         )
 
-    async def _ask_caller(self, want: WantTool) -> Outcome:
+    async def _ask_caller(self, want: RunTool) -> Outcome:
         """Wait for the caller's own tool."""
         started = self._now()
         answer = self._awaited[want.id]
@@ -275,7 +280,7 @@ class Run:
 
     async def _deliver(self, outs: list[Out]) -> None:
         """Say these, after what a cancelled delivery has left unsaid."""
-        self._unsaid += [out for out in outs if not isinstance(out, WantTool | WantRepair)]
+        self._unsaid += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
         while self._unsaid:
             await self._wait_for_readers()
             event = self._unsaid[0]

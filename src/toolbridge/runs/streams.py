@@ -14,11 +14,11 @@ import msgspec
 from toolbridge.core.errors import ClientError, MalformedRequest, RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
-from toolbridge.framed.events import Done, Error, Event, data_of, name_of
 from toolbridge.runs.kept_events import MOST as RUN_BYTES
 from toolbridge.runs.log import KEPT, EventLog, Record, stored_after
 from toolbridge.runs.run import Run
 from toolbridge.store.sqlite import SqliteStore
+from toolbridge.structured.events import Done, Error, Event, data_of, name_of
 from toolbridge.tools.keys import canonical
 from toolbridge.tools.registry import Outcome
 

@@ -12,8 +12,8 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Cost, Usage
-from toolbridge.switchboard.pricing import pricing
-from toolbridge.switchboard.roster import Route
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import pricing
 
 _CHARACTERS_PER_TOKEN = 4
 _ALWAYS = frozenset({"input_tokens", "output_tokens"})

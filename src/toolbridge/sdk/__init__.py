@@ -4,10 +4,10 @@ from toolbridge.sdk.async_client import AsyncClient
 from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.client import Client
-from toolbridge.sdk.errand import AsyncRun, Run
 from toolbridge.sdk.options import Options
 from toolbridge.sdk.pi import PiStream, complete, stream
 from toolbridge.sdk.signal import Signal
+from toolbridge.sdk.tool_loop import AsyncRun, Run
 from toolbridge.tools.functions import Function, tool
 
 __all__ = [

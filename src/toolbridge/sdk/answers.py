@@ -13,13 +13,13 @@ from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.errors import ToolbridgeError, error_of, name_provider
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
+from toolbridge.routing import Router
+from toolbridge.routing.attempts import AnswerAttempts, Batch
+from toolbridge.routing.embedding import embed
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import pricing
 from toolbridge.sdk.options import Order
 from toolbridge.sdk.retention import keep
-from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Answering, Batch
-from toolbridge.switchboard.embedding import embed
-from toolbridge.switchboard.pricing import pricing
-from toolbridge.switchboard.roster import Route
 from toolbridge.upstream.http import Upstream
 
 
@@ -38,7 +38,7 @@ class Notes:
 class Answers:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._upstream = Upstream()
-        self._board = Switchboard(config, self._upstream, env)
+        self._board = Router(config, self._upstream, env)
         self._opening = asyncio.Lock()
         self._entered = False
         self._looked = False
@@ -97,7 +97,7 @@ def _attributed(event: ev.Event, provider: str) -> ev.Event:
     return ev.Failed(problem, replace(event.message, problem=problem))
 
 
-async def _priced(answering: Answering, route: Route) -> AsyncGenerator[Batch, None]:
+async def _priced(answering: AnswerAttempts, route: Route) -> AsyncGenerator[Batch, None]:
     """Yield what is said with its cost: after every count, where anybody knows the price."""
     costs: Stage[ev.Event, ev.Event] | None = None
     async with aclosing(answering.events()) as batches:

@@ -13,10 +13,10 @@ from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.messages import Message
 from toolbridge.sdk.answers import Answers, Notes
 from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.backstage import Closed
-from toolbridge.sdk.errand import AsyncRun, Errand
+from toolbridge.sdk.loop_thread import Closed
 from toolbridge.sdk.options import Options, Order, Prompt, order_of
-from toolbridge.sdk.structured import Shape, text_of
+from toolbridge.sdk.tool_loop import AsyncRun, ToolLoop
+from toolbridge.sdk.typed_answer import Shape, text_of
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class AsyncClient:
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
     ) -> AsyncRun:
         """Run the tools that the model calls until it calls no more."""
-        return AsyncRun(Errand(order_of(model, prompt, options), max_turns), self.send)
+        return AsyncRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send)
 
     def refuse(self) -> None:
         """Take no more requests."""

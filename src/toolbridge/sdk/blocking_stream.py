@@ -9,14 +9,14 @@ from typing import Self
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Loss, Message, Turn
 from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.backstage import Backstage, Closed
+from toolbridge.sdk.loop_thread import Closed, LoopThread
 from toolbridge.sdk.signal import ASKED
 
 
 class Stream:
     """Iterate it for events; `message` is what they have told so far."""
 
-    def __init__(self, inner: AsyncStream, backstage: Backstage, owner: object) -> None:
+    def __init__(self, inner: AsyncStream, backstage: LoopThread, owner: object) -> None:
         self._inner = inner
         self._backstage = backstage
         # The client closes when nobody holds it any more. `Client().stream(…)` is held only here.

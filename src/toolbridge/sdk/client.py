@@ -11,11 +11,11 @@ from toolbridge.config import Config
 from toolbridge.core.embeddings import Embeddings
 from toolbridge.core.messages import Message
 from toolbridge.sdk.async_client import AsyncClient
-from toolbridge.sdk.backstage import Backstage
 from toolbridge.sdk.blocking_stream import Stream
-from toolbridge.sdk.errand import Errand, Run
+from toolbridge.sdk.loop_thread import LoopThread
 from toolbridge.sdk.options import Options, Order, Prompt, order_of
-from toolbridge.sdk.structured import Shape, text_of
+from toolbridge.sdk.tool_loop import Run, ToolLoop
+from toolbridge.sdk.typed_answer import Shape, text_of
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class Client:
         env: Mapping[str, str] = os.environ,
     ) -> None:
         self._inner = AsyncClient(config, env=env)
-        self._backstage = Backstage(self._inner.aclose)
+        self._backstage = LoopThread(self._inner.aclose)
         # Also called when the interpreter ends, so that no thread is left to be killed.
         self._finalizer = finalize(self, self._backstage.close)
 
@@ -77,7 +77,7 @@ class Client:
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
     ) -> Run:
         """Run the tools that the model calls until it calls no more, in the caller's thread."""
-        return Run(Errand(order_of(model, prompt, options), max_turns), self.send, self._wait)
+        return Run(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
 
     def _wait(self, value: Awaitable[object]) -> object:
         return self._backstage.wait(value)

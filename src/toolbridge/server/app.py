@@ -26,20 +26,20 @@ from toolbridge.core.errors import (
 )
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Problem
-from toolbridge.server import surfaces
+from toolbridge.server import routes
 from toolbridge.server.auth import Guard
 from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import Exchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
-from toolbridge.server.journal import Entry, Journal
 from toolbridge.server.metrics import Metrics, configured_models
+from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.server.scopes import Receive, Scope, Send
 from toolbridge.store import private_files
 from toolbridge.store.notices import report_fault
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
-    from toolbridge.runs.desk import Desk
+    from toolbridge.runs.service import StreamService
 
 _METRICS = "/metrics"
 _OPEN = frozenset({"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"})
@@ -53,7 +53,7 @@ class App:
         self.upstream = Upstream()
         self.gateway = Gateway(config, self.upstream, env)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
-        self._journal = Journal(config.log, redactor=self.gateway.redactor)
+        self._journal = RequestLog(config.log, redactor=self.gateway.redactor)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
@@ -91,12 +91,14 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     @cached_property
-    def desk(self) -> "Desk":
+    def desk(self) -> "StreamService":
         """Where structured streams are ordered; what they need is loaded for the first one."""
-        from toolbridge.runs.desk import Desk
+        from toolbridge.runs.service import StreamService
 
         gateway = self.gateway
-        made = Desk(gateway.board, gateway.store, self.config.stream, gateway.state, self._env)
+        made = StreamService(
+            gateway.board, gateway.store, self.config.stream, gateway.state, self._env
+        )
         self._stack.push_async_callback(made.close)
         return made
 
@@ -138,7 +140,7 @@ class App:
         return Rejection(rejection.status, rejection.body, ids | rejection.headers)
 
     def is_websocket(self, path: str) -> bool:
-        return plain_path(path) == surfaces.WEBSOCKET
+        return plain_path(path) == routes.WEBSOCKET
 
     async def _answer(self, exchange: Exchange, entry: Entry) -> None:
         try:
@@ -146,7 +148,7 @@ class App:
             if exchange.method == "OPTIONS":
                 await exchange.reply(200, b"")
                 return
-            if exchange.path not in _OPEN and not surfaces.is_page(exchange.path):
+            if exchange.path not in _OPEN and not routes.is_page(exchange.path):
                 self.guard.check(exchange)
                 if exchange.path != _METRICS:
                     self.admit()
@@ -186,10 +188,10 @@ class App:
         await exchange.reply(rejection.status, rejection.body, rejection.headers)
 
     def _route(self, exchange: Exchange) -> "Route":
-        methods = surfaces.find(exchange.path)
+        methods = routes.find(exchange.path)
         if methods is None:
             raise UnknownRoute(
-                f"there is nothing at {exchange.path[:200]}; {surfaces.offer_of(exchange)}"
+                f"there is nothing at {exchange.path[:200]}; {routes.offer_of(exchange)}"
             )
         method = "GET" if exchange.method == "HEAD" and "GET" in methods else exchange.method
         if method not in methods:
@@ -240,9 +242,9 @@ def _note_departure(exchange: Exchange, entry: Entry, error: Aborted) -> None:
 
 def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
     """Return `problem` in the envelope of the API that the request belongs to."""
-    if surfaces.is_stream(request.path):
-        return surfaces.reject_stream(problem)
-    found = codecs.load(surfaces.api_of(request)).encode_rejection(problem, request.id)
+    if routes.is_stream(request.path):
+        return routes.reject_stream(problem)
+    found = codecs.load(routes.api_of(request)).encode_rejection(problem, request.id)
     if problem.retry_after is None or "retry-after" in found.headers:
         return found
     # Gemini says it in the body only; clients of any API read the header.
@@ -256,12 +258,12 @@ def plain_path(path: str) -> str:
     Base URLs are given with and without `/v1`, behind a prefix that names the API, and with slashes
     too many.
     """
-    if surfaces.find(path) is not None:
+    if routes.find(path) is not None:
         return path
     path = re.sub(r"/{2,}", "/", path)
     path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
     path = re.sub(r"^(/v1)+(?=/v1)", "", path)
     path = path.rstrip("/") or "/"
-    if surfaces.find(path) is None and surfaces.find(f"/v1{path}") is not None:
+    if routes.find(path) is None and routes.find(f"/v1{path}") is not None:
         return f"/v1{path}"
     return path

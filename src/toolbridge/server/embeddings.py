@@ -7,11 +7,11 @@ from toolbridge import codecs
 from toolbridge.core.embeddings import EmbeddingRequest
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
+from toolbridge.routing.embedding import embed
+from toolbridge.routing.pricing import priced
 from toolbridge.server.gateway import warning
 from toolbridge.server.http import Exchange
-from toolbridge.server.journal import Entry
-from toolbridge.switchboard.embedding import embed
-from toolbridge.switchboard.pricing import priced
+from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App

@@ -17,7 +17,7 @@ from toolbridge.codecs.ollama.shapes import LOAD
 from toolbridge.config import Config, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
-from toolbridge.core.codec import Asked, Codec, Encoder
+from toolbridge.core.codec import AnswerContext, Codec, Encoder
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids
@@ -26,26 +26,26 @@ from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.policy.thinking import attaches
+from toolbridge.routing import Router
+from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
+from toolbridge.routing.models import Route
+from toolbridge.routing.passthrough import PassedBytes
+from toolbridge.routing.pricing import priced
+from toolbridge.routing.providers import passes_through
+from toolbridge.routing.translated import ClientSide
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
-from toolbridge.server.conversations import Conversations, stateless
 from toolbridge.server.http import Exchange
-from toolbridge.server.journal import Entry
-from toolbridge.server.keepsakes import Keepsakes
+from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     PassthroughWriter,
     is_passed_through,
     passthrough_request,
     reply_as_provider,
 )
+from toolbridge.server.request_log import Entry
+from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import EventWriter, StreamReply, Writer
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.switchboard import Switchboard
-from toolbridge.switchboard.answering import Answering, Batch, KnownAnswer
-from toolbridge.switchboard.passthrough import PassedBytes
-from toolbridge.switchboard.places import passes_through
-from toolbridge.switchboard.pricing import priced
-from toolbridge.switchboard.roster import Route
-from toolbridge.switchboard.translated import ClientSide
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
@@ -82,7 +82,7 @@ class _Turn:
     exchange: Exchange
     entry: Entry
     codec: Codec
-    asked: Asked
+    asked: AnswerContext
     same_api: bool = False
     passed: PassedBytes | None = None
     """The provider's own bytes, where those are what the client gets."""
@@ -132,9 +132,9 @@ class Gateway:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self.config = config
-        self.board = Switchboard(config, upstream, env)
+        self.board = Router(config, upstream, env)
         self.roster = self.board.roster
-        self._keepsakes = Keepsakes()
+        self._keepsakes = OpaqueTokens()
         self.state = _state_path(env)
         self.redactor = Redactor(secrets_of(config, self.roster.places.values(), env))
         self.store = SqliteStore(
@@ -142,7 +142,7 @@ class Gateway:
             redactor=self.redactor,
             size=config.store_bytes,
         )
-        self.conversations = Conversations(self.store)
+        self.conversations = StoredResponses(self.store)
 
     async def close(self) -> None:
         await self.board.close()
@@ -161,7 +161,7 @@ class Gateway:
         if not passes:  # a provider that gets the client's own bytes keeps its own conversations
             request = await self.conversations.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
-        turn = _Turn(exchange, entry, ask.codec, Asked(request, entry.at), same_api)
+        turn = _Turn(exchange, entry, ask.codec, AnswerContext(request, entry.at), same_api)
         try:
             await self._serve(turn, route, body if passes else None)
         except ToolbridgeError as error:
@@ -183,7 +183,7 @@ class Gateway:
             entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
             return
         counted = self.board.admit(request, route)
-        asked = Asked(request, entry.at, counted.tokens)
+        asked = AnswerContext(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         turn = replace(turn, asked=asked)
         if passed is not None:
@@ -234,7 +234,7 @@ class Gateway:
         )
         turn = replace(turn, passed=request.passed)
         try:
-            return await self._answer(turn, Answering(request))
+            return await self._answer(turn, AnswerAttempts(request))
         except ToolbridgeError:
             if request.passed.rejection is not None and not exchange.status:
                 await reply_as_provider(exchange, request.passed.rejection)
@@ -252,14 +252,14 @@ class Gateway:
         )
         return await self._answer(turn, answering)
 
-    async def _answer(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
+    async def _answer(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
         answer = self._stream if turn.asked.request.stream else self._whole
         message = await answer(turn, answering)
         if turn.passed is None:
             turn.lose_of_answer(message)
         return message
 
-    async def _whole(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
+    async def _whole(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
         message = await answering.message()
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
@@ -274,7 +274,7 @@ class Gateway:
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(self, turn: _Turn, answering: Answering | KnownAnswer) -> Message:
+    async def _stream(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer: Writer = EventWriter(encoder)
         if turn.passed is not None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from toolbridge.config import Config
 from toolbridge.core.messages import Request
 from toolbridge.core.redaction import Redactor
-from toolbridge.server.journal import Entry
+from toolbridge.server.request_log import Entry
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 _HELP = {

@@ -6,8 +6,8 @@ import time
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
+from toolbridge.routing.models import CLAUDE, Listed, Route
 from toolbridge.server.http import IncomingRequest
-from toolbridge.switchboard.roster import CLAUDE, Listed, Route
 
 OLLAMA_VERSION = "0.32.15"
 """The server that our Ollama surface behaves like; clients refuse what is too old for them."""

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Encoder, NumberedEncoder
 from toolbridge.core.messages import Request
-from toolbridge.server.carried_headers import headers_of_client
-from toolbridge.server.http import Exchange
-from toolbridge.switchboard.passthrough import (
+from toolbridge.routing.models import Route
+from toolbridge.routing.passthrough import (
     Framing,
     PassedBytes,
     PassthroughRequest,
     ProviderReply,
     passthrough_body,
 )
-from toolbridge.switchboard.places import passes_through
-from toolbridge.switchboard.roster import Route
-from toolbridge.switchboard.sources import Batch, HearHead, HttpRequest
+from toolbridge.routing.providers import passes_through
+from toolbridge.routing.sources import Batch, HearHead, HttpRequest
+from toolbridge.server.carried_headers import headers_of_client
+from toolbridge.server.http import Exchange
 from toolbridge.upstream.http import Upstream
 from toolbridge.wire.url_path import quote_path
 

@@ -15,11 +15,11 @@ from toolbridge.core.errors import MalformedRequest, Truncated, UnknownRoute
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
-from toolbridge.server.conversations import Kept, stateless
+from toolbridge.routing.pricing import priced
 from toolbridge.server.gateway import Ask
 from toolbridge.server.http import Exchange
-from toolbridge.server.journal import Entry
-from toolbridge.switchboard.pricing import priced
+from toolbridge.server.request_log import Entry
+from toolbridge.server.stored_responses import StoredResponse, stateless
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -111,7 +111,7 @@ async def compact(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def _find(app: "App", exchange: Exchange, entry: Entry) -> tuple[str, Kept]:
+async def _find(app: "App", exchange: Exchange, entry: Entry) -> tuple[str, StoredResponse]:
     entry.note(surface=API)
     id = exchange.path.split("/")[3]
     kept = await app.gateway.conversations.find(id, exchange.caller)
@@ -120,7 +120,7 @@ async def _find(app: "App", exchange: Exchange, entry: Entry) -> tuple[str, Kept
     return id, kept
 
 
-def _items(id: str, kept: Kept) -> list[JsonObject]:
+def _items(id: str, kept: StoredResponse) -> list[JsonObject]:
     """Return the input of a stored response; an item that came without an id gets a stable one."""
     found: list[JsonObject] = []
     for number, item in enumerate(_encoded(Request(model="", turns=kept.turns[:-1], origin=API))):

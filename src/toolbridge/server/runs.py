@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolbridge.core.json import Json
-from toolbridge.runs.shelf import NO_LINK, Summary, list_runs, load_run, run_folder
+from toolbridge.runs.folders import NO_LINK, Summary, list_runs, load_run, run_folder
 from toolbridge.runs.streams import UnknownRun
 from toolbridge.server.http import Exchange
-from toolbridge.server.journal import Entry
+from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App

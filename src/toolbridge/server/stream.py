@@ -10,8 +10,8 @@ from toolbridge.core.messages import Problem
 from toolbridge.runs.log import Record
 from toolbridge.runs.streams import Followed, place_of
 from toolbridge.server.http import Exchange
-from toolbridge.server.journal import Entry
-from toolbridge.server.pulse import Pulse
+from toolbridge.server.keep_alive import KeepAlive
+from toolbridge.server.request_log import Entry
 from toolbridge.tools.registry import Outcome
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ async def _tell(app: "App", exchange: Exchange, entry: Entry, followed: Followed
             },
         )
         ping = app.config.stream.ping
-        pulse = Pulse(lambda: exchange.write(_PING), first=ping, interval=ping)
+        pulse = KeepAlive(lambda: exchange.write(_PING), first=ping, interval=ping)
         try:
             async for batch in batches:
                 entry.speak()

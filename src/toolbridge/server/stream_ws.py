@@ -8,7 +8,7 @@ from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.log import Record
 from toolbridge.runs.streams import Followed, place_of
-from toolbridge.server.pulse import Pulse
+from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.scopes import Receive, Scope, Send, request_of
 from toolbridge.server.stream import encode_rejection, read_outcome, reject
 
@@ -73,7 +73,7 @@ class Line:
 
     async def _tell(self, followed: Followed) -> None:
         ping = self._app.config.stream.ping
-        pulse = Pulse(lambda: self._write(_PING), first=ping, interval=ping)
+        pulse = KeepAlive(lambda: self._write(_PING), first=ping, interval=ping)
         try:
             async with aclosing(followed.batches) as batches:
                 async for batch in batches:

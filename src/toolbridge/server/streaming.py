@@ -3,9 +3,9 @@
 from typing import Protocol
 
 from toolbridge.core.codec import Encoder
+from toolbridge.routing.sources import Batch
 from toolbridge.server.http import Exchange
-from toolbridge.server.pulse import Pulse
-from toolbridge.switchboard.sources import Batch
+from toolbridge.server.keep_alive import KeepAlive
 
 
 class Writer(Protocol):
@@ -49,7 +49,7 @@ class StreamReply:
         self._writer = writer
         self.opened = False
         first, interval = waits
-        self._pulse = Pulse(self._beat, first=first, interval=interval)
+        self._pulse = KeepAlive(self._beat, first=first, interval=interval)
 
     async def write(self, piece: bytes) -> None:
         """Send a piece, and wait while the client is slow."""

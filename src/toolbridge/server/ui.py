@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbridge.server.http import Exchange
-from toolbridge.server.journal import Entry
+from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App

@@ -11,7 +11,7 @@ from base64 import b32encode
 from hashlib import blake2b
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.framed.builtin import BookingsCreate
+from toolbridge.structured.builtin import BookingsCreate
 from toolbridge.tools.clock import Moment, moment_of
 from toolbridge.tools.context import Context, Refused
 from toolbridge.tools.functions import schema_of

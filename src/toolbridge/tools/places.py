@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.framed.builtin import PlacesSearch
+from toolbridge.structured.builtin import PlacesSearch
 from toolbridge.tools.clock import Moment, minutes, moment_of
 from toolbridge.tools.context import Context
 from toolbridge.tools.functions import schema_of

@@ -8,7 +8,7 @@ from tests.strategies import answers
 
 from toolbridge.codecs.anthropic import CODEC
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import KINDS
 from toolbridge.core.fold import collect
@@ -27,7 +27,7 @@ from toolbridge.core.messages import (
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import SseReader
 
-ASKED = Asked(Request(model="claude-sonnet-4-5"), estimate=42)
+ASKED = AnswerContext(Request(model="claude-sonnet-4-5"), estimate=42)
 
 
 def written(events, asked=ASKED):
@@ -116,7 +116,7 @@ def test_the_start_has_all_that_strict_clients_want():
 
 
 def test_without_a_question_the_upstreams_name_is_told():
-    assert written(told(), Asked())[0]["message"]["model"] == "upstream"
+    assert written(told(), AnswerContext())[0]["message"]["model"] == "upstream"
 
 
 @pytest.mark.req("CB-04", "CB-14")

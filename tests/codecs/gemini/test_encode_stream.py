@@ -3,7 +3,7 @@ import json
 import pytest
 
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
@@ -23,8 +23,8 @@ from toolbridge.wire.sse import SseReader
 
 OWN = Opaque("gemini", "thought_signature", "c2ln")
 ALIEN = Opaque("anthropic", "signature", "abc")
-ASKED = Asked(Request(model="asked"))
-ARRAY = Asked(Request(model="asked", extra={"alt": "json"}))
+ASKED = AnswerContext(Request(model="asked"))
+ARRAY = AnswerContext(Request(model="asked", extra={"alt": "json"}))
 
 
 def written(events, asked=ASKED):
@@ -63,7 +63,7 @@ def test_every_frame_has_the_same_envelope():
 
 
 def test_the_name_of_the_model_is_the_upstreams_where_none_was_asked_for():
-    data = written(answer([lambda d: d.text("a")]), Asked())
+    data = written(answer([lambda d: d.text("a")]), AnswerContext())
     assert json.loads(SseReader().feed(data)[0].data)["modelVersion"] == "real"
 
 
@@ -82,7 +82,7 @@ def test_only_the_last_frame_says_why_it_ended_and_what_it_cost():
 
 
 def test_an_estimate_stands_in_for_a_count_that_never_came():
-    body = json.loads(encode_message(Message(), Asked(estimate=7)))
+    body = json.loads(encode_message(Message(), AnswerContext(estimate=7)))
     assert body["usageMetadata"]["promptTokenCount"] == 7
 
 

@@ -14,7 +14,7 @@ from toolbridge.codecs.ollama.encode_stream import (
     encode_rejection,
     rfc3339,
 )
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import KINDS
 from toolbridge.core.fold import broken_last, collect
@@ -22,7 +22,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Call, Foreign, Problem, Request
 from toolbridge.core.usage import Usage
 
-ASKED = Asked(Request("qwen3"), at=1_794_765_600.123456)
+ASKED = AnswerContext(Request("qwen3"), at=1_794_765_600.123456)
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
 
@@ -76,7 +76,7 @@ def test_every_line_names_the_model_as_the_client_did_and_a_time():
 
 
 def test_without_a_request_the_upstream_names_the_model():
-    assert encode(story(), Asked())[0]["model"] == "m"
+    assert encode(story(), AnswerContext())[0]["model"] == "m"
 
 
 @pytest.mark.req("ZG-22")
@@ -88,7 +88,7 @@ def test_the_last_line_counts_cached_tokens_as_read():
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.floats(0, 1000), st.integers(0, 100))
 def test_no_duration_is_ever_zero(given_tokens, output, elapsed, estimate):
     draft = Draft()
-    encoder = StreamEncoder(Asked(Request("m"), estimate=estimate))
+    encoder = StreamEncoder(AnswerContext(Request("m"), estimate=estimate))
     encoder.elapsed = elapsed
     events = draft.usage(Usage(given_tokens, output)) + draft.finish("end")
     last = json.loads(grammar.run(encoder, events)[-1])
@@ -127,7 +127,7 @@ def test_a_stop_is_said_as_one_of_ollamas_two(stop, reason):
     ],
 )
 def test_a_request_without_messages_is_answered_as_a_load(extra, reason):
-    asked = Asked(Request("m", extra=extra))
+    asked = AnswerContext(Request("m", extra=extra))
     assert encode(Draft().finish("end"), asked)[-1]["done_reason"] == reason
 
 
@@ -198,7 +198,7 @@ def test_a_part_of_another_api_is_left_out():
     assert len(encode(events + draft.finish("end"))) == 1
 
 
-GENERATE = Asked(Request("m", extra={"generate": True}))
+GENERATE = AnswerContext(Request("m", extra={"generate": True}))
 
 
 def test_generate_is_answered_in_its_own_shape():

@@ -6,7 +6,7 @@ import pytest
 
 from toolbridge import codecs
 from toolbridge.core.codec import Target
-from toolbridge.translate import Wishes, plan
+from toolbridge.translate import RequestOptions, plan
 
 CHAT = codecs.load("openai_chat")
 MARKED = {"type": "text", "text": "Look", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -15,7 +15,7 @@ MARKED = {"type": "text", "text": "Look", "cache_control": {"type": "ephemeral",
 def planned(api: str, content: list, target: str, **quirks):
     given = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]}
     request = codecs.load(api).decode_request(json.dumps(given).encode())
-    return plan(request, codecs.load(target), Target(model="m", quirks=quirks), Wishes())
+    return plan(request, codecs.load(target), Target(model="m", quirks=quirks), RequestOptions())
 
 
 def test_a_chat_clients_mark_reaches_anthropic():
@@ -41,5 +41,5 @@ def test_elsewhere_it_is_a_note_in_the_log():
 def test_the_cache_key_is_carried(target):
     body = {"model": "m", "prompt_cache_key": "k", "messages": [{"role": "user", "content": "a"}]}
     request = CHAT.decode_request(json.dumps(body).encode())
-    found = plan(request, codecs.load(target), Target(model="m"), Wishes())
+    found = plan(request, codecs.load(target), Target(model="m"), RequestOptions())
     assert (found.outgoing.body["prompt_cache_key"], found.losses) == ("k", ())

@@ -3,7 +3,7 @@ from tests.codecs.openai_chat.streams import decode
 from tests.properties import grammar
 
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
@@ -16,7 +16,9 @@ COUNTED = {"stream_options": {"include_usage": True}}
 
 
 def asked(**fields):
-    return Asked(Request("asked", stream=True, origin="openai_chat", **fields), at=1700000000.9)
+    return AnswerContext(
+        Request("asked", stream=True, origin="openai_chat", **fields), at=1700000000.9
+    )
 
 
 def begun():
@@ -54,7 +56,7 @@ def test_every_chunk_stands_in_the_same_envelope():
 
 
 def test_the_served_model_is_told_where_none_was_asked():
-    assert written(spoken(), Asked())[0]["model"] == "served"
+    assert written(spoken(), AnswerContext())[0]["model"] == "served"
 
 
 @pytest.mark.req("CL-03")
@@ -111,7 +113,7 @@ def test_counts_are_told_only_when_asked_for():
 
 
 def test_an_estimate_stands_in_for_counts_that_nobody_gave():
-    wanted = Asked(Request("m"), estimate=12)
+    wanted = AnswerContext(Request("m"), estimate=12)
     assert loads(encode_message(collect(spoken()), wanted))["usage"]["prompt_tokens"] == 12
 
 

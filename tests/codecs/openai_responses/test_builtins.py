@@ -9,12 +9,12 @@ from toolbridge.codecs.openai_responses import CODEC
 from toolbridge.codecs.openai_responses.builtins import BUILTINS
 from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.codecs.openai_responses.encode_stream import encode_message
-from toolbridge.core.codec import Asked, Target
+from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Foreign, Reference, Result, Tool, ToolChoice
-from toolbridge.translate import Wishes, plan
+from toolbridge.translate import RequestOptions, plan
 
 ORIGIN = "openai_responses"
 USER = {"role": "user", "content": "hi"}
@@ -60,11 +60,11 @@ def decode(*input, tools=OFFERS, **fields):
 
 def planned(name, *input, **fields):
     request = decode(*input, **fields)
-    return plan(request, codecs.load(name), Target(model="m"), Wishes())
+    return plan(request, codecs.load(name), Target(model="m"), RequestOptions())
 
 
 def asked(tools=OFFERS):
-    return Asked(decode(tools=tools), at=1_790_000_000.5)
+    return AnswerContext(decode(tools=tools), at=1_790_000_000.5)
 
 
 def called(name, arguments, tools=OFFERS):
@@ -272,7 +272,7 @@ def test_what_a_search_found_goes_home_in_its_output_alone():
 
 
 def test_a_call_of_a_found_tool_has_its_namespace():
-    story = Story(Asked(decode(ITEMS["tool_search"], FOUND), at=1.0))
+    story = Story(AnswerContext(decode(ITEMS["tool_search"], FOUND), at=1.0))
     story.tell(story.draft.call("a", name="cal__add", id="c2")).tell(story.draft.finish("end"))
     (item,) = story.last["output"]
     assert (item["name"], item["namespace"]) == ("add", "cal")

@@ -13,7 +13,7 @@ from toolbridge.codecs.openai_responses.encode_stream import (
     encode_message,
     encode_rejection,
 )
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
@@ -40,7 +40,7 @@ TOOLS = (
     Tool("patch", freeform=True),
     Tool("agents__close", namespace="agents", schema={"type": "object"}),
 )
-ASKED = Asked(Request("m", tools=TOOLS, stream=True, origin=ORIGIN), at=1_790_000_000.5)
+ASKED = AnswerContext(Request("m", tools=TOOLS, stream=True, origin=ORIGIN), at=1_790_000_000.5)
 
 
 class Story:
@@ -337,7 +337,7 @@ def test_an_answer_repeats_what_was_asked():
         origin=ORIGIN,
         extra={"metadata": {"a": "b"}, "text": {"verbosity": "low"}},
     )
-    told = Story(Asked(asked, at=7.9))
+    told = Story(AnswerContext(asked, at=7.9))
     response = told.frames[0]["response"]
     assert response["instructions"] == "Be brief."
     assert [tool["type"] for tool in response["tools"]] == ["function", "custom", "namespace"]
@@ -366,7 +366,7 @@ def test_the_counts_are_those_of_the_upstream_or_our_estimate():
         "output_tokens_details": {"reasoning_tokens": 4},
         "total_tokens": 109,
     }  # fmt: skip
-    assert Story(Asked(estimate=12)).finish().last["usage"]["input_tokens"] == 12
+    assert Story(AnswerContext(estimate=12)).finish().last["usage"]["input_tokens"] == 12
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from toolbridge.cli.node import flags
 from toolbridge.core.json import Json, dumps
 
 if TYPE_CHECKING:
-    from toolbridge.node.place import Balance
+    from toolbridge.node.provider import Balance
     from toolbridge.node.settings import NodeSettings
 
 

@@ -4,7 +4,7 @@ import os
 
 from toolbridge.config import ProviderConfig
 from toolbridge.core.errors import ToolbridgeError
-from toolbridge.switchboard import nodes
+from toolbridge.routing import nodes
 
 
 async def problem_of(name: str, place: ProviderConfig) -> tuple[str, str]:

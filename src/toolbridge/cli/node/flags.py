@@ -19,10 +19,10 @@ from toolbridge.cli.node.env_file import with_env_file
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json
-from toolbridge.switchboard import nodes
+from toolbridge.routing import nodes
 
 if TYPE_CHECKING:
-    from toolbridge.node.place import NodePlace
+    from toolbridge.node.provider import NodeProvider
     from toolbridge.node.settings import NodeSettings
 
 KEYS = ("CLAUDE_BRIDGE_PRIVATE_KEY", "TOOLBRIDGE_NODE_KEY")
@@ -76,15 +76,15 @@ class Chosen:
     def state(self) -> Path:
         return nodes.state_dir(self.env)
 
-    def open(self) -> "NodePlace":
+    def open(self) -> "NodeProvider":
         """Return who talks to the nodes, with the key that pays."""
         return nodes.open_place(self.provider, self.place, self.env)
 
-    def look(self) -> "NodePlace":
+    def look(self) -> "NodeProvider":
         """Return who talks to the nodes, without a key: enough to look around."""
-        from toolbridge.node.place import NodePlace
+        from toolbridge.node.provider import NodeProvider
 
-        return NodePlace(self.settings, None, state=self.state)
+        return NodeProvider(self.settings, None, state=self.state)
 
 
 def choose(args: argparse.Namespace, *, paying: bool = True) -> Chosen:

@@ -23,7 +23,7 @@ from toolbridge.codecs.anthropic.shapes import (
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.citations import maybe_link
-from toolbridge.core.codec import Asked, Rejection
+from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
@@ -85,7 +85,7 @@ _ENDS = (ev.TextEnd, ev.ThinkingEnd, ev.CallEnd, ev.PartAdded)
 class StreamEncoder:
     """Events into a stream."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
         self._blocks = _BlockWriter()
         self._current = _NONE
@@ -246,7 +246,7 @@ def _frame(type: str, fields: JsonObject) -> bytes:
 # ── whole answers ────────────────────────────────────────────────────────────
 
 
-def encode_message(message: Message, asked: Asked) -> bytes:
+def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     body = _envelope(message.id, message.model, asked)
     body["content"] = [
@@ -257,7 +257,7 @@ def encode_message(message: Message, asked: Asked) -> bytes:
     return dump_bytes(body)
 
 
-def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
+def _envelope(id: str, model: str, asked: AnswerContext) -> JsonObject:
     return {
         "id": id if id.startswith("msg_") else f"msg_{id}",
         "type": "message",

@@ -24,7 +24,7 @@ from toolbridge.codecs.gemini.shapes import (
 )
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.codec import Asked, Rejection
+from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -69,7 +69,7 @@ BlockEvent: TypeAlias = (
 class StreamEncoder:
     """Events into a stream: SSE, or one JSON array where the request asks for that."""
 
-    def __init__(self, asked: Asked, *, choice: int = 0) -> None:
+    def __init__(self, asked: AnswerContext, *, choice: int = 0) -> None:
         self._asked = asked
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
@@ -214,7 +214,7 @@ class _Alternative(StreamEncoder):
         return []
 
 
-def encode_message(message: Message, asked: Asked) -> bytes:
+def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     if message.problem is not None:
         return dump_bytes({"error": _encode_problem(message.problem)})
@@ -234,7 +234,7 @@ def _content(message: Message) -> JsonObject:
     return {"role": "model", "parts": parts or [{"text": ""}]}
 
 
-def _envelope(id: str, model: str, asked: Asked) -> JsonObject:
+def _envelope(id: str, model: str, asked: AnswerContext) -> JsonObject:
     envelope: JsonObject = {"modelVersion": asked.request.model or model}
     return envelope | {"responseId": id} if id else envelope
 

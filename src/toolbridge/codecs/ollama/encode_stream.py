@@ -14,7 +14,7 @@ from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import encode_call
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.codec import Asked, Rejection
+from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.fold import OWN_ENDS, broken_last
 from toolbridge.core.json import JsonObject, dump_bytes
@@ -31,7 +31,7 @@ _NOMINAL = 1_000_000
 class StreamEncoder:
     """Events in, NDJSON out."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerContext) -> None:
         self._envelope = _Envelope(asked)
         self._texts: _Lane[str] = _Lane()
         self._thoughts: _Lane[str] = _Lane()
@@ -151,7 +151,7 @@ class _Lane(Generic[T]):
 class _Envelope:
     """What stands around every message, in the shape of the endpoint that was asked."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerContext) -> None:
         self.model = asked.request.model
         self._asked = asked
         self._at = rfc3339(asked.at)
@@ -190,7 +190,7 @@ class _Envelope:
         return shapes.DONE_REASONS.get(reason, "stop")
 
 
-def encode_message(message: Message, asked: Asked) -> bytes:
+def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the answer as one body: what its stream says, said at once."""
     if message.problem is not None:
         return _error(message.problem)

@@ -16,7 +16,7 @@ from toolbridge.codecs.openai_chat.encode_completion import prompt_of
 from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.codecs.openai_chat.shapes import FINISH_REASONS, ORIGIN
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -124,7 +124,7 @@ def _prompt(given: Json) -> str:
 class CompletionEncoder:
     """Events in, chunks of a text completion out. Calls and thoughts have no place in one."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
         self._id = ""
         self._model = asked.request.model
@@ -185,7 +185,7 @@ class CompletionEncoder:
         return _head(self._id, self._asked)
 
 
-def encode_completion(message: Message, asked: Asked) -> bytes:
+def encode_completion(message: Message, asked: AnswerContext) -> bytes:
     """Return the answer as one body."""
     if message.problem is not None:
         return encode_error(message.problem)
@@ -202,7 +202,7 @@ def encode_completion(message: Message, asked: Asked) -> bytes:
     return dump_bytes(head | {"choices": [choice], "usage": counts})
 
 
-def _head(id: str, asked: Asked) -> JsonObject:
+def _head(id: str, asked: AnswerContext) -> JsonObject:
     return {
         "id": id,
         "object": "text_completion",

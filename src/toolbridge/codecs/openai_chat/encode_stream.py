@@ -16,7 +16,7 @@ from toolbridge.codecs.openai_chat.encode_rejection import encode_error
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.citations import maybe_link
-from toolbridge.core.codec import Asked
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
@@ -42,7 +42,7 @@ class StreamEncoder:
     """Events in, server-sent events out."""
 
     def __init__(
-        self, asked: Asked, *, choice: int = 0, envelope: "_Envelope | None" = None
+        self, asked: AnswerContext, *, choice: int = 0, envelope: "_Envelope | None" = None
     ) -> None:
         self._asked = asked
         self._choice = choice
@@ -221,7 +221,7 @@ def _is_end(event: ev.Event) -> bool:
 class _Envelope:
     """What stands around every chunk: one id from the first to the last."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
         self._id = ""
         self._model = asked.request.model
@@ -256,7 +256,7 @@ def write_id(id: str) -> str:
     return id if id.startswith("chatcmpl-") else f"chatcmpl-{id.removeprefix('msg_')}"
 
 
-def encode_message(message: Message, asked: Asked) -> bytes:
+def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the answer as one body: what its stream says, said at once."""
     if message.problem is not None:
         return encode_error(message.problem)

@@ -27,7 +27,7 @@ from toolbridge.codecs.openai_responses.marks import own_id
 from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES, SHOWS
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.codec import Asked, Rejection
+from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
@@ -45,7 +45,7 @@ _NONE = -1
 class StreamEncoder:
     """Events into a stream."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
         self._names = Names(asked.request)
         self._tape = Tape()
@@ -145,7 +145,7 @@ class StreamEncoder:
         return written
 
 
-def _early_id(asked: Asked) -> str:
+def _early_id(asked: AnswerContext) -> str:
     """Return an id for an answer whose own is not known yet."""
     known = f"{asked.at!r} {asked.estimate} {asked.request.model}"
     return f"resp_{blake2b(known.encode(), digest_size=8).hexdigest()}"
@@ -154,7 +154,7 @@ def _early_id(asked: Asked) -> str:
 # ── whole answers ────────────────────────────────────────────────────────────
 
 
-def encode_message(message: Message, asked: Asked) -> bytes:
+def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the whole answer: what folding its stream gives."""
     envelope = Envelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")

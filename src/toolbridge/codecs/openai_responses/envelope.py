@@ -24,7 +24,7 @@ from toolbridge.codecs.openai_responses.shapes import (
     REASONS,
 )
 from toolbridge.core.citations import link, maybe_link
-from toolbridge.core.codec import Asked, Target
+from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.logprobs import split_logprobs, write_logprobs
 from toolbridge.core.messages import (
@@ -57,7 +57,7 @@ _ECHOED: JsonObject = {
 class Envelope:
     """The response object of one answer, at any time of it."""
 
-    def __init__(self, asked: Asked, id: str, model: str) -> None:
+    def __init__(self, asked: AnswerContext, id: str, model: str) -> None:
         self.id = response_id(id)
         self._asked = asked
         self._head: JsonObject = {

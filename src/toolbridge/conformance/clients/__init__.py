@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from toolbridge.conformance.asks import Ask, Sent
 from toolbridge.conformance.cases import APIS
-from toolbridge.conformance.seen import Seen
+from toolbridge.conformance.client_requests import Ask, Sent
+from toolbridge.conformance.observed import Observed
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
@@ -15,8 +15,8 @@ from toolbridge.core.json import JsonObject
 class Client:
     ask: Callable[[Ask, str, bool], Sent]
     """Takes the request, the model's name and whether to stream."""
-    read_stream: Callable[[bytes], Seen]
-    read_whole: Callable[[JsonObject], Seen]
+    read_stream: Callable[[bytes], Observed]
+    read_whole: Callable[[JsonObject], Observed]
     read_error: Callable[[JsonObject], str]
     """Return the text of an error body, with its type; "" when it is not in the API's envelope."""
     stops: dict[str, frozenset[str]]

@@ -2,10 +2,17 @@
 
 from collections.abc import Callable
 
-from toolbridge.conformance.asks import Ask, Part, Sent, Tool, Turn
+from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn
 from toolbridge.conformance.clients import Client
-from toolbridge.conformance.looking import has, items, members, number, pick, text
-from toolbridge.conformance.seen import Frame, Seen, SeenCall, parse, require, split_sse
+from toolbridge.conformance.json_path import has, items, members, number, pick, text
+from toolbridge.conformance.observed import (
+    Frame,
+    Observed,
+    ObservedCall,
+    parse,
+    require,
+    split_sse,
+)
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _MESSAGE = ("id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "usage")
@@ -94,7 +101,7 @@ def _choice(choice: str) -> JsonObject:
 
 class _Reader:
     def __init__(self) -> None:
-        self.seen = Seen(order=[])
+        self.seen = Observed(order=[])
         self._started = False
         self._told = False
         """Whether `message_delta` has come."""
@@ -153,7 +160,7 @@ class _Reader:
         require(self.seen, f"a {self._open} block", block, wanted.get(self._open, ()))
         self.seen.text += text(block, "text")
         if self._open == "tool_use":
-            self.seen.calls.append(SeenCall(text(block, "name"), text(block, "id")))
+            self.seen.calls.append(ObservedCall(text(block, "name"), text(block, "id")))
             if block.get("input") != {}:
                 self.seen.fault("a tool_use block starts with input, which clients do not read")
 
@@ -205,7 +212,7 @@ class _Reader:
             self.seen.fault("the error event has no type and message")
 
 
-def read_stream(body: bytes) -> Seen:
+def read_stream(body: bytes) -> Observed:
     reader = _Reader()
     for frame in split_sse(body).frames:
         reader.read(frame)
@@ -213,8 +220,8 @@ def read_stream(body: bytes) -> Seen:
     return reader.seen
 
 
-def read_whole(body: JsonObject) -> Seen:
-    seen = Seen(order=[])
+def read_whole(body: JsonObject) -> Observed:
+    seen = Observed(order=[])
     require(seen, "the message", body, _MESSAGE)
     for block in items(body, "content"):
         type = text(block, "type")
@@ -223,7 +230,9 @@ def read_whole(body: JsonObject) -> Seen:
         seen.thinking += text(block, "thinking")
         if type == "tool_use":
             input = dumps(pick(block, "input"))
-            seen.calls.append(SeenCall(text(block, "name"), text(block, "id"), input, closed=True))
+            seen.calls.append(
+                ObservedCall(text(block, "name"), text(block, "id"), input, closed=True)
+            )
     seen.stop = text(body, "stop_reason")
     seen.input = _input(members(body, "usage"))
     seen.output = number(body, "usage.output_tokens")
@@ -238,7 +247,7 @@ def read_error(body: JsonObject) -> str:
     return f"{kind}: {said}" if text(body, "type") == "error" and kind and said else ""
 
 
-def _check_stop(seen: Seen) -> None:
+def _check_stop(seen: Observed) -> None:
     if not any(seen.stop in words for words in _STOPS.values()):
         seen.fault(f"no stop reason is called {seen.stop!r}")
     if (seen.stop == "tool_use") != bool(seen.calls) and seen.stop in {"tool_use", "end_turn"}:

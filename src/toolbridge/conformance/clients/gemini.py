@@ -1,9 +1,16 @@
 """A client of Gemini: frames whose parts are added up; the stream ends after the reason."""
 
-from toolbridge.conformance.asks import Ask, Part, Sent, Tool, Turn, tool_named
+from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn, tool_named
 from toolbridge.conformance.clients import Client
-from toolbridge.conformance.looking import items, members, number, pick, text
-from toolbridge.conformance.seen import Frame, Seen, SeenCall, parse, require, split_sse
+from toolbridge.conformance.json_path import items, members, number, pick, text
+from toolbridge.conformance.observed import (
+    Frame,
+    Observed,
+    ObservedCall,
+    parse,
+    require,
+    split_sse,
+)
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _DATA = (
@@ -89,7 +96,7 @@ def _choice(choice: str) -> JsonObject:
 
 class _Reader:
     def __init__(self) -> None:
-        self.seen = Seen(order=[])
+        self.seen = Observed(order=[])
 
     def read(self, frame: Frame) -> None:
         if frame.event or frame.data == "[DONE]":
@@ -153,7 +160,7 @@ class _Reader:
         self.seen.add("call")
         id = text(call, "id") or f"call {len(self.seen.calls)}"  # ids are optional here
         written = dumps(call.get("args"))
-        self.seen.calls.append(SeenCall(text(call, "name"), id, written, closed=True))
+        self.seen.calls.append(ObservedCall(text(call, "name"), id, written, closed=True))
 
     def _count(self, usage: JsonObject) -> None:
         self.seen.input = number(usage, "promptTokenCount") or self.seen.input
@@ -167,7 +174,7 @@ class _Reader:
             self.seen.fault(f"an answer that is whole does not end with {reason!r}")
 
 
-def read_stream(body: bytes) -> Seen:
+def read_stream(body: bytes) -> Observed:
     reader = _Reader()
     found = split_sse(body)
     for frame in found.frames:
@@ -178,7 +185,7 @@ def read_stream(body: bytes) -> Seen:
     return reader.seen
 
 
-def read_whole(body: JsonObject) -> Seen:
+def read_whole(body: JsonObject) -> Observed:
     reader = _Reader()
     reader.response(body)
     if reader.seen.terminal == "none":

@@ -1,9 +1,9 @@
 """A client of Ollama's chat: one JSON object per line, calls whole, `done` on the last line."""
 
-from toolbridge.conformance.asks import Ask, Sent, Tool, Turn, tool_named
+from toolbridge.conformance.client_requests import Ask, Sent, Tool, Turn, tool_named
 from toolbridge.conformance.clients import Client
-from toolbridge.conformance.looking import items, members, number, pick, text
-from toolbridge.conformance.seen import Seen, SeenCall, parse, require
+from toolbridge.conformance.json_path import items, members, number, pick, text
+from toolbridge.conformance.observed import Observed, ObservedCall, parse, require
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _STOPS = {
@@ -76,7 +76,7 @@ def _tool(tool: Tool) -> JsonObject:
 
 class _Reader:
     def __init__(self) -> None:
-        self.seen = Seen(order=[])
+        self.seen = Observed(order=[])
 
     def read(self, line: bytes) -> None:
         if not line.strip():
@@ -132,7 +132,7 @@ class _Reader:
         self.seen.add("call")
         id = text(call, "id") or f"call {len(self.seen.calls)}"  # many servers give none
         written = dumps(arguments)
-        self.seen.calls.append(SeenCall(text(call, "function.name"), id, written, closed=True))
+        self.seen.calls.append(ObservedCall(text(call, "function.name"), id, written, closed=True))
 
     def _finish(self, chunk: JsonObject) -> None:
         self.seen.terminal = "finished"
@@ -145,7 +145,7 @@ class _Reader:
             self.seen.fault("eval_duration is zero, by which clients divide")
 
 
-def read_stream(body: bytes) -> Seen:
+def read_stream(body: bytes) -> Observed:
     reader = _Reader()
     for line in body.split(b"\n")[:-1]:
         reader.read(line)
@@ -153,7 +153,7 @@ def read_stream(body: bytes) -> Seen:
     return reader.seen
 
 
-def read_whole(body: JsonObject) -> Seen:
+def read_whole(body: JsonObject) -> Observed:
     reader = _Reader()
     reader.chunk(body)
     reader.seen.check_calls()

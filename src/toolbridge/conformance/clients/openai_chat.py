@@ -1,9 +1,16 @@
 """A client of Chat Completions: deltas that are added up, calls by their index, `[DONE]` last."""
 
-from toolbridge.conformance.asks import Ask, Part, Sent, Tool, Turn
+from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn
 from toolbridge.conformance.clients import Client
-from toolbridge.conformance.looking import items, members, number, pick, text
-from toolbridge.conformance.seen import Frame, Seen, SeenCall, parse, require, split_sse
+from toolbridge.conformance.json_path import items, members, number, pick, text
+from toolbridge.conformance.observed import (
+    Frame,
+    Observed,
+    ObservedCall,
+    parse,
+    require,
+    split_sse,
+)
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _CHUNK = ("id", "object", "created", "model", "choices")
@@ -98,7 +105,7 @@ def _choice(choice: str) -> Json:
 
 class _Reader:
     def __init__(self) -> None:
-        self.seen = Seen()
+        self.seen = Observed()
         self._envelope: Json = None
         self._role = False
         self._finished = False
@@ -171,7 +178,7 @@ class _Reader:
         if index == len(self.seen.calls):
             if not id or not name or text(delta, "type") != "function":
                 self.seen.fault("the first piece of a call lacks its id, type or name")
-            self.seen.calls.append(SeenCall(name, id))
+            self.seen.calls.append(ObservedCall(name, id))
         elif (id and id != self.seen.calls[index].id) or name:
             self.seen.fault(f"call {index} is named again, as {id!r} {name!r}")
         self.seen.calls[index].written += text(delta, "function.arguments")
@@ -192,7 +199,7 @@ def _is_silent(chunk: JsonObject) -> bool:
     return not any(pick(choice, "finish_reason") or pick(choice, "delta") for choice in choices)
 
 
-def read_stream(body: bytes) -> Seen:
+def read_stream(body: bytes) -> Observed:
     reader = _Reader()
     for frame in split_sse(body).frames:
         reader.read(frame)
@@ -200,15 +207,15 @@ def read_stream(body: bytes) -> Seen:
     return reader.seen
 
 
-def read_whole(body: JsonObject) -> Seen:
-    seen = Seen(terminal="finished")
+def read_whole(body: JsonObject) -> Observed:
+    seen = Observed(terminal="finished")
     require(seen, "the completion", body, (*_CHUNK, "usage"))
     message = members(body, "choices.0.message")
     seen.text = text(message, "content")
     seen.thinking = text(message, "reasoning_content") or text(message, "reasoning")
     for call in items(message, "tool_calls"):
         name, arguments = text(call, "function.name"), text(call, "function.arguments")
-        seen.calls.append(SeenCall(name, text(call, "id"), arguments, closed=True))
+        seen.calls.append(ObservedCall(name, text(call, "id"), arguments, closed=True))
     seen.stop = text(body, "choices.0.finish_reason")
     seen.input = number(body, "usage.prompt_tokens")
     seen.output = number(body, "usage.completion_tokens")
@@ -222,7 +229,7 @@ def read_error(body: JsonObject) -> str:
     return f"{pick(body, 'error.type')} {pick(body, 'error.code')}: {said}" if said else ""
 
 
-def _check_stop(seen: Seen) -> None:
+def _check_stop(seen: Observed) -> None:
     if not any(seen.stop in words for words in _STOPS.values()):
         seen.fault(f"no finish_reason is called {seen.stop!r}")
     if (seen.stop == "tool_calls") != bool(seen.calls) and seen.stop in {"tool_calls", "stop"}:

@@ -2,10 +2,17 @@
 
 from collections.abc import Callable
 
-from toolbridge.conformance.asks import Ask, Part, Sent, Tool, Turn
+from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn
 from toolbridge.conformance.clients import Client
-from toolbridge.conformance.looking import items, members, number, pick, text
-from toolbridge.conformance.seen import Frame, Seen, SeenCall, parse, require, split_sse
+from toolbridge.conformance.json_path import items, members, number, pick, text
+from toolbridge.conformance.observed import (
+    Frame,
+    Observed,
+    ObservedCall,
+    parse,
+    require,
+    split_sse,
+)
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _RESPONSE = ("id", "object", "created_at", "status", "model", "output")
@@ -125,11 +132,11 @@ class _Item:
 
 class _Reader:
     def __init__(self) -> None:
-        self.seen = Seen(order=[])
+        self.seen = Observed(order=[])
         self._sequence = 0
         self._created = False
         self._items: dict[int, _Item] = {}
-        self._calls: dict[int, SeenCall] = {}
+        self._calls: dict[int, ObservedCall] = {}
         self._steps: dict[str, Callable[[JsonObject], None]] = {
             "response.created": self._create,
             "response.in_progress": self._progress,
@@ -177,7 +184,7 @@ class _Reader:
         self._items[index] = item
         self.seen.add(_TEXTS.get(item.type, "call"))
         if item.type == "function_call":
-            call = SeenCall(text(data, "item.name"), text(data, "item.call_id"))
+            call = ObservedCall(text(data, "item.name"), text(data, "item.call_id"))
             self._calls[index] = call
             self.seen.calls.append(call)
 
@@ -242,7 +249,7 @@ class _Reader:
             self.seen.fault("the error has no message")
 
 
-def read_stream(body: bytes) -> Seen:
+def read_stream(body: bytes) -> Observed:
     reader = _Reader()
     for frame in split_sse(body).frames:
         reader.read(frame)
@@ -250,17 +257,17 @@ def read_stream(body: bytes) -> Seen:
     return reader.seen
 
 
-def read_whole(body: JsonObject) -> Seen:
-    seen = Seen(order=[], terminal="finished")
+def read_whole(body: JsonObject) -> Observed:
+    seen = Observed(order=[], terminal="finished")
     require(seen, "the response", body, (*_RESPONSE, "usage"))
     if text(body, "status") == "failed":
-        return Seen(terminal="error", error=_failure(body))
+        return Observed(terminal="error", error=_failure(body))
     for item in items(body, "output"):
         type, said = text(item, "type"), _said(members(item))
         seen.add(_TEXTS.get(type, "call"))
         if type == "function_call":
             name, id = text(item, "name"), text(item, "call_id")
-            seen.calls.append(SeenCall(name, id, said, closed=True))
+            seen.calls.append(ObservedCall(name, id, said, closed=True))
         elif type == "message":
             seen.text += said
         else:
@@ -278,7 +285,7 @@ def _said(item: JsonObject) -> str:
     return "".join(text(part, "text") or text(part, "refusal") for part in parts)
 
 
-def _finish(seen: Seen, response: JsonObject) -> None:
+def _finish(seen: Observed, response: JsonObject) -> None:
     seen.stop = text(response, "incomplete_details.reason") or text(response, "status")
     seen.input = number(response, "usage.input_tokens")
     seen.output = number(response, "usage.output_tokens")

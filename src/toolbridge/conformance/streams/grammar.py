@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import jsonschema_rs
 
-from toolbridge.conformance.looking import text
+from toolbridge.conformance.json_path import text
 from toolbridge.conformance.streams.lines import Told
 from toolbridge.core.json import Json, JsonObject, dumps, loads
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
-from toolbridge.conformance.looking import pick, text
+from toolbridge.conformance.json_path import pick, text
 from toolbridge.conformance.streams.cases import Asked, Case, Expect, body_of, expand
 from toolbridge.conformance.streams.grammar import Facts, Reading, ping_faults
 from toolbridge.conformance.streams.lines import Told
 from toolbridge.conformance.streams.play import Played
 from toolbridge.core.json import Json, JsonObject, dumps, loads
-from toolbridge.framed.builtin import SCHEMAS
+from toolbridge.structured.builtin import SCHEMAS
 
 _SHORT = {
     "text": ("text.delta",),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from toolbridge.conformance.looking import members, text
+from toolbridge.conformance.json_path import members, text
 from toolbridge.core.json import JsonObject, dumps, maybe_object
 
 

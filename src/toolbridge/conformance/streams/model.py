@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from toolbridge.conformance.looking import items, text
+from toolbridge.conformance.json_path import items, text
 from toolbridge.conformance.streams.cases import Calling, Case, Say
 from toolbridge.conformance.streams.cutting import pieces
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object

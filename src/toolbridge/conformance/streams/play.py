@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from toolbridge.conformance.looking import text
+from toolbridge.conformance.json_path import text
 from toolbridge.conformance.streams.cases import Case, Step, body_of, expand
 from toolbridge.conformance.streams.lines import (
     EventLine,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from toolbridge.conformance.streams import house, model
+from toolbridge.conformance.streams import model, self_gateway
 from toolbridge.conformance.streams.cases import Case, Expect, Say
 from toolbridge.conformance.streams.grammar import joined
 from toolbridge.conformance.streams.judge import judge
@@ -85,7 +85,7 @@ class Runner:
             name, playing = self._model.begin(case, cutting)
             headers = {"x-api-key": case.client.credential} if case.client.credential else {}
             gateway = Gateway(self._gateways[case.house], self._session, headers)
-            play = Play(case, gateway, playing, f"{house.PROVIDER}/{name}", transport)
+            play = Play(case, gateway, playing, f"{self_gateway.PROVIDER}/{name}", transport)
             try:
                 async with asyncio.timeout(LIMIT):
                     await play.go()
@@ -115,7 +115,7 @@ def _alive_at(case: Case) -> Case:
         _ALIVE,
         house=case.house,
         client=msgspec.structs.replace(
-            _ALIVE.client, credential=house.KEY if case.house == "keyed" else ""
+            _ALIVE.client, credential=self_gateway.KEY if case.house == "keyed" else ""
         ),
     )
 
@@ -129,7 +129,7 @@ async def run_own(cases: list[Case]) -> list[Outcome]:
     """Score this toolbridge."""
     async with (
         model.serve() as played,
-        house.gateways({"", *(case.house for case in cases)}, played.url) as urls,
+        self_gateway.gateways({"", *(case.house for case in cases)}, played.url) as urls,
         _session() as session,
     ):
         return await Runner(played, urls, session).run(cases)

@@ -3,7 +3,7 @@
 import re
 
 from toolbridge.conformance.cases import Framing
-from toolbridge.conformance.looking import items, members, pick, text
+from toolbridge.conformance.json_path import items, members, pick, text
 from toolbridge.conformance.upstreams import UpstreamApi, sse
 from toolbridge.core.json import Json, JsonObject, maybe_object
 

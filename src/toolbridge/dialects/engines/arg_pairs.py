@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from toolbridge.dialects.engines.arguments import Arguments, RawValue
 from toolbridge.dialects.engines.calls_json import stream_object
-from toolbridge.dialects.engines.halves import STOPS, drop_half, is_half, value_until
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, is_half, value_until
 from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Marks, Wait
 
@@ -33,7 +33,7 @@ class PairCalls:
     def closing(self) -> tuple[str, ...]:
         return tuple(mark + ">" for mark in (*self.call_close, *self.wrapper_close))
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         if mark.rstrip(">") in self.wrapper:
             yield from self._accept(scribe, *self.wrapper)
@@ -55,7 +55,7 @@ class PairCalls:
             yield from self._space(scribe)
             yield from self._accept(scribe, *self.wrapper_close)
 
-    def _accept(self, scribe: Scribe, *marks: str) -> Wait[str]:
+    def _accept(self, scribe: EventWriter, *marks: str) -> Wait[str]:
         """Take a mark with its suffix and its bracket."""
         cursor = scribe.cursor
         mark = yield from cursor.stands(*marks)
@@ -68,14 +68,14 @@ class PairCalls:
         cursor.rewind(place)
         return ""
 
-    def _space(self, scribe: Scribe) -> Wait[None]:
+    def _space(self, scribe: EventWriter) -> Wait[None]:
         """Take white space, also where the model wrote it as an escape."""
         cursor = scribe.cursor
         yield from cursor.skip()
         while (yield from cursor.accept("\\n", "\\r", "\\t")):
             yield from cursor.skip()
 
-    def _call(self, scribe: Scribe) -> Wait[None]:
+    def _call(self, scribe: EventWriter) -> Wait[None]:
         cursor = scribe.cursor
         if not (yield from self._accept(scribe, *self.call)):
             raise NotACall("no mark")
@@ -103,7 +103,7 @@ class PairCalls:
         scribe.call(name)
         yield from self._pairs(scribe, Arguments(scribe, name))
 
-    def _assigned(self, scribe: Scribe, name: str) -> Wait[bool]:
+    def _assigned(self, scribe: EventWriter, name: str) -> Wait[bool]:
         """Take `a=1 b=2`, which some models write after the name."""
         cursor = scribe.cursor
         written = yield from cursor.match(re.compile(r"[^<]*"), 2000)
@@ -119,13 +119,13 @@ class PairCalls:
         yield from self._close(scribe)
         return True
 
-    def _close(self, scribe: Scribe) -> Wait[None]:
+    def _close(self, scribe: EventWriter) -> Wait[None]:
         cursor = scribe.cursor
         if (yield from cursor.follows(*self.call_close, at_end=False)):
             yield from self._space(scribe)
             yield from self._accept(scribe, *self.call_close)
 
-    def _pairs(self, scribe: Scribe, arguments: Arguments) -> Wait[None]:
+    def _pairs(self, scribe: EventWriter, arguments: Arguments) -> Wait[None]:
         cursor = scribe.cursor
         while True:
             yield from self._space(scribe)
@@ -144,7 +144,7 @@ class PairCalls:
             if not (yield from self._pair(scribe, arguments, "".join(key).strip())):
                 return
 
-    def _end_without_mark(self, scribe: Scribe, arguments: Arguments) -> None:
+    def _end_without_mark(self, scribe: EventWriter, arguments: Arguments) -> None:
         """End a call whose end mark is missing: at the end of the stream it may be cut."""
         cursor = scribe.cursor
         rest = cursor.text[cursor.at :]
@@ -157,7 +157,7 @@ class PairCalls:
         else:
             arguments.end()
 
-    def _end_of_mark(self, scribe: Scribe) -> Wait[bool]:
+    def _end_of_mark(self, scribe: EventWriter) -> Wait[bool]:
         """Take the rest of a mark: its bracket, or a suffix and its bracket."""
         cursor = scribe.cursor
         if (yield from cursor.accept(">")):
@@ -168,7 +168,7 @@ class PairCalls:
         cursor.take(len(suffix))
         return bool((yield from cursor.accept(">")))
 
-    def _pair(self, scribe: Scribe, arguments: Arguments, key: str) -> Wait[bool]:
+    def _pair(self, scribe: EventWriter, arguments: Arguments, key: str) -> Wait[bool]:
         """Take the value of `key`; tell whether the call goes on."""
         cursor = scribe.cursor
         if not (yield from self._accept(scribe, self.value)):

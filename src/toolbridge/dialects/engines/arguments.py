@@ -1,7 +1,7 @@
 """Arguments that are written one by one: the JSON object that they make, as it grows."""
 
 from toolbridge.core.json import Json, dumps
-from toolbridge.dialects.engines.scribe import Scribe, escaped
+from toolbridge.dialects.engines.event_writer import EventWriter, escaped
 from toolbridge.dialects.engines.values import typed
 
 _WRAPPERS = frozenset({"arguments", "input", "parameters", "properties"})
@@ -11,7 +11,7 @@ TEXT = frozenset({"string"})
 class Arguments:
     """Writes `{"key": value, …}` into the open call."""
 
-    def __init__(self, scribe: Scribe, name: str) -> None:
+    def __init__(self, scribe: EventWriter, name: str) -> None:
         self._scribe = scribe
         self.name = name
         self.count = 0

@@ -4,8 +4,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolbridge.core.json import loads
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.literals import unescape
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.wire.tags import Ending, JsonWalk, Marks, Wait
 
 _ARGUMENTS = frozenset({"arguments", "parameters", "args", "input", "tool_input", "kwargs"})
@@ -35,7 +35,7 @@ class Shape:
         object.__setattr__(self, "marks", Marks(self.ends))
 
 
-def read_string(scribe: Scribe) -> Wait[str | None]:
+def read_string(scribe: EventWriter) -> Wait[str | None]:
     """Take a JSON string and return its text; None when it is cut or none stands here."""
     parts: list[str] = []
     walk = JsonWalk(scribe.cursor, parts.append, Marks(()))
@@ -48,7 +48,7 @@ def read_string(scribe: Scribe) -> Wait[str | None]:
         return unescape(written[1:-1])
 
 
-def read_calls(scribe: Scribe, shape: Shape) -> Wait[int]:
+def read_calls(scribe: EventWriter, shape: Shape) -> Wait[int]:
     """Take one call, a list of calls, or calls one after the other; return how many."""
     cursor = scribe.cursor
     before = scribe.calls
@@ -68,7 +68,7 @@ def read_calls(scribe: Scribe, shape: Shape) -> Wait[int]:
     return scribe.calls - before
 
 
-def _read_list(scribe: Scribe, shape: Shape) -> Wait[None]:
+def _read_list(scribe: EventWriter, shape: Shape) -> Wait[None]:
     cursor = scribe.cursor
     before = scribe.calls
     while True:
@@ -91,14 +91,14 @@ def _read_list(scribe: Scribe, shape: Shape) -> Wait[None]:
             return
 
 
-def _read_call(scribe: Scribe, shape: Shape) -> Wait[None]:
+def _read_call(scribe: EventWriter, shape: Shape) -> Wait[None]:
     yield from CallObject(scribe, shape).read()
 
 
 class CallObject:
     """One object that is a call, read key by key."""
 
-    def __init__(self, scribe: Scribe, shape: Shape, name: str = "") -> None:
+    def __init__(self, scribe: EventWriter, shape: Shape, name: str = "") -> None:
         self._scribe = scribe
         self._cursor = scribe.cursor
         self._shape = shape
@@ -215,7 +215,7 @@ class CallObject:
         return ending
 
 
-def stream_object(scribe: Scribe, ends: Marks) -> Wait[Ending]:
+def stream_object(scribe: EventWriter, ends: Marks) -> Wait[Ending]:
     """Hand on an object as the arguments of the open call, and end the call with it."""
     ending = yield from JsonWalk(scribe.cursor, scribe.arguments, ends).value()
     if ending is Ending.CUT:

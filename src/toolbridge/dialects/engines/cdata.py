@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from toolbridge.core.json import Json
 from toolbridge.dialects.engines.parameters import ParameterCalls
-from toolbridge.dialects.engines.writing import raw
+from toolbridge.dialects.engines.render import raw
 
 _GAPS = (" ", "", "Ġ")
 """What stands between the tag and its attribute: a tokenizer may lose or disguise the space."""

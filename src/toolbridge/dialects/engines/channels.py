@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from html import unescape as unescape_html
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
-from toolbridge.dialects.engines.halves import is_half, until, value_until
-from toolbridge.dialects.engines.scribe import Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter
+from toolbridge.dialects.engines.partial_marks import is_half, until, value_until
 from toolbridge.wire.tags import Marks, Wait
 
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*\"([^\"]*)\"")
@@ -35,7 +35,7 @@ class Channels:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", Marks([self.open, self.close, *self.drop]))
 
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         channel = "think" if thinking else ""
         while True:
@@ -59,7 +59,7 @@ class Channels:
                 return
             channel = "" if channel == "tools" else channel
 
-    def _cut_mark(self, scribe: Scribe) -> Wait[bool]:
+    def _cut_mark(self, scribe: EventWriter) -> Wait[bool]:
         """Tell whether the text ends inside the tag that stands here: half a tag is no text."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -71,7 +71,7 @@ class Channels:
         cursor.rewind(place)
         return ended
 
-    def tag(self, scribe: Scribe) -> Wait[_Tag | None]:
+    def tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
         """Take a whole tag; nothing where none stands."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -89,7 +89,7 @@ class Channels:
             return None
         return _Tag(name, mark == self.close, attributes)
 
-    def _tools(self, scribe: Scribe) -> Wait[bool]:
+    def _tools(self, scribe: EventWriter) -> Wait[bool]:
         """Take the calls of the tools channel; tell whether the answer goes on."""
         cursor = scribe.cursor
         if not scribe.tools.offered:
@@ -104,7 +104,7 @@ class Channels:
             if tag.name == "call" and tag.attributes.get("tool"):
                 yield from self._call(scribe, tag.attributes.get("tool", ""))
 
-    def _call(self, scribe: Scribe, written: str) -> Wait[None]:
+    def _call(self, scribe: EventWriter, written: str) -> Wait[None]:
         name = scribe.resolve(written, forward=True)
         scribe.call(name)
         arguments = Arguments(scribe, name)
@@ -122,7 +122,7 @@ class Channels:
                 return
 
     def _argument(
-        self, scribe: Scribe, arguments: Arguments, attributes: dict[str, str]
+        self, scribe: EventWriter, arguments: Arguments, attributes: dict[str, str]
     ) -> Wait[bool]:
         kind = attributes.get("type", "string")
         types = TEXT if kind == "string" else _TYPES.get(kind, frozenset({kind}))

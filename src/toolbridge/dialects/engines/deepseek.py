@@ -7,7 +7,7 @@ The fullwidth bars and the low line are the model's own; servers and fine-tunes 
 
 from dataclasses import dataclass, field
 
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.wire.tags import Marks, Wait
 
 _SPELLINGS = ("<｜{}｜>", "<|{}|>")
@@ -46,6 +46,6 @@ class MadeUpOutputs:
     def closing(self) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
         if not (yield from scribe.cursor.until(self.ends, lambda _: None)):
             raise NotACall("results that do not end")

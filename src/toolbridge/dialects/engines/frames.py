@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.calls_json import Shape, stream_object
-from toolbridge.dialects.engines.halves import drop_half, is_half, until
-from toolbridge.dialects.engines.prose import CallReader, attempt
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.mark_reader import CallReader, attempt
+from toolbridge.dialects.engines.partial_marks import drop_half, is_half, until
 from toolbridge.dialects.engines.tag_json import JsonBody
 from toolbridge.wire.tags import Marks, Wait
 
@@ -33,7 +33,7 @@ class Harmony:
     )
     body_ends: Marks = field(default_factory=lambda: Marks([*_ENDS, "<|start|>", "<|channel|>"]))
 
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         spoken = False
         if thinking:
@@ -63,7 +63,7 @@ class Harmony:
                 continue
             spoken = yield from self._body(scribe, "".join(header), spoken=spoken)
 
-    def _before(self, scribe: Scribe, header: list[str]) -> Wait[None]:
+    def _before(self, scribe: EventWriter, header: list[str]) -> Wait[None]:
         """Say at once what cannot be a header; hold what may be one."""
         cursor = scribe.cursor
         word = yield from cursor.match(_ROLE, 200)
@@ -72,7 +72,7 @@ class Harmony:
             self._say(scribe, header.pop())
             yield from until(scribe, self.heads, scribe.text, keep=True)
 
-    def _stripped(self, scribe: Scribe) -> Wait[None]:
+    def _stripped(self, scribe: EventWriter) -> Wait[None]:
         """Read an answer whose control tokens were lost: `analysis … assistantfinal …`."""
         cursor = scribe.cursor
         if not scribe.thoughts or not (yield from cursor.accept("analysis ")):
@@ -82,11 +82,11 @@ class Harmony:
         scribe.end_thought()
         yield from until(scribe, self.heads, scribe.text, keep=True)
 
-    def _say(self, scribe: Scribe, text: str) -> None:
+    def _say(self, scribe: EventWriter, text: str) -> None:
         if text.strip() not in _FILLER:
             scribe.text(text)
 
-    def _body(self, scribe: Scribe, header: str, *, spoken: bool) -> Wait[bool]:
+    def _body(self, scribe: EventWriter, header: str, *, spoken: bool) -> Wait[bool]:
         cursor = scribe.cursor
         channels = _CHANNEL.findall(header)
         channel = channels[-1] if channels else "final"
@@ -106,7 +106,7 @@ class Harmony:
         yield from cursor.accept(*_ENDS)
         return spoken
 
-    def _call(self, scribe: Scribe, to: str) -> Wait[bool]:
+    def _call(self, scribe: EventWriter, to: str) -> Wait[bool]:
         """Take the body as the arguments of a call; tell whether it was one."""
         cursor = scribe.cursor
         if not scribe.tools.offered:
@@ -151,7 +151,7 @@ class Recipients:
         object.__setattr__(self, "body_ends", Marks([*self.ends, self.start]))
         object.__setattr__(self, "heads", Marks([*self.ends, self.start, self.message]))
 
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         if thinking:
             yield from until(scribe, self.body_ends, scribe.think)
@@ -173,7 +173,7 @@ class Recipients:
                 yield from self._speech(scribe)
             yield from cursor.accept(*self.ends)
 
-    def _header(self, scribe: Scribe) -> Wait[str]:
+    def _header(self, scribe: EventWriter) -> Wait[str]:
         """Take a header and return it; nothing where none stands."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -194,7 +194,7 @@ class Recipients:
             cursor.take(len(space + started))
         return ""
 
-    def _speech(self, scribe: Scribe) -> Wait[None]:
+    def _speech(self, scribe: EventWriter) -> Wait[None]:
         """Take a body that may be calls."""
         cursor = scribe.cursor
         while (yield from cursor.follows(self.opener, at_end=False)):
@@ -230,7 +230,7 @@ class Blocks:
         kinds = (self.thinking, self.text, self.calls, self.start)
         object.__setattr__(self, "marks", Marks([*kinds, *self.ends, *self.other]))
 
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
         reader = JsonBody(close=self.ends, shape=Shape(ends=self.ends, strict=True), only="{")
         write = scribe.think if thinking and scribe.thoughts else scribe.text
@@ -250,7 +250,7 @@ class Blocks:
                 scribe.text(name)
             name = ""
 
-    def _name(self, scribe: Scribe) -> Wait[str]:
+    def _name(self, scribe: EventWriter) -> Wait[str]:
         """Take the name of a tool before its call; say any other word."""
         cursor = scribe.cursor
         word = yield from cursor.match(_WORD, 200)
@@ -270,7 +270,7 @@ class Recipes:
     mark: str = ">>>"
     everyone: str = "all"
 
-    def __call__(self, scribe: Scribe, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         del thinking  # these models do not think
         cursor = scribe.cursor
         mark = yield from cursor.accept(self.mark)
@@ -282,7 +282,7 @@ class Recipes:
             if not mark:
                 return
 
-    def _message(self, scribe: Scribe) -> Wait[bool]:
+    def _message(self, scribe: EventWriter) -> Wait[bool]:
         """Take a call, if one stands here."""
         cursor = scribe.cursor
         place = cursor.remember()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from toolbridge.core.json import dumps
 from toolbridge.dialects.engines.arguments import Arguments
-from toolbridge.dialects.engines.halves import value_until
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall, escaped
 from toolbridge.dialects.engines.literals import unescape
-from toolbridge.dialects.engines.scribe import NotACall, Scribe, escaped
+from toolbridge.dialects.engines.partial_marks import value_until
 from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Marks, Sink, Wait
 
@@ -46,7 +46,7 @@ class GemmaCalls:
     def closing(self) -> tuple[str, ...]:
         return self.close
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         marked = mark != self.lead
         cursor.take(len(mark) if marked else 0)
@@ -63,7 +63,7 @@ class GemmaCalls:
                 scribe.back(place)
                 return
 
-    def _call(self, scribe: Scribe, *, forward: bool) -> Wait[None]:
+    def _call(self, scribe: EventWriter, *, forward: bool) -> Wait[None]:
         cursor = scribe.cursor
         yield from cursor.accept(self.lead)
         written = yield from cursor.match(_NAME)
@@ -84,7 +84,7 @@ class GemmaCalls:
 class _Reading:
     """The arguments of one call."""
 
-    def __init__(self, scribe: Scribe, grammar: GemmaCalls, arguments: Arguments) -> None:
+    def __init__(self, scribe: EventWriter, grammar: GemmaCalls, arguments: Arguments) -> None:
         self._cursor = scribe.cursor
         self._grammar = grammar
         self._arguments = arguments

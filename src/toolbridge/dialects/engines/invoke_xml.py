@@ -5,8 +5,8 @@
 import re
 from dataclasses import dataclass
 
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.parameters import Header, ParameterCalls, tag_end
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
 from toolbridge.wire.tags import Wait
 
 _NAME = re.compile(r"\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
@@ -19,13 +19,13 @@ BARS = ("｜", "|", "‖", "｜｜", "||", "‖‖")
 class InvokeCalls(ParameterCalls):
     """The names stand in attributes; `string="true"` may type a value."""
 
-    def call_header(self, scribe: Scribe) -> Wait[Header]:
+    def call_header(self, scribe: EventWriter) -> Wait[Header]:
         return (yield from self._attributes(scribe))
 
-    def parameter_header(self, scribe: Scribe) -> Wait[Header]:
+    def parameter_header(self, scribe: EventWriter) -> Wait[Header]:
         return (yield from self._attributes(scribe))
 
-    def _attributes(self, scribe: Scribe) -> Wait[Header]:
+    def _attributes(self, scribe: EventWriter) -> Wait[Header]:
         written = yield from tag_end(scribe)
         name = _NAME.search(written)
         if name is None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
 from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
-from toolbridge.dialects.engines.halves import STOPS, drop_half, is_half, value_until
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, is_half, value_until
 from toolbridge.wire.tags import SPACE, Marks, Wait
 
 EQUALS = re.compile(r"\s*=?\s*[\"']?([^<>\n\"'{}]+?)[\"']?\s*>")
@@ -58,7 +58,7 @@ class ParameterCalls:
     def closing(self) -> tuple[str, ...]:
         return (*self.call_close, *self.wrapper_close, *self.inner, *self.call)
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         if mark in self.wrapper:
             scribe.cursor.take(len(mark))
             yield from self._wrapped(scribe)
@@ -69,7 +69,7 @@ class ParameterCalls:
         yield from self._more(scribe)
         yield from self._take_after_space(scribe, self.wrapper_close)
 
-    def _wrapped(self, scribe: Scribe) -> Wait[None]:
+    def _wrapped(self, scribe: EventWriter) -> Wait[None]:
         cursor = scribe.cursor
         yield from self._pass_over(scribe)
         if (yield from cursor.accept(*self.wrapper_close)):
@@ -100,7 +100,7 @@ class ParameterCalls:
             raise NotACall("no call that anybody offers")
         yield from self._take_after_space(scribe, self.wrapper_close)
 
-    def _more(self, scribe: Scribe) -> Wait[None]:
+    def _more(self, scribe: EventWriter) -> Wait[None]:
         """Take the calls that follow the first one."""
         cursor = scribe.cursor
         while True:
@@ -119,7 +119,7 @@ class ParameterCalls:
                 if not (yield from self._leave_out(scribe)):
                     return
 
-    def _leave_out(self, scribe: Scribe) -> Wait[bool]:
+    def _leave_out(self, scribe: EventWriter) -> Wait[bool]:
         """Pass over a call that is none, if it ends: one bad call does not spoil the others."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -130,7 +130,7 @@ class ParameterCalls:
         cursor.rewind(place)
         return False
 
-    def _pass_over(self, scribe: Scribe) -> Wait[bool]:
+    def _pass_over(self, scribe: EventWriter) -> Wait[bool]:
         """Take the marks between two calls; tell whether there were any."""
         cursor = scribe.cursor
         yield from cursor.skip()
@@ -140,14 +140,14 @@ class ParameterCalls:
             found = True
         return found
 
-    def _take_after_space(self, scribe: Scribe, marks: tuple[str, ...]) -> Wait[None]:
+    def _take_after_space(self, scribe: EventWriter, marks: tuple[str, ...]) -> Wait[None]:
         cursor = scribe.cursor
         marks = (*self.inner, *marks)
         while marks and (yield from cursor.follows(*marks, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(*marks)
 
-    def _call(self, scribe: Scribe, lead: str = "") -> Wait[None]:
+    def _call(self, scribe: EventWriter, lead: str = "") -> Wait[None]:
         cursor = scribe.cursor
         yield from cursor.accept(*self.call)
         header = yield from self.call_header(scribe)
@@ -163,7 +163,7 @@ class ParameterCalls:
         scribe.call(name)
         yield from self._body(scribe, Arguments(scribe, name))
 
-    def _body(self, scribe: Scribe, arguments: Arguments) -> Wait[None]:
+    def _body(self, scribe: EventWriter, arguments: Arguments) -> Wait[None]:
         cursor = scribe.cursor
         while True:
             yield from cursor.skip()
@@ -185,7 +185,7 @@ class ParameterCalls:
                 self._end_without_mark(scribe, arguments)
                 return
 
-    def _end_without_mark(self, scribe: Scribe, arguments: Arguments) -> None:
+    def _end_without_mark(self, scribe: EventWriter, arguments: Arguments) -> None:
         """End a call that never closes itself; at the end of the stream it may be cut."""
         if is_half(scribe.cursor, self.parameter):
             drop_half(scribe.cursor, self.parameter)
@@ -195,7 +195,7 @@ class ParameterCalls:
         else:
             arguments.end()
 
-    def _parameter(self, scribe: Scribe, arguments: Arguments) -> Wait[bool]:
+    def _parameter(self, scribe: EventWriter, arguments: Arguments) -> Wait[bool]:
         """Take one parameter; tell whether the call goes on."""
         try:
             header = yield from self.parameter_header(scribe)
@@ -216,7 +216,7 @@ class ParameterCalls:
         value.end()
         return True
 
-    def _value(self, scribe: Scribe, value: RawValue, name: str) -> Wait[bool]:
+    def _value(self, scribe: EventWriter, value: RawValue, name: str) -> Wait[bool]:
         """Take a value and its close tag; tell whether it ended."""
         cursor = scribe.cursor
         if self.cdata:
@@ -231,7 +231,7 @@ class ParameterCalls:
                 return True
             value.feed(cursor.take(len(mark)))
 
-    def _cdata(self, scribe: Scribe, value: RawValue) -> Wait[None]:
+    def _cdata(self, scribe: EventWriter, value: RawValue) -> Wait[None]:
         cursor = scribe.cursor
         if not (yield from cursor.follows("<![CDATA[", at_end=False)):
             return
@@ -243,7 +243,7 @@ class ParameterCalls:
             value.feed(mark)
         yield from cursor.skip()
 
-    def _ends(self, scribe: Scribe, value: RawValue, mark: str, name: str) -> Wait[bool]:
+    def _ends(self, scribe: EventWriter, value: RawValue, mark: str, name: str) -> Wait[bool]:
         """Tell whether the grammar can go on after `mark`, so that it is no part of the value."""
         cursor = scribe.cursor
         size = len(mark)
@@ -259,7 +259,7 @@ class ParameterCalls:
             return True
         return is_half(cursor, after, size)
 
-    def _declared(self, scribe: Scribe, mark: str, name: str) -> Wait[bool]:
+    def _declared(self, scribe: EventWriter, mark: str, name: str) -> Wait[bool]:
         """Tell whether the opening tag that stands here names a parameter of the tool."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -272,13 +272,13 @@ class ParameterCalls:
             cursor.rewind(place)
         return not scribe.tools.known or scribe.tools.declares(name, header.name)
 
-    def call_header(self, scribe: Scribe) -> Wait[Header]:
+    def call_header(self, scribe: EventWriter) -> Wait[Header]:
         return (yield from self._matched(scribe, self.head))
 
-    def parameter_header(self, scribe: Scribe) -> Wait[Header]:
+    def parameter_header(self, scribe: EventWriter) -> Wait[Header]:
         return (yield from self._matched(scribe, self.head))
 
-    def _matched(self, scribe: Scribe, pattern: "re.Pattern[str]") -> Wait[Header]:
+    def _matched(self, scribe: EventWriter, pattern: "re.Pattern[str]") -> Wait[Header]:
         written = yield from tag_end(scribe, forgive=True)
         match = pattern.fullmatch(written)
         if match is None:
@@ -289,7 +289,7 @@ class ParameterCalls:
 _CDATA_END = Marks(["]]>"])
 
 
-def tag_end(scribe: Scribe, limit: int = 512, *, forgive: bool = False) -> Wait[str]:
+def tag_end(scribe: EventWriter, limit: int = 512, *, forgive: bool = False) -> Wait[str]:
     """Take the rest of a tag, with the `>` that ends it; `forgive` one that a line end lacks."""
     cursor = scribe.cursor
     taken: list[str] = []

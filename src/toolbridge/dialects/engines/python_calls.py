@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from toolbridge.core.json import Json
 from toolbridge.dialects.engines.arguments import Arguments
 from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall, escaped
 from toolbridge.dialects.engines.literals import Unreadable, literal, unescape
-from toolbridge.dialects.engines.scribe import NotACall, Scribe, escaped
 from toolbridge.dialects.engines.values import typed
 from toolbridge.wire.tags import Marks, Sink, Wait
 
@@ -33,7 +33,7 @@ class PythonCalls:
     def closing(self) -> tuple[str, ...]:
         return self.close
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         bracket = mark if mark.startswith("[") else ""
         cursor.take(len(mark))
@@ -59,7 +59,7 @@ class PythonCalls:
             yield from cursor.skip()
             yield from cursor.accept(*self.close)
 
-    def _json(self, scribe: Scribe) -> Wait[bool]:
+    def _json(self, scribe: EventWriter) -> Wait[bool]:
         cursor = scribe.cursor
         here = yield from cursor.peek()
         if here == "[" and not (yield from cursor.follows("{", offset=1, at_end=False)):
@@ -72,7 +72,7 @@ class PythonCalls:
             yield from cursor.accept(*self.close)
         return True
 
-    def _goes_on(self, scribe: Scribe, *, bracketed: bool) -> Wait[bool]:
+    def _goes_on(self, scribe: EventWriter, *, bracketed: bool) -> Wait[bool]:
         """Take what stands between two calls; tell whether another one may follow."""
         cursor = scribe.cursor
         if (yield from cursor.follows(",", ";", at_end=False)):
@@ -87,7 +87,7 @@ class PythonCalls:
         yield from cursor.skip()
         return True
 
-    def _call(self, scribe: Scribe) -> Wait[None]:
+    def _call(self, scribe: EventWriter) -> Wait[None]:
         cursor = scribe.cursor
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
@@ -105,7 +105,7 @@ class PythonCalls:
             return
         raise NotACall("arguments without names")
 
-    def _key_stands(self, scribe: Scribe) -> Wait[bool]:
+    def _key_stands(self, scribe: EventWriter) -> Wait[bool]:
         cursor = scribe.cursor
         key = yield from cursor.match(_KEY)
         if not key:
@@ -115,7 +115,7 @@ class PythonCalls:
             return False
         return not (yield from cursor.follows("==", offset=offset, at_end=False))
 
-    def _object(self, scribe: Scribe, name: str) -> Wait[None]:
+    def _object(self, scribe: EventWriter, name: str) -> Wait[None]:
         scribe.call(name)
         yield from stream_object(scribe, Marks(self.close))
         if (yield from scribe.cursor.follows(")", at_end=False)):
@@ -126,7 +126,7 @@ class PythonCalls:
 class _Keywords:
     """The arguments of one call."""
 
-    def __init__(self, scribe: Scribe, arguments: Arguments) -> None:
+    def __init__(self, scribe: EventWriter, arguments: Arguments) -> None:
         self._cursor = scribe.cursor
         self._arguments = arguments
 

@@ -4,7 +4,7 @@ from toolbridge.dialects.engines.arg_pairs import PairCalls
 from toolbridge.dialects.engines.calls_json import Shape
 from toolbridge.dialects.engines.function_xml import function_xml
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
-from toolbridge.dialects.engines.prose import CallReader
+from toolbridge.dialects.engines.mark_reader import CallReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.tag_json import JsonBody, NamedJson
 

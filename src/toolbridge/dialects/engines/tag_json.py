@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
-from toolbridge.dialects.engines.halves import drop_half
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.partial_marks import drop_half
 from toolbridge.wire.tags import Marks, Wait
 
 _NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;|]+")
@@ -32,7 +32,7 @@ class JsonBody:
     def closing(self) -> tuple[str, ...]:
         return ("```", *self.close) if self.fence else self.close
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         if mark not in {"{", "[", "```"}:
             cursor.take(len(mark))
@@ -48,7 +48,7 @@ class JsonBody:
         yield from read_calls(scribe, self.shape)
         yield from self._after(scribe, fenced=fenced)
 
-    def _after(self, scribe: Scribe, *, fenced: bool) -> Wait[None]:
+    def _after(self, scribe: EventWriter, *, fenced: bool) -> Wait[None]:
         """Take what closes the body, with the brackets that a model writes too many."""
         cursor = scribe.cursor
         closers = ("```",) if fenced else self.close
@@ -104,7 +104,7 @@ class NamedJson:
         fence = ("```",) if self.fence else ()
         return (*fence, *self.close, *self.section_close, *self.call)
 
-    def __call__(self, scribe: Scribe, mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         cursor.take(len(mark))
         if mark not in self.section:
@@ -127,7 +127,7 @@ class NamedJson:
             yield from cursor.skip()
             yield from cursor.accept(*self.section_close)
 
-    def _opens(self, scribe: Scribe) -> Wait[bool]:
+    def _opens(self, scribe: EventWriter) -> Wait[bool]:
         """Take the mark of the next call, if one follows."""
         cursor = scribe.cursor
         if not self.call or not (yield from cursor.follows(*self.call, at_end=False)):
@@ -136,7 +136,7 @@ class NamedJson:
         yield from cursor.accept(*self.call)
         return True
 
-    def _one(self, scribe: Scribe) -> Wait[None]:
+    def _one(self, scribe: EventWriter) -> Wait[None]:
         cursor = scribe.cursor
         yield from cursor.skip()
         header = yield from self._header(scribe)
@@ -151,7 +151,7 @@ class NamedJson:
         yield from stream_object(scribe, self.ends)
         yield from self._after(scribe)
 
-    def _without_json(self, scribe: Scribe, header: _Header) -> Wait[None]:
+    def _without_json(self, scribe: EventWriter, header: _Header) -> Wait[None]:
         """End a call that has a name and no arguments."""
         cursor = scribe.cursor
         rest = yield from cursor.peek()
@@ -170,7 +170,7 @@ class NamedJson:
         else:
             scribe.cut_call()
 
-    def _header(self, scribe: Scribe) -> Wait[_Header]:
+    def _header(self, scribe: EventWriter) -> Wait[_Header]:
         cursor = scribe.cursor
         if self.before and not (yield from cursor.accept(*self.before)) and self.needs_before:
             raise NotACall("another form")
@@ -192,18 +192,18 @@ class NamedJson:
             raise NotACall("no separator")
         return _Header(name, id or own_id, separated=bool(separated), lined="\n" in gap)
 
-    def identify(self, scribe: Scribe, written: str) -> tuple[str, str]:
+    def identify(self, scribe: EventWriter, written: str) -> tuple[str, str]:
         """Return the tool and the id that the header names."""
         return scribe.resolve(written), ""
 
-    def _word(self, scribe: Scribe) -> Wait[str]:
+    def _word(self, scribe: EventWriter) -> Wait[str]:
         cursor = scribe.cursor
         word = yield from cursor.match(self.name)
         if not word:
             raise NotACall("no name")
         return cursor.take(len(word))
 
-    def _after(self, scribe: Scribe) -> Wait[None]:
+    def _after(self, scribe: EventWriter) -> Wait[None]:
         cursor = scribe.cursor
         marks = ("```", *self.close) if self.fence else self.close
         while marks and (yield from cursor.follows(*marks, at_end=False)):

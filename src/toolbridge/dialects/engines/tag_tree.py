@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from toolbridge.core.json import Json
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
-from toolbridge.dialects.engines.halves import value_until
-from toolbridge.dialects.engines.scribe import NotACall, Scribe
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.partial_marks import value_until
 from toolbridge.dialects.engines.values import typed, types_of
 from toolbridge.wire.tags import Marks, Wait
 
@@ -39,7 +39,7 @@ class TreeCalls:
     def closing(self) -> tuple[str, ...]:
         return (f"{self.token}</{self.wrapper}>",)
 
-    def __call__(self, scribe: Scribe, _mark: str, /) -> Wait[None]:
+    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
         cursor = scribe.cursor
         tag = yield from self._tag(scribe)
         before = scribe.calls
@@ -64,7 +64,7 @@ class TreeCalls:
         if scribe.calls == before:
             raise NotACall("no call")
 
-    def _tag(self, scribe: Scribe) -> Wait[_Tag | None]:
+    def _tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
         """Take the token and the tag behind it; None where something else stands there."""
         cursor = scribe.cursor
         if not (yield from cursor.accept(self.token)):
@@ -79,7 +79,7 @@ class TreeCalls:
         match = _TAG.fullmatch("".join(written))
         return _Tag(match.group(2), bool(match.group(1)), match.group(3)) if match else None
 
-    def _call(self, scribe: Scribe, tag: _Tag) -> Wait[None]:
+    def _call(self, scribe: EventWriter, tag: _Tag) -> Wait[None]:
         named = _NAME.match(tag.rest)
         if named is None:
             raise NotACall("no name")
@@ -87,7 +87,7 @@ class TreeCalls:
         scribe.call(name)
         yield from _Tree(scribe, self, Arguments(scribe, name)).read()
 
-    def read_tag(self, scribe: Scribe) -> Wait[_Tag | None]:
+    def read_tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
         """Take the next tag, or nothing at all where none stands."""
         cursor = scribe.cursor
         place = cursor.remember()
@@ -100,7 +100,7 @@ class TreeCalls:
 class _Tree:
     """The arguments of one call."""
 
-    def __init__(self, scribe: Scribe, grammar: TreeCalls, arguments: Arguments) -> None:
+    def __init__(self, scribe: EventWriter, grammar: TreeCalls, arguments: Arguments) -> None:
         self._scribe = scribe
         self._grammar = grammar
         self._arguments = arguments

@@ -3,8 +3,9 @@
 import msgspec
 
 from toolbridge.core.json import Json, loads
-from toolbridge.node import seal
+from toolbridge.node import encryption
 from toolbridge.node.address import address_of, checksum, keccak256
+from toolbridge.node.encryption import BrokenSeal, Opener, Secret
 from toolbridge.node.messages import (
     InitKeys,
     InitPayload,
@@ -13,17 +14,16 @@ from toolbridge.node.messages import (
     seal_init,
     seal_payload,
 )
-from toolbridge.node.seal import BrokenSeal, Opener, Secret
 from toolbridge.node.vectors.case import Case, Checks, guarded
 
 # ── keys ──
 
 
 def identity(case: Case) -> Checks:
-    public = seal.public_key(case.secret("private"))
+    public = encryption.public_key(case.secret("private"))
     yield from case.agree(
         public_compressed=public.hex(),
-        public_uncompressed=seal.uncompressed(public).hex(),
+        public_uncompressed=encryption.uncompressed(public).hex(),
         address_eip55=address_of(public),
         address_ethers=address_of(public),
     )
@@ -32,29 +32,29 @@ def identity(case: Case) -> Checks:
 def exchange(case: Case) -> Checks:
     private, host = case.secret("eph_private"), case.hex("host_public_compressed")
     yield from case.agree(
-        eph_public_compressed=seal.public_key(private).hex(),
-        shared_point_compressed=seal.shared_point(private, host).hex(),
-        shared_x=seal.shared_point(private, host)[1:].hex(),
-        derived_key=seal.derive_key(private, host).reveal().hex(),
+        eph_public_compressed=encryption.public_key(private).hex(),
+        shared_point_compressed=encryption.shared_point(private, host).hex(),
+        shared_x=encryption.shared_point(private, host)[1:].hex(),
+        derived_key=encryption.derive_key(private, host).reveal().hex(),
     )
 
 
 def seed(case: Case) -> Checks:
     name = "s5_seed_phrase" if "s5_seed_phrase" in case.fields else "seed_phrase"
-    private = seal.key_from_seed(case.text(name))
+    private = encryption.key_from_seed(case.text(name))
     yield from case.agree(
         encryption_private=private.reveal().hex(),
-        ws_client_address=address_of(seal.public_key(private)),
+        ws_client_address=address_of(encryption.public_key(private)),
     )
     if "wallet_private" in case.fields:
-        wallet = seal.public_key(case.secret("wallet_private"))
+        wallet = encryption.public_key(case.secret("wallet_private"))
         yield from case.agree(wallet_address=address_of(wallet))
 
 
 def challenge(case: Case) -> Checks:
-    digest = seal.init_digest(case.hex("challenge"))
+    digest = encryption.init_digest(case.hex("challenge"))
     signature = case.hex("signature64") + bytes([case.number("recid")])
-    host = seal.recover(digest, signature)
+    host = encryption.recover(digest, signature)
     yield from case.agree(
         digest=digest.hex(),
         recovered_public_compressed=host.hex(),
@@ -69,14 +69,14 @@ def challenge(case: Case) -> Checks:
 def handshake(case: Case) -> Checks:
     host_private, client = case.secret("host_private"), case.secret("client_private")
     ephemeral, plaintext = case.secret("eph_private"), case.text("plaintext_utf8").encode()
-    host = seal.public_key(host_private)
+    host = encryption.public_key(host_private)
     theirs = msgspec.convert(case.inner("sdk_message").fields.get("payload"), InitPayload)
     aad = read_hex(theirs.aad)
     keys = InitKeys(client, host, _ANY_KEY, ephemeral, case.hex("nonce"))
     ours = seal_init(keys, plaintext, aad)
     ciphertext = read_hex(theirs.ciphertext)
-    old = seal.init_digest(ciphertext)
-    old_signature = seal.sign(client, old)
+    old = encryption.init_digest(ciphertext)
+    old_signature = encryption.sign(client, old)
     yield (
         "sdk_message",
         {"type": "encrypted_session_init", "payload": ours},
@@ -85,9 +85,9 @@ def handshake(case: Case) -> Checks:
     yield "opened", theirs.open(host_private).decode(), case.text("plaintext_utf8")
     yield from case.agree(
         plaintext_hex=plaintext.hex(),
-        derived_key=seal.derive_key(ephemeral, host).reveal().hex(),
+        derived_key=encryption.derive_key(ephemeral, host).reveal().hex(),
         sdk_signed_preimage_hex=theirs.preimage(host).hex(),
-        sdk_digest=seal.init_digest(theirs.preimage(host)).hex(),
+        sdk_digest=encryption.init_digest(theirs.preimage(host)).hex(),
         sdk_recovered_address=address_of(theirs.signer(host)),
         sdk_host_decrypt_job_id=_job(theirs.open(host_private)),
         node_digest_sha256_ciphertext=old.hex(),
@@ -111,14 +111,14 @@ def _v27(signature: bytes) -> bytes:
 
 
 def _old_address(digest: bytes, signature: bytes) -> str:
-    return address_of(seal.recover(digest, signature)).lower()
+    return address_of(encryption.recover(digest, signature)).lower()
 
 
 # ── sealed pieces ──
 
 
 def message(case: Case) -> Checks:
-    aad = seal.message_aad(case.number("message_index"))
+    aad = encryption.message_aad(case.number("message_index"))
     text, key = case.text("plaintext_utf8"), case.secret("session_key")
     yield from case.agree(
         aad_utf8=aad,
@@ -129,13 +129,13 @@ def message(case: Case) -> Checks:
 
 def chunk(case: Case) -> Checks:
     payload = case.payload()
-    yield from _sealed(case, payload, seal.chunk_aad(payload.index or 0))
+    yield from _sealed(case, payload, encryption.chunk_aad(payload.index or 0))
 
 
 def response(case: Case) -> Checks:
     payload = case.payload()
-    picture = payload.label in {seal.IMAGE_AAD, seal.FILM_AAD}
-    yield from _sealed(case, payload, payload.label if picture else seal.RESPONSE_AAD)
+    picture = payload.label in {encryption.IMAGE_AAD, encryption.FILM_AAD}
+    yield from _sealed(case, payload, payload.label if picture else encryption.RESPONSE_AAD)
 
 
 def _sealed(case: Case, payload: Payload, aad: str) -> Checks:
@@ -167,9 +167,9 @@ def _refused(case: Case) -> bool:
 
 def _due(case: Case, payload: Payload) -> str:
     if payload.index is not None:
-        return seal.chunk_aad(payload.index)
+        return encryption.chunk_aad(payload.index)
     if "message_index" in case.fields:
-        return seal.message_aad(case.number("message_index"))
+        return encryption.message_aad(case.number("message_index"))
     return case.text("aad_utf8") if "aad_utf8" in case.fields else payload.label
 
 
@@ -192,13 +192,13 @@ def published(found: Case) -> Checks:
 def _session_auth(case: Case) -> Checks:
     yield from case.agree(
         keccak256=keccak256(case.text("preimage_utf8").encode()).hex(),
-        auth_address=address_of(seal.public_key(case.secret("auth_private"))).lower(),
+        auth_address=address_of(encryption.public_key(case.secret("auth_private"))).lower(),
     )
 
 
 def _cross_runtime(case: Case) -> Checks:
     def preimage(aad: bytes = b"") -> bytes:
-        return seal.init_preimage(
+        return encryption.init_preimage(
             case.hex("eph_pub"),
             case.hex("recipient_pub"),
             case.hex("nonce"),
@@ -207,11 +207,11 @@ def _cross_runtime(case: Case) -> Checks:
             aad=aad,
         )
 
-    bare = seal.init_digest(preimage())
+    bare = encryption.init_digest(preimage())
     signature = case.hex("signature65_over_digest_without_aad")
     yield from case.agree(
-        recipient_pub=seal.public_key(case.secret("node_private")).hex(),
+        recipient_pub=encryption.public_key(case.secret("node_private")).hex(),
         digest_without_aad=bare.hex(),
-        digest_with_aad=seal.init_digest(preimage(case.text("aad_utf8").encode())).hex(),
+        digest_with_aad=encryption.init_digest(preimage(case.text("aad_utf8").encode())).hex(),
         expected_client_address=_old_address(bare, signature),
     )

@@ -6,8 +6,9 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.json import Json, dump_bytes, dumps, loads
 from toolbridge.core.messages import StopReason
-from toolbridge.node import seal
-from toolbridge.node.answers import AnswerDecoder, Sent
+from toolbridge.node import encryption
+from toolbridge.node.decode_answer import AnswerDecoder, Sent
+from toolbridge.node.encryption import Opener, Secret
 from toolbridge.node.messages import (
     Chunk,
     InitPayload,
@@ -15,7 +16,6 @@ from toolbridge.node.messages import (
     StreamEnd,
     decode_message,
 )
-from toolbridge.node.seal import Opener, Secret
 from toolbridge.node.vectors.case import Case, Checks, guarded, numbered
 
 _STOPS: dict[str, StopReason] = {"length": "length", "cancelled": "aborted", "error": "error"}
@@ -50,10 +50,10 @@ class _Listener:
             payload = msgspec.convert(message.fields["payload"], InitPayload)
             self._heard = payload.open(self._host)
             self._key = Case(loads(self._heard)).secret("sessionKey")
-            payload.signer(seal.public_key(self._host))
+            payload.signer(encryption.public_key(self._host))
             self._index = 0
         else:
-            due = seal.message_aad(self._index)
+            due = encryption.message_aad(self._index)
             self._heard = message.payload().open(Opener(self._key), due)
             self._index += 1
             self._answer = AnswerDecoder(Opener(self._key), Sent(message.text("id")))

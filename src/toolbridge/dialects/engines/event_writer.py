@@ -1,0 +1,199 @@
+"""Writes down what a reader of text understood: words, thoughts and calls."""
+
+import re
+
+from toolbridge.core import events as ev
+from toolbridge.core.draft import Draft
+from toolbridge.core.json import dumps, replace_lone_surrogates
+from toolbridge.dialects.engines.toolbox import Toolbox
+from toolbridge.wire.tags import SPACE, Cursor
+
+_WORD = 40
+_ENDED = re.compile(r"[>})\]]|\S\s")
+
+
+class NotACall(Exception):
+    """What looked like a call is none, and nothing was written yet."""
+
+
+class EventWriter:
+    """A draft that knows how text around calls is written.
+
+    White space is written once something follows it: between two calls, and between a thought and
+    a call, it belongs to the markup and is dropped.
+    """
+
+    def __init__(self, draft: Draft, tools: Toolbox, *, thoughts: bool | None = True) -> None:
+        self.cursor = Cursor()
+        self.tools = tools
+        self.thoughts = thoughts is not False
+        """Whether thoughts are read as such; else they stay in the text, marks and all."""
+        self.silent = thoughts is None
+        """Whether thoughts are left out."""
+        self.events: list[ev.Event] = []
+        self._draft = draft
+        self._space: list[str] = []
+        self.spoken = False
+        """Whether something was said since the last call or thought."""
+        self._calls = 0
+        self.behind_call = False
+        """Whether nothing but white space has followed a call."""
+        self._written = False
+        self._thinking = False
+        self._after_thought = False
+        self.line_start = True
+        self.after_tick = False
+        """Whether the last character was a backtick: what follows is quoted."""
+        self.thought_before = False
+        """Whether the answer has held a thought already."""
+        self.said_anything = False
+        self.in_call = False
+        self.cut_short = False
+        """Whether the stream ended before the model did, so that nothing open is whole."""
+
+    @property
+    def calls(self) -> int:
+        return self._calls
+
+    def text(self, piece: str) -> None:
+        if self._thinking:
+            self.end_thought()
+        self._follow_lines(piece)
+        if self._after_thought:
+            piece = piece.lstrip(SPACE)
+        body = piece.rstrip(SPACE)
+        if not body:
+            self._space.append(piece)
+            return
+        self.events += self._draft.text("".join(self._space) + body)
+        self._space = [piece[len(body) :]]
+        self.spoken = self.said_anything = True
+        self._after_thought = self.behind_call = False
+
+    def _follow_lines(self, piece: str) -> None:
+        _, newline, tail = piece.rpartition("\n")
+        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
+        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
+
+    @property
+    def may_think(self) -> bool:
+        """Whether a thought may begin here: in the middle of a line, prose only speaks of its mark.
+
+        A model that has thought before may do so again anywhere.
+        """
+        return not self.after_tick and (self.line_start or self.thought_before)
+
+    def think(self, piece: str) -> None:
+        if not self._thinking:
+            self._flush_space()
+            self._thinking = True
+            self.behind_call = False
+        if self.silent:
+            return
+        if not self.spoken:
+            piece = piece.lstrip(SPACE)
+        body = piece.rstrip(SPACE)
+        if not body:
+            self._space.append(piece)
+            return
+        self.events += self._draft.think("".join(self._space) + body)
+        self._space = [piece[len(body) :]]
+        self.spoken = True
+
+    def end_thought(self) -> None:
+        """The thought is over; the white space around its end belongs to the markup."""
+        if not self._thinking:
+            self._flush_space()
+        self._thinking = False
+        self.thought_before = True
+        self._space.clear()
+        self.spoken = False
+        self._after_thought = True
+        self.line_start = True
+        self.after_tick = False
+
+    def _flush_space(self) -> None:
+        if self.spoken and not self._thinking:
+            self.events += self._draft.text("".join(self._space))
+        self._space.clear()
+        self.spoken = False
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the stream has ended behind a call, in what is no call yet.
+
+        What was not read yet is at most one word or one mark, and that does not end.
+        """
+        cursor = self.cursor
+        rest = cursor.text[cursor.at : cursor.at + _WORD]
+        short = len(rest) < _WORD and not _ENDED.search(rest)
+        return self.behind_call and cursor.ended and short
+
+    def back(self, place: int) -> None:
+        """Go back to a place of the cursor; not where another call was cut, which is no text."""
+        if self.ran_out:
+            self.cursor.take(_WORD)
+        else:
+            self.cursor.rewind(place)
+
+    def resolve(self, name: str, *, forward: bool = False) -> str:
+        """Return the declared name; raise `NotACall` where there is none, unless to `forward` it."""
+        found = self.tools.resolve(name) or (name if forward else "")
+        if not found:
+            raise NotACall(name)
+        return found
+
+    def call(self, name: str, id: str = "") -> None:
+        """Open a call. From here on there is no way back: what was read cannot be text again."""
+        self.cursor.forget()
+        if self._thinking:
+            self.end_thought()
+        self._flush_space()
+        self._calls += 1
+        self._written = False
+        self.said_anything = self.in_call = self.behind_call = True
+        self.events += self._draft.call(self._calls, name=name, id=id)
+
+    def arguments(self, piece: str) -> None:
+        self._written = self._written or bool(piece.strip())
+        self.events += self._draft.arguments(self._calls, piece)
+
+    def end_call(self) -> None:
+        if not self._written:
+            self.arguments("{}")
+        self.events += self._draft.end(self._calls)
+        self.line_start = True
+        self.after_tick = self.in_call = False
+
+    def cut_call(self) -> None:
+        """End a call that did not end: its arguments are no whole object, so nobody runs it."""
+        if not self._written:
+            self.arguments("{")
+        self.events += self._draft.end(self._calls)
+        self.in_call = False
+
+    def end_or_cut(self) -> None:
+        """End a call that lacks nothing but its end mark."""
+        if self.cut_short:
+            self.cut_call()
+        else:
+            self.end_call()
+
+    def whole_call(self, name: str, arguments: str, id: str = "") -> None:
+        self.call(name, id)
+        self.arguments(arguments)
+        self.end_call()
+
+    def finish(self) -> None:
+        if not self._thinking and (self.spoken or not self._calls):
+            self.events += self._draft.text("".join(self._space))
+        self._space.clear()
+
+    def drain(self) -> list[ev.Event]:
+        events, self.events = self.events, []
+        return events
+
+
+def escaped(piece: str) -> str:
+    """Return `piece` as it stands inside a JSON string."""
+    return dumps(replace_lone_surrogates(piece))[1:-1]

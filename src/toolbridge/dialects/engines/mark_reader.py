@@ -1,0 +1,286 @@
+"""Running text with calls and thoughts in it: the loop that most dialects share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
+from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, until
+from toolbridge.wire.tags import SPACE, JsonWalk, Marks, Wait
+
+FENCE = "```"
+_DATA = {"{": '"', "[": "{"}
+"""What JSON begins with, and what follows that."""
+
+
+class CallReader(Protocol):
+    @property
+    def closing(self) -> tuple[str, ...]:
+        """The marks that may stand behind a call."""
+        ...
+
+    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
+        """Read calls from `mark` on; raise `NotACall` while nothing is written and none is there."""
+        ...
+
+
+class ReadFrames(Protocol):
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        """Read the rest of the answer."""
+        ...
+
+
+class Span(NamedTuple):
+    """The marks around a thought."""
+
+    open: str
+    close: str
+    spoken: bool = False
+    """Whether the opening mark is words, which belong to the thought."""
+
+
+THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
+
+
+@dataclass(frozen=True)
+class MarkReader:
+    """Reads text until a mark, then lets the readers of that mark try.
+
+    What no reader takes for a call stays text. So does everything in a fenced block: code that the
+    user asked for is never eaten.
+    """
+
+    calls: Mapping[str, Sequence[CallReader]]
+    _: KW_ONLY
+    thoughts: Sequence[Span] = THINK
+    first: Iterable[str] = ()
+    """Marks that count only before anything was said."""
+    bare: Iterable[str] = ()
+    """Marks that mean a call only by what follows: in a thought they mean nothing."""
+    drop: Iterable[str] = ()
+    """Marks that mean nothing and are left out."""
+    leftovers: Iterable[str] = ()
+    """Marks of calls that mean nothing alone; left out where tools are offered."""
+    drop_closers: bool = False
+    """A closer without a thought is left out anywhere, not only at the beginning."""
+    drop_tags: Iterable[str] = ()
+    """Beginnings of tags that mean nothing, up to their `>`; in thoughts, too."""
+    frames: Mapping[str, ReadFrames] = field(default_factory=dict)
+    """Marks that, before anything was said, begin an answer in frames."""
+
+    @cached_property
+    def loose(self) -> frozenset[str]:
+        return frozenset({*self.bare, *self.first, FENCE})
+
+    @cached_property
+    def drafts(self) -> tuple[str, ...]:
+        """The marks of calls that may also stand in a thought."""
+        return tuple(mark for mark in self.calls if mark not in self.loose)
+
+    @cached_property
+    def closers(self) -> tuple[str, ...]:
+        return tuple({span.close: None for span in self.thoughts})
+
+    @cached_property
+    def opens(self) -> dict[str, tuple[str, ...]]:
+        return {span.open: (span.close,) for span in self.thoughts}
+
+    @cached_property
+    def spoken(self) -> frozenset[str]:
+        return frozenset(span.open for span in self.thoughts if span.spoken)
+
+    def begun(self, prompt: str) -> str:
+        """Return the mark at the end of a prompt that opens a thought, and the space after it."""
+        written = prompt.rstrip(SPACE)
+        for opener in self.opens:
+            if written.endswith(opener):
+                return opener + prompt[len(written) :]
+        return ""
+
+    @cached_property
+    def after_data(self) -> Marks:
+        """The marks that end JSON which is broken."""
+        return Marks([*self.drafts, *self.opens])
+
+    @cached_property
+    def _in_thought(self) -> dict[tuple[str, ...], Marks]:
+        return {}
+
+    def in_thought(self, closers: tuple[str, ...]) -> Marks:
+        """Return the marks that mean something in a thought which one of `closers` ends."""
+        if closers not in self._in_thought:
+            self._in_thought[closers] = Marks([*closers, *self.drop_tags, *self.drafts])
+        return self._in_thought[closers]
+
+    @cached_property
+    def _plain(self) -> Marks:
+        left_out = (*self.drop, *self.leftovers, *self.drop_tags, *STOPS)
+        return Marks([*self.calls, *left_out, *self.frames, FENCE])
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks([*self._plain.all, *self.opens, *self.closers])
+
+    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        """Read the whole stream; `thinking` when the prompt has opened a thought already."""
+        session = _Session(self, scribe)
+        if thinking and scribe.thoughts and self.thoughts:
+            yield from session.think(self.closers)
+        marks = self._marks if scribe.thoughts else self._plain
+        while mark := (yield from until(scribe, marks, scribe.text)):
+            if mark in self.frames and not scribe.said_anything:
+                scribe.cursor.push_back(mark)
+                yield from self.frames[mark](scribe)
+                return
+            yield from session.meet(mark)
+
+
+class _Session:
+    """One reading of one stream."""
+
+    def __init__(self, prose: MarkReader, scribe: EventWriter) -> None:
+        self._prose = prose
+        self._scribe = scribe
+        self._no_closer = False
+        """Whether the end of the stream has shown that no thought is closed any more."""
+
+    def meet(self, mark: str) -> Wait[None]:
+        prose, scribe = self._prose, self._scribe
+        counts = mark in prose.calls and (mark not in prose.first or not scribe.said_anything)
+        if counts and (yield from attempt(scribe, prose.calls[mark], mark)):
+            return
+        if mark in prose.drop or (mark in prose.leftovers and scribe.tools.offered):
+            return
+        if mark in prose.drop_tags:
+            yield from _pass_over(scribe)
+            return
+        if mark == FENCE and scribe.line_start:
+            scribe.text(mark)
+            yield from _fenced(scribe)
+        elif mark in prose.opens and scribe.thoughts and scribe.may_think:
+            if mark in prose.spoken:
+                scribe.think(mark + (yield from scribe.cursor.skip()))
+            yield from self.think(prose.opens[mark])
+        elif self._is_stray(mark):
+            scribe.end_thought()
+        elif mark in _DATA and mark in prose.loose:
+            yield from self._data(mark)
+        elif not self._may_stop(mark) or not (yield from self._is_last()):
+            scribe.text(mark)
+
+    def _may_stop(self, mark: str) -> bool:
+        """Tell whether a mark may end the turn; `</s>` behind words also ends a strike-through."""
+        return mark in STOPS and (mark != "</s>" or not self._scribe.spoken)
+
+    def _is_last(self) -> Wait[bool]:
+        """Tell whether nothing follows but tokens that end a turn."""
+        cursor = self._scribe.cursor
+        place = cursor.remember()
+        yield from cursor.skip()
+        while (yield from cursor.accept(*STOPS)):
+            yield from cursor.skip()
+        ended = not (yield from cursor.peek())
+        cursor.rewind(place)
+        cursor.forget()
+        return ended
+
+    def _data(self, mark: str) -> Wait[None]:
+        """Say JSON that is no call, all of it: calls inside of data are data."""
+        cursor, scribe = self._scribe.cursor, self._scribe
+        if not (yield from cursor.follows(_DATA[mark], at_end=False)):
+            scribe.text(mark)
+            return
+        cursor.push_back(mark)
+        yield from JsonWalk(cursor, scribe.text, self._prose.after_data).value()
+
+    def _is_stray(self, mark: str) -> bool:
+        """A closer without a thought: the prompt may have opened one that the model left empty."""
+        scribe = self._scribe
+        if mark not in self._prose.closers or not scribe.thoughts or scribe.silent:
+            return False
+        return self._prose.drop_closers or not scribe.said_anything
+
+    def think(self, closers: tuple[str, ...]) -> Wait[None]:
+        """Read a thought up to one of its closers.
+
+        A call inside it is a draft when the thought is closed later, and a call when the stream
+        ends first: only the future tells, so everything after its mark is held.
+        """
+        cursor, scribe = self._scribe.cursor, self._scribe
+        yield from cursor.skip()
+        opens = [span.open for span in self._prose.thoughts if span.close in closers]
+        yield from cursor.accept(*opens)  # the model repeats what the prompt has opened
+        marks = self._prose.in_thought(closers)
+        while (mark := (yield from until(scribe, marks, scribe.think))) in self._prose.drop_tags:
+            yield from _pass_over(scribe)
+        if mark and mark not in closers:
+            yield from self._draft(mark, closers)
+        else:
+            scribe.end_thought()
+
+    def _draft(self, mark: str, closers: tuple[str, ...]) -> Wait[None]:
+        cursor, scribe = self._scribe.cursor, self._scribe
+        held: list[str] = [mark]
+        closed = ""
+        if not self._no_closer:
+            closed = yield from cursor.until(Marks(closers), held.append)
+        if closed:
+            yield from cursor.skip()
+        if closed and (yield from cursor.peek()):
+            scribe.think("".join(held))
+            scribe.end_thought()
+            return
+        self._no_closer = True
+        cursor.push_back("".join(held))
+        if scribe.tools.offered:
+            yield from self._until_call()
+        else:
+            scribe.end_thought()
+
+    def _until_call(self) -> Wait[None]:
+        """Go on with a thought that nothing closes, up to the first call that is one."""
+        cursor, scribe = self._scribe.cursor, self._scribe
+        marks = Marks(self._prose.drafts)
+        while mark := (yield from cursor.until(marks, scribe.think)):
+            if (yield from attempt(scribe, self._prose.calls[mark], mark)):
+                return
+            scribe.think(mark)
+        scribe.end_thought()
+
+
+def _pass_over(scribe: EventWriter) -> Wait[None]:
+    """Take the rest of a tag."""
+    while (here := (yield from scribe.cursor.peek())) and here != ">":
+        scribe.cursor.take(1)
+    scribe.cursor.take(1)
+
+
+def attempt(scribe: EventWriter, readers: Sequence[CallReader], mark: str) -> Wait[bool]:
+    """Let each reader try to read calls after `mark`; tell whether one did."""
+    if not scribe.tools.offered:
+        return False
+    cursor = scribe.cursor
+    cursor.push_back(mark)
+    place = cursor.remember()
+    cut = False
+    for reader in readers:
+        try:
+            yield from reader(scribe, mark)
+        except NotACall:
+            cut = cut or scribe.ran_out
+            cursor.rewind(place)
+        else:
+            cursor.forget()
+            drop_half(cursor, reader.closing)
+            return True
+    cursor.forget()
+    cursor.take(len(cursor.text) if cut else len(mark))
+    return cut
+
+
+_FENCE_END = Marks(["\n" + FENCE])
+
+
+def _fenced(scribe: EventWriter) -> Wait[None]:
+    scribe.text((yield from scribe.cursor.until(_FENCE_END, scribe.text)))

@@ -1,0 +1,130 @@
+"""Calls and results written back as a model writes and reads them."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from string import Template
+
+from toolbridge.core.json import Json
+from toolbridge.core.messages import Call
+from toolbridge.dialects.dialect import Answer
+from toolbridge.dialects.engines.values import type_of
+
+
+def spaced(value: Json) -> str:
+    """Return JSON with a space after commas and colons, as chat templates write it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def raw(value: Json) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else spaced(value)
+
+
+def python(value: Json) -> str:
+    """Return a Python literal, with texts in double quotes."""
+    match value:
+        case None | bool():
+            return str(value)
+        case list():
+            return "[" + ", ".join(map(python, value)) + "]"
+        case dict():
+            members = (f"{spaced(key)}: {python(member)}" for key, member in value.items())
+            return "{" + ", ".join(members) + "}"
+        case _:
+            return spaced(value)
+
+
+def quoted_with(mark: str) -> Callable[[Json], str]:
+    """Return the spelling whose texts stand between two of `mark`, and whose keys are bare."""
+
+    def spell(value: Json) -> str:
+        match value:
+            case str():
+                return f"{mark}{value}{mark}"
+            case list():
+                return "[" + ",".join(map(spell, value)) + "]"
+            case dict():
+                members = (f"{key}:{spell(member)}" for key, member in value.items())
+                return "{" + ",".join(members) + "}"
+            case _:
+                return spaced(value)
+
+    return spell
+
+
+def tree_with(token: str) -> Callable[[Json], str]:
+    """Return the spelling of nested tags, each behind `token`."""
+
+    def spell(value: Json) -> str:
+        match value:
+            case list():
+                return "".join(f"{token}<item>{spell(item)}{token}</item>" for item in value)
+            case dict():
+                tags = (f"{token}<{k}>{spell(member)}{token}</{k}>" for k, member in value.items())
+                return "".join(tags)
+            case _:
+                return raw(value)
+
+    return spell
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """Templates of a dialect.
+
+    A call knows `$name`, `$id`, `$index`, `$number`, `$arguments` and `$parameters`; a parameter
+    `$key`, `$value`, `$type` and `$text`; a result `$name`, `$id` and `$result`.
+    """
+
+    call: str
+    result: str = "$result"
+    parameter: str = ""
+    between_parameters: str = ""
+    open: str = ""
+    close: str = ""
+    between: str = "\n"
+    results_open: str = ""
+    results_close: str = ""
+    between_results: str = "\n"
+    spell: Callable[[Json], str] = raw
+
+    def calls(self, calls: Sequence[Call]) -> str:
+        written = (self._call(call, index) for index, call in enumerate(calls))
+        return self.open + self.between.join(written) + self.close
+
+    def results(self, results: Sequence[Answer]) -> str:
+        written = (
+            Template(self.result).safe_substitute(
+                name=r.name, id=r.id, result=r.text, json=spaced(r.text)
+            )
+            for r in results
+        )
+        return self.results_open + self.between_results.join(written) + self.results_close
+
+    def _call(self, call: Call, index: int) -> str:
+        return Template(self.call).safe_substitute(
+            name=call.name,
+            json_name=spaced(call.name),
+            id=call.id,
+            index=index,
+            number=index + 1,
+            arguments=call.raw or spaced(call.arguments),
+            parameters=call.raw
+            or self.between_parameters.join(
+                self._parameter(key, value) for key, value in call.arguments.items()
+            ),
+        )
+
+    def _parameter(self, key: str, value: Json) -> str:
+        kind = type_of(value)
+        return Template(self.parameter).safe_substitute(
+            key=key,
+            value=self.spell(value),
+            type="number" if kind == "integer" else kind,
+            text="true" if kind == "string" else "false",
+        )
+
+
+NAME_ARGUMENTS = '{"name": $json_name, "arguments": $arguments}'
+NAME_PARAMETERS = '{"name": $json_name, "parameters": $arguments}'

@@ -1,0 +1,260 @@
+"""The arguments of one call, healed while they are written.
+
+What is certain goes out at once: the content of a plain string parameter flows as it comes, every
+other member goes out when its value is whole and fits, and the end of a string when the next key
+proves it. From the first fault on everything is kept until the end, and the rest is healed behind
+what was already sent; so nothing that was sent is ever taken back.
+"""
+
+import re
+
+import msgspec
+
+from toolbridge.core.json import JsonObject, dumps, loads
+from toolbridge.core.messages import Step
+from toolbridge.healing.ladder import Healing, Ladder
+from toolbridge.healing.schema import Schema
+from toolbridge.healing.syntax import TolerantReader
+from toolbridge.wire.json_stream import JsonReader, Member
+
+_HELD = re.compile(r",\s{0,16}$")
+"""A comma at the end of a string that lost its quote is not the string's."""
+_SPECIAL = re.compile(r"[\"\\,\x00-\x1f\ud800-\udfff]")
+_UNPLAIN = frozenset({"enum", "const", "format", "anyOf", "oneOf", "allOf", "nullable"})
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a call came to when it was over."""
+
+    arguments: JsonObject
+    rest: str
+    """The text that makes what was sent before the whole of the arguments."""
+    steps: tuple[Step, ...] = ()
+    cut: bool = False
+    open: bool = False
+    hopeless: bool = False
+
+
+class StreamHealing:
+    """Text of arguments in, text that may be sent out."""
+
+    def __init__(self, rules: Schema, *, level: int = 2, words: bool = False) -> None:
+        self._rules = rules
+        self._level = level
+        self._words = words
+        self._members = rules.members(rules.root)
+        self._pieces: list[str] = []
+        self._clean: list[str] = []
+        self._kept: list[str] = []
+        self._reader = JsonReader()
+        self._stopped = False
+        self._checked = 0
+        self._sound = 0
+        self._escaped = ""
+        self._flowing = False
+        """Whether all that came was sent and the content of a string goes on."""
+        self.sent = 0
+        """How many characters went out."""
+
+    @property
+    def text(self) -> str:
+        """All that came."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def feed(self, piece: str) -> str:
+        """Take a piece; return what it made certain."""
+        self._pieces.append(piece)
+        if self._flowing and not _SPECIAL.search(piece):
+            self._reader.feed(piece)
+            self._clean.append(piece)
+            self.sent += len(piece)
+            return piece
+        while piece and not self._stopped:
+            taken = self._reader.feed(piece)
+            self._keep(piece[:taken])
+            piece = piece[taken:]
+            if self._reader.fault:
+                piece = self._escape(piece)
+        if piece:
+            self._clean.append(piece)
+        out = self._release()
+        self._flowing = (
+            self.sent == self._reader.taken and self._reader.in_string and not self._stopped
+        )
+        return out
+
+    def _keep(self, text: str) -> None:
+        if text:
+            self._clean.append(text)
+            self._kept.append(text)
+
+    def _escape(self, piece: str) -> str:
+        """Put an escape in the place of a raw control character; stop at any other fault."""
+        first = piece[:1]
+        if (
+            not (self._reader.in_string and first < " ")
+            or self._reader.in_escape
+            or not self._level
+        ):
+            self._stopped = True
+            return piece
+        self._reader.forgive()
+        escape = dumps(first)[1:-1]
+        self._reader.feed(escape)
+        self._keep(escape)
+        self._escaped = self._escaped or first
+        return piece[1:]
+
+    # What is certain.
+
+    def _release(self) -> str:
+        settled = self._settled()
+        if settled <= self.sent:
+            return ""
+        kept = "".join(self._kept)
+        out, rest = kept[: settled - self.sent], kept[settled - self.sent :]
+        self._kept = [rest]
+        self.sent = settled
+        return out
+
+    def _settled(self) -> int:
+        """Return how far the text is certain."""
+        members = self._reader.members
+        while self._checked < len(members) and not self._stopped_at(members[self._checked]):
+            if self._checked:
+                self._sound = members[self._checked - 1].end
+            self._checked += 1
+        if self._checked < len(members):
+            return self._up_to_stop(members)
+        return self._up_to_now(members)
+
+    def _stopped_at(self, member: Member) -> bool:
+        return not self._declared(member.key) or not self._rules.fits(
+            member.value, self._members.get(member.key, True)
+        )
+
+    def _up_to_stop(self, members: list[Member]) -> int:
+        """Return how far the text is certain when the member that follows is not."""
+        self._stopped = True
+        if self._checked and self._declared(members[self._checked].key):
+            self._sound = members[self._checked - 1].end
+        return max(self._sound, self._inside(members))
+
+    def _up_to_now(self, members: list[Member]) -> int:
+        reader = self._reader
+        if not reader.in_member or not reader.path or not isinstance(reader.path[0], str):
+            return max(self._sound, self._inside(members))
+        key = reader.path[0]
+        if not self._declared(key):
+            self._stopped = True
+            return max(self._sound, self._inside(members))
+        if members:
+            self._sound = members[-1].end
+        if len(reader.path) == 1 and reader.in_string and self._plain(key):
+            return self._without_held(reader.taken - reader.in_escape)
+        return self._sound
+
+    def _inside(self, members: list[Member]) -> int:
+        """Return the end of the content of a string whose own end is not certain yet."""
+        if not self._checked:
+            return 0
+        last = members[self._checked - 1]
+        if not self._plain(last.key) or not isinstance(last.value, str):
+            return 0
+        return self._without_held(last.end - 1)
+
+    def _without_held(self, end: int) -> int:
+        kept = "".join(self._kept)
+        self._kept = [kept]
+        at = end - self.sent
+        found = _HELD.search(kept, max(at - 17, 0), at) if at > 0 else None
+        return end - len(found.group()) if found else end
+
+    def _declared(self, key: str) -> bool:
+        return not self._members or key in self._members
+
+    def _plain(self, key: str) -> bool:
+        """Whether any text is right for `key`."""
+        if not self._members:
+            return True
+        rule = self._rules.resolve(self._members[key])
+        return rule.get("type") == "string" and _UNPLAIN.isdisjoint(rule)
+
+    # The end.
+
+    def finish(self) -> Outcome:
+        """Say what the call came to."""
+        text = self.text
+        whole = self._reader.value if self._reader.complete and not self._stopped else None
+        if isinstance(whole, dict):
+            steps = (Step("raw control character", 1, dumps(self._escaped), ""),)
+            return Outcome(whole, "".join(self._kept), steps if self._escaped else ())
+        if not self.sent:
+            return self._heal_all(text)
+        healing = self._heal_rest("".join(self._clean))
+        if healing.hopeless or not self._honours(healing.value):
+            return Outcome({}, "", healing.steps, healing.cut, healing.open, hopeless=True)
+        rest = self._write_rest(healing.value)
+        return Outcome(healing.value, rest, healing.steps, healing.cut, healing.open)
+
+    def _heal_all(self, text: str) -> Outcome:
+        healing = Ladder(text, self._rules, self._level, words=self._words).heal_text()
+        if healing.hopeless:
+            rest = dumps(healing.value)
+            return Outcome(
+                healing.value, rest, healing.steps, healing.cut, healing.open, hopeless=True
+            )
+        rest = dumps(healing.value) if healing.steps else text if text.strip() else ""
+        return Outcome(healing.value, rest, healing.steps, healing.cut, healing.open)
+
+    def _settled_members(self) -> JsonObject:
+        return {m.key: m.value for m in self._reader.members if m.end <= self.sent}
+
+    def _open_member(self) -> tuple[str, int]:
+        """Return the key of the string that was sent in part, and where its content begins."""
+        for member in self._reader.members:
+            if member.start < self.sent < member.end:
+                return member.key, member.start + 1
+        if self._reader.value_start < self.sent and self._reader.path:
+            in_open = not self._reader.members or self._reader.members[-1].end < self.sent
+            return (str(self._reader.path[0]), self._reader.value_start + 1) if in_open else ("", 0)
+        return "", 0
+
+    def _heal_rest(self, text: str) -> Healing:
+        ladder = Ladder(text, self._rules, self._level, words=self._words)
+        reader = TolerantReader(text, self._rules.all_names)
+        key, start = self._open_member()
+        if key:
+            reader.resume_string(self._settled_members(), key, start, self.sent)
+        else:
+            reader.resume(self._settled_members(), self.sent)
+        return ladder.heal_resumed(reader)
+
+    def _honours(self, value: JsonObject) -> bool:
+        """Whether `value` goes on from what was sent. It does; to send a lie would be worse."""
+        settled = self._settled_members()
+        key, start = self._open_member()
+        begun = value.get(key, "") if key else ""
+        same = all(key in value and value[key] == member for key, member in settled.items())
+        return same and (
+            not key or (isinstance(begun, str) and begun.startswith(self._content(start)))
+        )
+
+    def _content(self, start: int) -> str:
+        """Return what was sent of the open string."""
+        content = loads('"' + "".join(self._clean)[start : self.sent] + '"')
+        return content if isinstance(content, str) else ""
+
+    def _write_rest(self, value: JsonObject) -> str:
+        settled = self._settled_members()
+        key, start = self._open_member()
+        pieces: list[str] = []
+        if key:
+            pieces.append(dumps(str(value[key])[len(self._content(start)) :])[1:])
+        pieces += [
+            f",{dumps(name)}:{dumps(member)}"
+            for name, member in value.items()
+            if name not in settled and name != key
+        ]
+        return "".join(pieces) + "}"

@@ -1,0 +1,249 @@
+"""A node as a place that answers: settings in, a pool of sessions out.
+
+With a chain, hosts are found and paid; with `host_url` and `host_key`, one host is asked directly.
+"""
+
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from toolbridge.core.errors import ConfigError
+from toolbridge.node import encryption
+from toolbridge.node.abi import Value
+from toolbridge.node.account import Account
+from toolbridge.node.address import address_of
+from toolbridge.node.calls import Terms
+from toolbridge.node.chain import Chain
+from toolbridge.node.connection import Waits, fresh_key
+from toolbridge.node.encryption import Secret
+from toolbridge.node.exchange import Batch, Prompt
+from toolbridge.node.finder import Finder, Search
+from toolbridge.node.funding import ChainFunding, Means
+from toolbridge.node.hosts import Found, Wishes, is_private
+from toolbridge.node.jobs import GivenJob, Host, Job, Purse
+from toolbridge.node.ledger import Budget, Ledger
+from toolbridge.node.messages import BASE_SEPOLIA
+from toolbridge.node.plan import Plan, make_plan
+from toolbridge.node.pool import NodePool
+from toolbridge.node.probing import Prober
+from toolbridge.node.registry import Registry, model_bytes
+from toolbridge.node.rpc import Rpc
+from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.settings import NATIVE, NodeSettings, read_public
+from toolbridge.node.settling import Settled
+
+LEDGER = "node-ledger.sqlite"
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What an account has, and what it has spent in the last 24 hours."""
+
+    address: str
+    native: int
+    """Wei."""
+    token: int
+    token_decimals: int
+    deposited: int
+    """In the marketplace, in the currency that is paid with: refunds that could not be sent."""
+    spent: int
+    limit: int
+    decimals: int
+    """Of what is paid with."""
+    gas_spent: int
+    gas_limit: int
+    open_jobs: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    """Transactions of which nobody knows yet what became of them."""
+
+
+class NodeProvider:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        wallet: Secret | None = None,
+        *,
+        state: Path,
+        waits: Waits | None = None,
+        pay_wait: float = 120.0,
+        settle_after: float = 120.0,
+    ) -> None:
+        """Make a place; without a wallet it can look for hosts and nothing else.
+
+        `pay_wait` is how long a payment is waited for, `settle_after` how long a host has to settle
+        a job before we do.
+        """
+        self._settings = settings
+        self._paying = wallet is not None and not settings.direct
+        self._wallet = wallet or fresh_key()
+        self._waits = waits or Waits()
+        self._pay_wait = pay_wait
+        self._settle_after = settle_after
+        self._state = state
+        self._stack = AsyncExitStack()
+        self._finder: Finder | None = None
+        self._paid: ChainFunding | None = None
+        self._means: Means | None = None
+        self._pool: NodePool | None = None
+        self.address = address_of(encryption.public_key(self._wallet))
+        """Our account."""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            purse: Purse = self._given() if self._settings.direct else await self._pays(stack)
+            self._pool = NodePool(lambda: self._session(purse), self._settings.sessions)
+            stack.push_async_callback(self._pool.close)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Hang up; hosts settle, and what they do not settle is found in the ledger."""
+        await self._stack.aclose()
+
+    # ── what it does ──
+
+    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
+        """Yield what the model does. Raise while nothing was yielded; later, failures are events."""
+        if self._pool is None:
+            raise RuntimeError("the place is not open")
+        if not self._paying and not self._settings.direct:
+            raise ConfigError("without a private key no session can be paid")
+        async with aclosing(self._pool.answer(prompt)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def hosts(self, *, measure: bool = False) -> Found:
+        """Return the hosts that serve the model, the best first, and why others are left out."""
+        finder, _, means = self._chain_parts()
+        await means.chain.check()
+        return await finder.find(measure=measure)
+
+    async def plan(self) -> Plan:
+        """Return what the next session would cost and send; nothing is sent."""
+        self._check_wallet()
+        return await make_plan(*self._chain_parts())
+
+    async def settle(self) -> list[Settled]:
+        """End the jobs that were left behind, and get the rest of their deposits back."""
+        self._check_wallet()
+        _, purse, means = self._chain_parts()
+        await means.chain.check()
+        return [await purse.settler.settle(one) for one in await purse.settler.left_behind()]
+
+    async def balance(self) -> Balance:
+        self._check_wallet()
+        _, _, means = self._chain_parts()
+        await means.chain.check()
+        chain, terms, address = means.chain, means.terms, self.address
+        token, held = chain.network.token, 0
+        if token:
+            held = _int(await chain.read(token, "balanceOf", address))
+        place, currency = terms.marketplace, terms.token or NATIVE
+        gas = self._gas_budget()
+        return Balance(
+            address,
+            await chain.balance(address),
+            held,
+            chain.network.token_decimals,
+            _int(await chain.read(place, "getDepositBalance", address, currency)),
+            await means.ledger.spent(means.budget),
+            means.budget.limit,
+            terms.decimals,
+            await means.ledger.spent(gas),
+            gas.limit,
+            tuple(one.job for one in await means.ledger.find("open", "closed")),
+            tuple(one.hash for one in await means.ledger.find("sent")),
+        )
+
+    # ── what it is made of ──
+
+    def _chain_parts(self) -> tuple[Finder, ChainFunding, Means]:
+        if self._finder is None or self._paid is None or self._means is None:
+            raise ConfigError("with `host_url` and `host_key` there is no chain to ask")
+        return self._finder, self._paid, self._means
+
+    def _check_wallet(self) -> None:
+        if not self._paying and not self._settings.direct:
+            raise ConfigError("this needs the private key of the account")
+
+    def _given(self) -> GivenJob:
+        settings = self._settings
+        host = Host(settings.host_url, read_public(settings.host_key))
+        chain_id = settings.chain_id or BASE_SEPOLIA
+        return GivenJob(Job(settings.job_id, host, settings.model, chain_id))
+
+    def _session(self, purse: Purse) -> NodeSession:
+        return NodeSession(purse, self._wallet, Settings(self._waits, memory=self._settings.memory))
+
+    async def _pays(self, stack: AsyncExitStack) -> ChainFunding:
+        settings = self._settings
+        chain = Chain(await stack.enter_async_context(Rpc(settings.chain.rpc_url)), settings.chain)
+        ledger = Ledger(
+            self._state / LEDGER,
+            chain.network.chain_id,
+            self.address,
+            chain.network.marketplace,
+        )
+        account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
+        self._means = Means(chain, account, ledger, self._terms(), self._budget())
+        self._finder = Finder(
+            Registry(chain, currency=settings.currency),
+            await stack.enter_async_context(Prober()),
+            self._search(),
+            random.Random(settings.seed),  # noqa: S311  a choice among strangers, no secret
+        )
+        self._paid = ChainFunding(self._means, self._finder, settle_after=self._settle_after)
+        stack.push_async_callback(self._paid.stop)
+        return self._paid
+
+    def _terms(self) -> Terms:
+        settings = self._settings
+        return Terms(
+            settings.chain.marketplace,
+            model_bytes(settings.model),
+            "" if settings.pay == "native" else settings.currency,
+            settings.deposit_amount,
+            settings.decimals,
+            settings.proof_interval,
+            settings.duration,
+            settings.proof_timeout,
+        )
+
+    def _search(self) -> Search:
+        settings = self._settings
+        wishes = Wishes(
+            model_bytes(settings.model),
+            settings.most_per_token,
+            settings.private_hosts or is_private(settings.chain.rpc_url),
+            settings.localhost_override,
+            (read_public(settings.host_key),) if settings.host_key else (),
+            {settings.host.lower(): settings.host_url} if settings.host_url else None,
+        )
+        return Search(settings.model, wishes, settings.mode, settings.host)
+
+    def _budget(self) -> Budget:
+        settings = self._settings
+        return Budget(
+            "deposit",
+            settings.currency,
+            settings.limit_amount,
+            settings.decimals,
+            "daily_limit",
+        )
+
+    def _gas_budget(self) -> Budget:
+        return Budget("gas", NATIVE, self._settings.gas_limit_amount, 18, "daily_gas")
+
+
+def _int(found: Sequence[Value]) -> int:
+    (value,) = found
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,65 @@
+"""What a model can do, and how much context it has: the configuration, then the server, then names."""
+
+from toolbridge.config import ModelConfig, ProviderConfig
+from toolbridge.core.codec import Target
+from toolbridge.policy.thinking import is_thinking_capable
+from toolbridge.routing.nodes import NODE
+from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_files
+from toolbridge.upstream.ollama import Shown
+
+
+def window_of(place: ProviderConfig, settings: ModelConfig, shown: Shown) -> int:
+    """Return the tokens of context that are used of a model; 0 where nobody knows."""
+    window = settings.window or shown.window or place.window
+    if place.window_cap and not settings.window:
+        window = min(window, place.window_cap) if window else place.window_cap
+    return window
+
+
+def target_of(
+    provider: str, place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
+) -> Target:
+    """Return the model as requests are encoded for it."""
+    return Target(
+        model=model,
+        provider=provider,
+        window=window_of(place, settings, shown),
+        max_output=settings.max_output,
+        capabilities=_capabilities(place, model, settings, shown),
+        quirks={**quirks_of_host(place), **place.quirks, **settings.quirks},
+        options=settings.options,
+        files=whose_files(provider, place),
+    )
+
+
+def _capabilities(
+    place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
+) -> frozenset[str] | None:
+    """Return what the model can: by the configuration, then the server, then the name's prefix."""
+    if place.api == DEMO:
+        return frozenset({"tools", "thinking", "vision"})
+    if place.api == NODE:
+        return _of_node(settings)
+    wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
+    if shown.capabilities is not None:
+        known = set(shown.capabilities)
+    elif place.api == OLLAMA:
+        known = {"tools", "vision"} | ({"thinking"} if is_thinking_capable(model) else set())
+    elif all(value is None for value in wanted.values()):
+        return None
+    else:
+        known = {"tools", "thinking", "vision"}
+    for name, value in wanted.items():
+        if value is not None:
+            known = known | {name} if value else known - {name}
+    return frozenset(known)
+
+
+def _of_node(settings: ModelConfig) -> frozenset[str]:
+    """Return what a model on a node can.
+
+    Every node takes a wish to think and none takes tools; a picture is described to the model where
+    the host has somebody for that, and nobody says so beforehand.
+    """
+    thinks = {"thinking"} if settings.thinking is not False else set()
+    return frozenset(thinks | ({"vision"} if settings.vision else set()))

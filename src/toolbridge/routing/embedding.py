@@ -1,0 +1,73 @@
+"""Embeddings from whichever provider serves the model, for the gateway and the library alike."""
+
+import asyncio
+import random
+
+import msgspec
+
+from toolbridge import codecs
+from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
+from toolbridge.core.errors import BrokenWire, ToolbridgeError, Unsupported
+from toolbridge.core.json import dump_bytes
+from toolbridge.core.messages import Loss, Problem
+from toolbridge.policy.retry import may_retry, wait
+from toolbridge.routing.models import Route
+from toolbridge.routing.rejections import is_page, rejected
+from toolbridge.routing.sources import HttpRequest, Opening
+from toolbridge.upstream.http import Upstream
+
+
+async def embed(
+    upstream: Upstream, route: Route, request: EmbeddingRequest
+) -> tuple[Embeddings, tuple[Loss, ...]]:
+    """Return one vector per text, and what of the request the provider cannot express."""
+    if route.is_demo:
+        from toolbridge.demo.embed import embed as demo_embed
+
+        return demo_embed(request), ()
+    codec = None if route.is_node else codecs.load_embeddings(route.place.api)
+    if codec is None:
+        raise Unsupported(
+            f"{route.provider} has no embeddings ({_why(route)}); choose a model of a provider "
+            "that has them, such as ollama/nomic-embed-text or openai/text-embedding-3-small",
+            where="model",
+        )
+    outgoing = codec.encode_request(request, route.target.model)
+    body = dump_bytes(outgoing.body)
+    attempt = 1
+    while True:
+        try:
+            opening = Opening(upstream, route, HttpRequest(outgoing.path, body))
+            answer = codec.decode_answer(await _post(opening))
+            break
+        except ToolbridgeError as error:
+            if not _may_repeat(error.problem, attempt, route):
+                raise
+            await asyncio.sleep(wait(error.problem, attempt, random.random()))  # noqa: S311  jitter
+            attempt += 1
+    if len(answer.vectors) != len(request.inputs):
+        raise BrokenWire(
+            f"{route.provider} returned {len(answer.vectors)} embeddings for "
+            f"{len(request.inputs)} inputs",
+            provider=route.provider,
+        )
+    return msgspec.structs.replace(answer, model=request.model), outgoing.losses
+
+
+def _why(route: Route) -> str:
+    return f"the API `{route.place.api}` defines none"
+
+
+def _may_repeat(problem: Problem, attempt: int, route: Route) -> bool:
+    return attempt <= route.retries and may_retry(problem, attempt=attempt, content_sent=False)
+
+
+async def _post(opening: Opening) -> bytes:
+    incoming = await opening.open()
+    try:
+        whole = await incoming.read_whole()
+        if is_page(whole):
+            raise rejected(incoming, whole, opening.route)
+    finally:
+        await incoming.release()
+    return whole

@@ -1,0 +1,225 @@
+"""Encrypted nodes among the providers: their settings, their keys, and who talks to them.
+
+What talks to a node needs libraries that only the extra `node` brings, so this file
+loads it when a node is configured and not before.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from toolbridge.config import ProviderConfig, secret
+from toolbridge.core import events as ev
+from toolbridge.core.codec import Outgoing, Rules, Target, check_quirks
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import Json
+from toolbridge.core.messages import Request
+
+if TYPE_CHECKING:
+    from toolbridge.node.encryption import Secret
+    from toolbridge.node.exchange import Prompt
+    from toolbridge.node.provider import NodeProvider
+    from toolbridge.node.settings import NodeSettings
+
+NODE = "node"
+FILE = "file:"
+"""In front of a path, in `key`: the file that holds the key."""
+
+_EXTRA = frozenset({"coincurve", "Crypto", "websockets"})
+Batch: TypeAlias = list[ev.Event]
+
+
+class NodeWording:
+    """How a request is said to a node."""
+
+    name = NODE
+
+    @property
+    def rules(self) -> Rules:
+        from toolbridge.node.request import RULES
+
+        return RULES
+
+    def completes(self, request: Request, target: Target) -> bool:  # noqa: ARG002 (a node only chats)
+        return False
+
+    def encode_request(self, request: Request, target: Target) -> Outgoing:
+        """Return the prompt. A node takes no stop sequences, so all of them are ours to find."""
+        from toolbridge.node.request import encode_request
+
+        return msgspec.structs.replace(encode_request(request, target), stops=request.stop)
+
+
+def model_of(place: ProviderConfig) -> str:
+    """Return the one model that a node provider pays for, as `repo:file` or by its hash."""
+    return str(place.node.get("model", ""))
+
+
+def short_name(model: str) -> str:
+    """Return what people call a model: its file, without the ending."""
+    return model.partition(":")[2].removesuffix(".gguf") or model
+
+
+# ── settings ──
+
+
+def read_place(name: str, place: ProviderConfig) -> "NodeSettings":
+    """Return the settings of a node provider; raise `ConfigError` that names the wrong one."""
+    where = f"providers.{name}"
+    if place.url:
+        raise ConfigError(f"takes no `url`; [{where}.node] takes `host_url`", where=where)
+    read_waits(name, place)
+    try:
+        from toolbridge.node.settings import read_settings
+    except ImportError as error:
+        raise _without_extra(error, name) from None
+    table = {key: value for key, value in place.node.items() if key != "waits"}
+    return _on_known_chain(read_settings(table, f"{where}.node"), f"{where}.node")
+
+
+def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
+    """Return `settings`; raise when they need a chain and do not say enough of it."""
+    try:
+        if not settings.direct:
+            settings.chain  # noqa: B018  reading it checks it
+    except ConfigError as error:
+        raise ConfigError(str(error), where=where) from None
+    return settings
+
+
+def check_node_quirks(place: ProviderConfig) -> None:
+    from toolbridge.node.request import QUIRKS
+
+    check_quirks(place.quirks, QUIRKS)
+    framing = place.quirks.get("framing", "chatml")
+    if framing not in {"chatml", "labelled"}:
+        raise ConfigError(f'is "chatml" or "labelled", not {framing!r}', where="quirks.framing")
+
+
+def _without_extra(error: ImportError, name: str) -> Exception:
+    """Return what to say of a missing library; the error itself when it is no library's."""
+    if (error.name or "").partition(".")[0] not in _EXTRA:
+        return error
+    return ConfigError(
+        f"providers.{name} is an encrypted node, which needs the extra `node` ({error.name} is "
+        "missing). Run `pip install '.[node]'` in the clone of toolbridge, with the Python that "
+        "runs it"
+    )
+
+
+def settings_from_env(env: Mapping[str, str]) -> dict[str, Json]:
+    """Return what the variables of a node's bridge say, as entries of a node's table."""
+    try:
+        from toolbridge.node.settings import from_env
+    except ImportError as error:
+        raise _without_extra(error, NODE) from None
+    return {name: value for name, value in from_env(env).items() if isinstance(value, str | int)}
+
+
+class _Waits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds; what is not said stays as it is."""
+
+    connect: float | None = None
+    init: float | None = None
+    first: float | None = None
+    next: float | None = None
+    grace: float | None = None
+    pay: float | None = None
+    settle: float | None = None
+
+
+_PAYING = {"pay": "wait", "settle": "after"}
+"""What a payment and its end wait for, by the place's own names."""
+
+
+def read_waits(name: str, place: ProviderConfig) -> dict[str, float]:
+    """Return how long to wait for a node, as far as the configuration says."""
+    where = f"providers.{name}.node.waits"
+    try:
+        given = msgspec.convert(place.node.get("waits", {}), _Waits)
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error), where=where) from None
+    said = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
+    if wrong := [key for key, value in said.items() if not value > 0]:
+        raise ConfigError("must be more than 0 seconds", where=f"{where}.{wrong[0]}")
+    return said
+
+
+def read_key(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "Secret":
+    """Return the wallet's key from the file or the variable that `key` names, or a known variable.
+
+    A key that stands in the configuration itself would be read by whoever reads that file.
+    """
+    from toolbridge.node.keys import find_key, key_from_file, key_from_text
+
+    where = f"providers.{name}.key"
+    if place.key.startswith(FILE):
+        return key_from_file(Path(place.key.removeprefix(FILE)).expanduser())
+    if not place.key:
+        return find_key(env)
+    given = secret(place.key, env)
+    if given == place.key:
+        text = 'must not be the key itself; say where it is: "$NAME" or "file:~/node.key"'
+        raise ConfigError(text, where=where)
+    if not given:
+        raise ConfigError(f"{place.key} is not set", where=where)
+    return key_from_text(given, place.key)
+
+
+def state_dir(env: Mapping[str, str]) -> Path:
+    """Return where the account of what was spent is kept; raise when there is no such place."""
+    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
+    if not home:
+        raise ConfigError("a node needs a place for its ledger: set HOME or XDG_STATE_HOME")
+    return Path(home) / "toolbridge"
+
+
+def open_place(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
+    """Return who talks to a provider's nodes, yet to be entered."""
+    settings = read_place(name, place)
+    from toolbridge.node.connection import Waits
+    from toolbridge.node.provider import NodeProvider
+
+    if settings.direct:
+        wallet, state = None, Path()
+    else:
+        wallet, state = read_key(name, place, env), state_dir(env)
+    said = {"connect": place.connect_timeout} | read_waits(name, place)
+    more = {f"{word}_{kind}": said.pop(word) for word, kind in _PAYING.items() if word in said}
+    return NodeProvider(settings, wallet, state=state, waits=Waits(**said), **more)
+
+
+# ── talking ──
+
+
+class Nodes:
+    """The nodes of one gateway, each opened with the first request for it."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._open: dict[str, NodeProvider] = {}
+        self._opening = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    async def answer(
+        self, name: str, place: ProviderConfig, prompt: "Prompt"
+    ) -> AsyncGenerator[Batch, None]:
+        async with aclosing((await self._place(name, place)).answer(prompt)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _place(self, name: str, place: ProviderConfig) -> "NodeProvider":
+        async with self._opening:
+            if name not in self._open:
+                opened = open_place(name, place, self._env)
+                self._open[name] = await self._stack.enter_async_context(opened)
+            return self._open[name]
+
+    async def close(self) -> None:
+        """Hang up everywhere; hosts settle, and what they did not earn comes back."""
+        self._open.clear()
+        await self._stack.aclose()

@@ -1,0 +1,306 @@
+"""Passthrough: the provider's own bytes for a client of the same API, watched on the way.
+
+The request goes out as the client wrote it, apart from the model's name. Of the answer, only whole
+events are released for forwarding, as the exact bytes that came. A decoder of the API reads a copy,
+so that a cut, a broken or a failed answer is known as one, and may be asked for again before its
+first content, exactly as on the translated path.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.errors import ToolbridgeError, Truncated
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import dump_bytes, maybe_object
+from toolbridge.core.messages import Message, Problem
+from toolbridge.core.stage import Identity, Stage
+from toolbridge.history.prefix import BILLING
+from toolbridge.routing.models import Route
+from toolbridge.routing.providers import is_first_party
+from toolbridge.routing.rejections import MOST, check_beginning, check_type, is_page, rejected
+from toolbridge.routing.sources import Batch, HearHead, HttpRequest, Opening
+from toolbridge.translate import AnswerStages
+from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
+from toolbridge.wire.whole_events import WholeEvents, WholeLines
+
+_PRELUDE = {
+    "anthropic": (b"message_start", b"ping"),
+    "openai_responses": (b"response.created", b"response.in_progress", b"response.queued"),
+}
+"""Events that may be taken back by asking again. Other events are content in these APIs, also where
+ours have no word for them, such as the steps of a hosted search."""
+_NAME = re.compile(rb"^event: ?([^\r\n]+)", re.MULTILINE)
+# Inside a JSON string the closing quote would be escaped, so only a member's name matches.
+_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
+_REPORT = re.compile(rb'"error"|^event: ?(error|response\.failed)\b', re.MULTILINE)
+"""What an event contains that reports a failure by itself."""
+_LINE_END = {"ollama": b"\n"}
+Framing: TypeAlias = Literal["whole", "stream", "array"]
+"""What the client asked for: a body, a stream, or Gemini's JSON array, which is always encoded."""
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_blocks = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class ProviderReply(msgspec.Struct, frozen=True):
+    """A rejection in the provider's own words."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+class PassedBytes:
+    """What may be forwarded of the current attempt."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self, *, exact: bool = True) -> None:
+        """Forget an attempt that failed before its content."""
+        self._chunks: list[bytes] = []
+        self.exact = exact
+        """False where the provider's framing is not what the client asked for, and the events have
+        to be encoded: one JSON body instead of a stream, or a stream instead of a body."""
+        self.next_number = 0
+        """The number that follows the last event, in an API that numbers its events."""
+        self.told_failure = False
+        """Whether the last event released is the provider's own report of its failure."""
+        self.rejection: ProviderReply | None = None
+
+    def add(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        if numbers := _NUMBER.findall(chunk):
+            self.next_number = int(numbers[-1]) + 1
+
+    def take(self) -> bytes:
+        """Return what was released since the last call."""
+        taken, self._chunks = b"".join(self._chunks), []
+        return taken
+
+
+class PassthroughRequest:
+    """A request that is sent as the client wrote it."""
+
+    retries_empty = False
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        route: Route,
+        request: HttpRequest,
+        framing: Framing,
+        hear_head: HearHead,
+    ) -> None:
+        self.route = route
+        self.passed = PassedBytes()
+        self._upstream = upstream
+        self._request = request
+        self._framing = framing
+        self._hear_head = hear_head
+
+    def source(self, ids: Ids) -> "PassthroughSource":
+        self.passed.reset(exact=self._framing != "array")
+        opening = Opening(self._upstream, self.route, self._request, self._hear_head)
+        return PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
+
+    def stages(self, _: bytes) -> AnswerStages:
+        return AnswerStages(Identity(), ())
+
+    def downgrade(self, _: Problem) -> bool:
+        return False  # the request is the client's own, and stays as it is
+
+
+class PassthroughSource:
+    """An answer whose whole events are kept as they came, beside the events that they mean."""
+
+    def __init__(self, opening: Opening, ids: Ids, passed: PassedBytes, *, stream: bool) -> None:
+        self._opening = opening
+        self._codec = opening.route.codec
+        self._decoder = self._codec.stream_decoder(ids)
+        self._passed = passed
+        self._stream = stream
+        self._splitter: Stage[bytes, bytes] | None = None
+        self._incoming: Incoming | None = None
+        self._begun = False
+        self._finished = False
+        self._over = False
+        self.passing = False
+
+    async def read(self) -> Batch | None:
+        if self._over:
+            return None
+        if self._incoming is None:
+            self._incoming = await self._open()
+        try:
+            piece = await self._next(self._incoming)
+        except ToolbridgeError as error:
+            self._over = True
+            return self._cut(error.problem)
+        if not piece:
+            self._over = True
+            return self._end()
+        if not self._begun:
+            check_beginning(piece, self._incoming, self._opening.route.provider)
+        return self._forward(piece)
+
+    async def close(self) -> None:
+        if self._incoming is not None:
+            await self._incoming.release()
+
+    async def _open(self) -> Incoming:
+        """Return an accepted request's answer; keep a rejection as it came, and raise it."""
+        incoming = await self._opening.send()
+        provider = self._opening.route.provider
+        try:
+            if incoming.status >= 400:
+                body = await incoming.read_some(MOST)
+                if not is_page(body) and _is_json(body):
+                    reply = ProviderReply(incoming.status, body, dict(incoming.headers))
+                    self._passed.rejection = reply
+                raise rejected(incoming, body, self._opening.route)
+            await check_type(incoming, provider)
+        except ToolbridgeError:
+            await incoming.release()
+            raise
+        return incoming
+
+    async def _next(self, incoming: Incoming) -> bytes:
+        if self._stream:
+            return await incoming.read()
+        return await incoming.read_whole(MAX_WHOLE)
+
+    def _forward(self, piece: bytes) -> Batch:
+        if not self._begun:
+            self._begun = bool(piece.strip())
+            self._choose_framing(piece.lstrip()[:1])
+        if self._splitter is None:
+            if self._passed.exact:
+                self._passed.add(piece)
+            return self._decoded(piece)
+        batch: Batch = []
+        for whole in self._splitter.feed(piece):
+            batch += self._watched(whole)
+            if self._over:
+                break
+        return batch
+
+    def _choose_framing(self, first: bytes) -> None:
+        """Decide by the first byte: JSON where a stream was asked for has to be encoded."""
+        if not self._passed.exact:
+            return
+        if not self._stream:
+            self._passed.exact = first == b"{"
+        elif self._codec.name == "ollama":
+            self._splitter = WholeLines()
+        elif first in {b"{", b"["}:
+            self._passed.exact = False
+        else:
+            self._splitter = WholeEvents()
+
+    def _watched(self, whole: bytes) -> Batch:
+        """Return what one whole event means, and release it unless it is no part of an answer."""
+        batch = self._decoded(whole)
+        self._release(whole, batch)
+        return batch
+
+    def _release(self, whole: bytes, batch: Batch) -> None:
+        if batch and isinstance(batch[-1], ev.Failed):
+            self._over = True
+            # An event that cannot be read, or claims success where there was none, is held back.
+            told = not _is_unreadable(batch) and _REPORT.search(whole) is not None
+            self._passed.told_failure = told
+            if not told:
+                return
+        self._passed.add(whole)
+        self.passing = self.passing or self._is_content(whole, batch)
+
+    def _is_content(self, whole: bytes, batch: Batch) -> bool:
+        if any(not isinstance(event, ev.Started | ev.UsageReported) for event in batch):
+            return True
+        prelude = _PRELUDE.get(self._codec.name)
+        name = _NAME.search(whole) if prelude else None
+        return bool(prelude and name and name[1].strip() not in prelude)
+
+    def _decoded(self, data: bytes) -> Batch:
+        batch = self._decoder.feed(data)
+        self._finished = self._finished or any(isinstance(e, ev.Finished) for e in batch)
+        return batch
+
+    def _end(self) -> Batch | None:
+        """Return what the end of the bytes means: an end, or a cut."""
+        batch: Batch = []
+        for rest in self._splitter.close() if self._splitter else []:
+            if not rest.strip():
+                self._passed.add(rest)  # the second half of a CRLF
+            elif not self._finished:
+                # A last event may lack its empty line; half an event is a cut.
+                whole = rest + _LINE_END.get(self._codec.name, b"\n\n")
+                batch = self._decoded(whole)
+                if _is_unreadable(batch) or not (batch or rest.startswith(b":")):
+                    return self._cut(self._half_event(), batch)
+                self._release(whole, batch)
+        return batch + self._decoder.close() or None
+
+    def _half_event(self) -> Problem:
+        provider = self._opening.route.provider
+        return Truncated(
+            f"{provider} ended its answer in the middle of an event", provider=provider
+        ).problem
+
+    def _cut(self, problem: Problem, said: Batch | None = None) -> Batch | None:
+        """Return the end of an answer that `problem` broke, with what had come of its message."""
+        if self._finished:
+            return None  # all was said; that the connection broke afterwards costs nothing
+        closing = said or self._decoder.close()
+        last = closing[-1] if closing else None
+        message = last.message if isinstance(last, ev.Finished | ev.Failed) else Message()
+        broken = msgspec.structs.replace(message, stop="error", problem=problem)
+        return [ev.Failed(problem, broken)]
+
+
+def _is_unreadable(batch: Batch) -> bool:
+    last = batch[-1] if batch else None
+    return isinstance(last, ev.Failed) and last.problem.kind == "broken_wire"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+# ── the request ──────────────────────────────────────────────────────────────
+
+
+def passthrough_body(body: bytes, route: Route) -> bytes:
+    """Return `body` with the provider's name of the model, and every other member byte for byte.
+
+    Claude Code's billing line is left out for providers other than Anthropic: it changes between
+    requests, stands first, and so spoils the cached prefix of a model server.
+    """
+    members = _members.decode(body)
+    if "model" in members:
+        members["model"] = msgspec.Raw(dump_bytes(route.target.model))
+    if BILLING.encode() in body and "system" in members and not is_first_party(route.place):
+        members["system"] = _without_billing_line(members["system"])
+    return msgspec.json.encode(members)
+
+
+def _without_billing_line(system: msgspec.Raw) -> msgspec.Raw:
+    try:
+        blocks = _blocks.decode(system)
+    except msgspec.DecodeError:
+        return system
+    kept = [block for block in blocks if not _is_billing_line(block)]
+    return msgspec.Raw(msgspec.json.encode(kept))
+
+
+def _is_billing_line(block: msgspec.Raw) -> bool:
+    found = maybe_object(bytes(block)) or {}
+    text = found.get("text")
+    return isinstance(text, str) and text.startswith(BILLING) and "\n" not in text.strip()

@@ -1,0 +1,48 @@
+"""What an answer costs.
+
+The price list is large. It is loaded beside the loop when the first answer from a place with prices
+is counted, and never for models that run on this machine.
+"""
+
+import asyncio
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.messages import Message
+from toolbridge.core.stage import Identity, Stage
+from toolbridge.routing.models import Route
+from toolbridge.upstream.hosts import hostname, is_loopback
+
+
+async def priced(message: Message, route: Route, at: float) -> Message:
+    """Return `message` with its cost, where anybody knows the price."""
+    if not _has_price(route):
+        return message
+    (counted,) = (await pricing(route, at)).feed(ev.UsageReported(message.usage))
+    if not isinstance(counted, ev.UsageReported) or counted.usage == message.usage:
+        return message
+    return msgspec.structs.replace(message, usage=counted.usage)
+
+
+async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
+    """Return a stage that adds the cost to every count of an answer from `route`."""
+    return await asyncio.to_thread(_pricing, route, at) if _has_price(route) else Identity()
+
+
+def _has_price(route: Route) -> bool:
+    if route.settings.rates is not None:
+        return True
+    return not (route.is_demo or route.is_node or is_loopback(hostname(route.place.url)))
+
+
+def _pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
+    from toolbridge.accounting.cost import Pricing, Rates
+    from toolbridge.accounting.tariff import tariff
+
+    given = route.settings.rates
+    model, provider = route.target.model, route.provider
+    if given is None:
+        tariff(model, provider)
+        return Pricing(model, provider, at=at)
+    return Pricing(model, provider, Rates(**msgspec.structs.asdict(given)), at=at)

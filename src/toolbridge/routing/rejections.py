@@ -1,0 +1,88 @@
+"""What a place says when it does not answer: rejections, redirects, web pages."""
+
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, error_of
+from toolbridge.routing.models import Route
+from toolbridge.upstream.http import Incoming
+
+MOST = 1024 * 1024
+LONGEST_TEXT = 4000
+_PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml|h1|center)\b", re.IGNORECASE)
+_HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def check_status(incoming: Incoming, provider: str) -> None:
+    """Raise for a status that is neither an answer nor a rejection."""
+    status = incoming.status
+    if 300 <= status < 400:
+        to = incoming.headers.get("location", "elsewhere")[:200]
+        raise ConfigError(f"{provider} redirects to {to}; its `url` should be what answers")
+    if status == 204 or not 200 <= status < 600:
+        raise BrokenWire(f"{provider} answered with status {status} and no content")
+
+
+async def check_type(incoming: Incoming, provider: str) -> None:
+    """Raise for an accepted request that is answered with a web page."""
+    if "html" not in incoming.headers.get("content-type", "").lower():
+        return
+    raise _web_page(await incoming.read_some(20_000), incoming.status, provider)
+
+
+def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:
+    """Raise for an answer that begins like a web page, whatever its content type says."""
+    if is_page(piece):
+        raise _web_page(piece, incoming.status, provider)
+
+
+def _web_page(page: bytes, status: int, provider: str) -> BrokenWire:
+    return BrokenWire(
+        f"{provider} answered {status} with a web page: {_words(page)}; is its `url` right?",
+        provider=provider,
+    )
+
+
+def is_page(body: bytes) -> bool:
+    """Whether `body` was written for a browser: by a proxy, or by something else at that URL."""
+    return _PAGE.match(body) is not None
+
+
+async def rejection(incoming: Incoming, route: Route) -> ToolbridgeError:
+    """Return the provider's rejection as an error that names the provider."""
+    return rejected(incoming, await incoming.read_some(MOST), route)
+
+
+def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
+    provider, status = route.provider, incoming.status
+    if is_page(body):
+        text = f"{provider} answered {status} with a web page: {_words(body)}"
+        if status in {404, 405}:
+            return ConfigError(f"{text}; is its `url` right?")
+        body = text.encode()
+    problem = route.codec.decode_rejection(status, _headers(incoming.headers), body)
+    text = problem.text[:LONGEST_TEXT]
+    if provider not in text and problem.kind != "context_overflow":
+        text = f"{provider}: {text}"
+    return error_of(msgspec.structs.replace(problem, provider=provider, text=text))
+
+
+def _words(page: bytes) -> str:
+    text = _TAG.sub(" ", _HIDDEN.sub(" ", page[:20_000].decode("utf-8", "replace")))
+    return " ".join(text.split())[:120]
+
+
+def _headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return `headers` with the time to ask again in seconds, where it is given as a date."""
+    shown = {name.lower(): value for name, value in headers.items()}
+    try:
+        then = parsedate_to_datetime(shown.get("retry-after", ""))
+        shown["retry-after"] = str(max(0, round(then.timestamp() - time.time())))
+    except ValueError:
+        pass
+    return shown

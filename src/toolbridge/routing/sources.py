@@ -1,0 +1,265 @@
+"""Where an answer comes from: the demo model, a server over HTTP, or an encrypted node.
+
+Each kind of source gives what the model does, a batch per delivery, and raises while nothing was
+said. `passthrough.py` has the source that also keeps the provider's own bytes.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from toolbridge import demo
+from toolbridge.config import ProviderConfig
+from toolbridge.core import events as ev
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.ids import Ids, SeenIds
+from toolbridge.core.json import dump_bytes
+from toolbridge.core.messages import Request
+from toolbridge.core.usage import Usage
+from toolbridge.routing.models import Route
+from toolbridge.routing.nodes import Batch, Nodes
+from toolbridge.routing.rejections import check_beginning, check_status, check_type, rejection
+from toolbridge.translate import PreparedRequest
+from toolbridge.upstream.http import Incoming, Upstream
+
+BETA = "anthropic-beta"
+_LONGEST_BEGINNING = 4096
+"""Bytes in which a web page shows that it is one."""
+
+__all__ = [
+    "Batch",
+    "HearHead",
+    "HttpRequest",
+    "Opening",
+    "Source",
+    "Sources",
+    "base_url",
+    "ignore_head",
+]
+
+
+class Source(Protocol):
+    """One answer on its way. Whoever stops reading closes it."""
+
+    passing: bool
+    """Whether content was read that no event describes; only passthrough knows of such."""
+
+    async def read(self) -> Batch | None:
+        """Return what was delivered next, None at the end."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+HearHead: TypeAlias = Callable[[Mapping[str, str]], None]
+"""Takes the headers of each answer of the provider, rejections included."""
+
+
+def ignore_head(_: Mapping[str, str]) -> None:
+    """Do nothing with the provider's headers."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """A request as it goes over the wire, before authorization."""
+
+    path: str
+    body: bytes
+    headers: dict[str, str] = {}
+
+
+class Sources:
+    """What one gateway or client has open to the places that answer."""
+
+    def __init__(self, upstream: Upstream, env: Mapping[str, str] = os.environ) -> None:
+        self.upstream = upstream
+        self.nodes = Nodes(env)
+        self.seen_ids = SeenIds()
+        """The ids of answers that clients got as their providers gave them."""
+
+    def source(
+        self, route: Route, ready: PreparedRequest, ids: Ids, hear_head: HearHead = ignore_head
+    ) -> Source:
+        """Return what the model behind `route` answers, yet to be asked for."""
+        if route.is_demo:
+            return GeneratedSource(from_demo(ready.request, ids))
+        if route.is_node:
+            return GeneratedSource(from_node(self.nodes, route, ready, ids))
+        outgoing = ready.outgoing
+        request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
+        return HttpSource(Opening(self.upstream, route, request, hear_head), ids)
+
+    async def close(self) -> None:
+        await self.nodes.close()
+
+
+class GeneratedSource:
+    """A source that a generator makes."""
+
+    passing = False
+
+    def __init__(self, batches: AsyncGenerator[Batch, None]) -> None:
+        self._batches = batches
+
+    async def read(self) -> Batch | None:
+        async for batch in self._batches:
+            if batch:
+                return batch
+        return None
+
+    async def close(self) -> None:
+        await self._batches.aclose()
+
+
+async def from_demo(request: Request, ids: Ids) -> AsyncGenerator[Batch, None]:
+    """Yield the demo model's answer as a network would deliver it: a few words at a time."""
+    events = demo.answer(request, ids)
+    for start in range(0, len(events), 8):
+        yield events[start : start + 8]
+        await asyncio.sleep(0)  # let others in, and let a client that left be noticed
+
+
+async def from_node(
+    nodes: Nodes, route: Route, ready: PreparedRequest, ids: Ids
+) -> AsyncGenerator[Batch, None]:
+    """Yield a node's answer. Whoever stops reading stops the node."""
+    from toolbridge.node.exchange import Prompt
+
+    prompt = Prompt(ready.outgoing.body, ids=ids)
+    tokens = 0
+    async with aclosing(nodes.answer(route.provider, route.place, prompt)) as answer:
+        async for batch in answer:
+            # An answer that we cut never gets the node's own count; a piece of it is a token.
+            tokens += sum(isinstance(event, ev.TextDelta) for event in batch)
+            yield _counted(batch, tokens) if ready.stops else batch
+
+
+def _counted(batch: Batch, tokens: int) -> Batch:
+    at = 1 if isinstance(batch[0], ev.Started) else 0
+    return [*batch[:at], ev.UsageReported(Usage(output=tokens)), *batch[at:]]
+
+
+class Opening:
+    """Sends one request and returns its answer; used by the translated path and by passthrough."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        route: Route,
+        request: HttpRequest,
+        hear_head: HearHead = ignore_head,
+    ) -> None:
+        self._upstream = upstream
+        self._request = request
+        self._hear_head = hear_head
+        self.route = route
+
+    async def open(self) -> Incoming:
+        """Return an accepted request's answer; raise for a rejection."""
+        incoming = await self.send()
+        try:
+            if incoming.status >= 400:
+                raise await rejection(incoming, self.route)
+            await check_type(incoming, self.route.provider)
+        except ToolbridgeError:
+            await incoming.release()
+            raise
+        return incoming
+
+    async def send(self) -> Incoming:
+        """Return an answer or a rejection; raise for anything else."""
+        place, key = self.route.place, self.route.key
+        authorization = self.route.codec.authorize(key) if key else {}
+        incoming = await self._upstream.ask(
+            "POST",
+            base_url(place) + self._request.path,
+            provider=self.route.provider,
+            body=self._request.body,
+            headers=merged_headers(
+                {"content-type": "application/json"},
+                self._request.headers,
+                place.headers,
+                authorization,
+            ),
+            waits=(place.connect_timeout, place.idle_timeout),
+        )
+        self._hear_head(incoming.headers)
+        try:
+            check_status(incoming, self.route.provider)
+        except ToolbridgeError:
+            await incoming.release()
+            raise
+        return incoming
+
+
+def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Return all headers; a later layer replaces an earlier one, but betas add up."""
+    merged: dict[str, str] = {}
+    betas: dict[str, None] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            merged[name.lower()] = value
+            if name.lower() == BETA:
+                betas |= dict.fromkeys(beta.strip() for beta in value.split(","))
+    return merged | {BETA: ",".join(filter(None, betas))} if betas else merged
+
+
+class HttpSource:
+    """A server's answer over HTTP. No generator: every word of every stream comes this way."""
+
+    passing = False
+
+    def __init__(self, opening: Opening, ids: Ids) -> None:
+        self._opening = opening
+        self._decoder = opening.route.codec.stream_decoder(ids)
+        self._incoming: Incoming | None = None
+        self._ended = False
+        self._begun: bytes | None = b""
+        """The first bytes, until there is an event: a page may come under the type of an answer."""
+
+    async def read(self) -> Batch | None:
+        incoming = self._incoming
+        if incoming is None:
+            incoming = self._incoming = await self._opening.open()
+        while piece := await incoming.read():
+            if self._begun is not None:
+                self._check_beginning(incoming, piece)
+            if batch := self._decoder.feed(piece):
+                self._begun = None
+                return batch
+        if self._ended:
+            return None
+        self._ended = True
+        return self._decoder.close() or None
+
+    def _check_beginning(self, incoming: Incoming, piece: bytes) -> None:
+        self._begun = begun = (self._begun or b"") + piece
+        check_beginning(begun, incoming, self._opening.route.provider)
+        if len(begun) > _LONGEST_BEGINNING:
+            self._begun = None
+
+    async def close(self) -> None:
+        if self._incoming is not None:
+            await self._incoming.release()
+
+
+def base_url(place: ProviderConfig) -> str:
+    """Return where paths of the place's API begin, however its URL was given.
+
+    OpenAI's paths begin behind `/v1`, those of the others in front of their version.
+    """
+    return _base_url(place.url, place.api)
+
+
+@lru_cache(256)
+def _base_url(given: str, api: str) -> str:
+    url = given.rstrip("/")
+    if api.startswith("openai"):
+        bare = url.count("/") == 2
+        return f"{url}/v1" if bare else url
+    return re.sub(r"/v1(beta)?$", "", url) if api != "ollama" else url

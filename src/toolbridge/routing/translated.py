@@ -1,0 +1,141 @@
+"""A request of ours, translated for its provider, ready to be sent as often as it takes."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from toolbridge.core.ids import Ids
+from toolbridge.core.json import dumps
+from toolbridge.core.messages import Loss, Problem, Request, Text
+from toolbridge.core.stage import Identity
+from toolbridge.history.prefix import strip_volatile
+from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
+from toolbridge.routing.models import Route
+from toolbridge.routing.providers import is_first_party
+from toolbridge.routing.sources import HearHead, Source, Sources, ignore_head, merged_headers
+from toolbridge.translate import (
+    AnswerStages,
+    PreparedRequest,
+    RequestOptions,
+    answer_id,
+    answer_stages,
+    plan,
+)
+
+Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
+
+
+def quiet(_: tuple[Loss, ...]) -> None:
+    """Do nothing with what gets lost."""
+
+
+class ClientSide(msgspec.Struct, frozen=True):
+    """What the client's exchange adds to a request, and whom to tell while it is answered."""
+
+    headers: Mapping[str, str] = {}
+    """The client's own headers, where the provider speaks the client's API."""
+    losses: Tell = quiet
+    head: HearHead = ignore_head
+
+
+class TranslatedRequest:
+    """A request in our words: planned for the provider's API, its answer decoded and healed."""
+
+    retries_empty = True
+
+    def __init__(
+        self,
+        sources: Sources,
+        route: Route,
+        request: Request,
+        wishes: RequestOptions,
+        *,
+        heal: int,
+        client: ClientSide,
+    ) -> None:
+        self.route = route
+        self._sources = sources
+        self._request = _without_billing_line(request, route)
+        self._wishes = wishes
+        self._heal = heal
+        self._client = client
+        self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
+        self._plan = self._prepare()
+
+    def source(self, ids: Ids) -> Source:
+        return self._sources.source(self.route, self._plan, ids, self._client.head)
+
+    def stages(self, seed: bytes) -> AnswerStages:
+        if self.route.is_demo:
+            return AnswerStages(Identity(), self._plan.stops, id=answer_id(seed))
+        stages = answer_stages(
+            self._request,
+            self._plan,
+            model=self.route.target.model,
+            dialect=self.route.settings.dialect,
+            heal=self._heal,
+            seed=seed,
+        )
+        same_api = not self.route.is_node and self._request.origin == self.route.codec.name
+        stages.seen = self._sources.seen_ids if same_api else None
+        return stages
+
+    def downgrade(self, problem: Problem) -> bool:
+        """Leave out what the provider refused, once; return whether there was such a thing."""
+        lack = missing_feature(problem)
+        if lack is None or lack in self._downgrades:
+            return False
+        self._downgrades[lack] = ()
+        if lack == "history":
+            self._request, self._downgrades[lack] = without_thoughts(self._request)
+        else:
+            self.route = _without(self.route, lack)
+        self._plan = self._prepare()
+        return True
+
+    def _prepare(self) -> PreparedRequest:
+        ready = _planned(self._request, self.route, self._wishes)
+        left_out = [loss for losses in self._downgrades.values() for loss in losses]
+        self._client.losses((*left_out, *ready.losses))
+        if not self._client.headers:
+            return ready
+        headers = merged_headers(ready.outgoing.headers, self._client.headers)
+        outgoing = msgspec.structs.replace(ready.outgoing, headers=headers)
+        return msgspec.structs.replace(ready, outgoing=outgoing)
+
+
+def _without_billing_line(request: Request, route: Route) -> Request:
+    """Return `request` without Claude Code's billing line, unless Anthropic itself reads it."""
+    if is_first_party(route.place):
+        return request
+    system = strip_volatile(request.system)
+    return request if system == request.system else msgspec.structs.replace(request, system=system)
+
+
+def _planned(request: Request, route: Route, wishes: RequestOptions) -> PreparedRequest:
+    ready = plan(request, route.wording, route.target, wishes)
+    if request.output is None or not _schema_lost(ready.outgoing.losses):
+        return ready
+    return plan(_told(request), route.wording, route.target, wishes)
+
+
+def _schema_lost(losses: tuple[Loss, ...]) -> bool:
+    return any(loss.what in {"output", "output.schema"} for loss in losses)
+
+
+def _told(request: Request) -> Request:
+    """Return `request` with its format in words, for a place that cannot be held to one."""
+    schema = request.output.schema if request.output else None
+    shape = f", of the shape of this JSON Schema:\n{dumps(schema)}" if schema else "."
+    system = (*request.system, Text(f"Answer with JSON only{shape}"))
+    return msgspec.structs.replace(request, system=system)
+
+
+def _without(route: Route, lack: MissingFeature) -> Route:
+    """Return `route` to a model that is now known to lack something."""
+    target = route.target
+    can = target.capabilities
+    known = frozenset({"tools", "thinking", "vision"}) if can is None else can
+    lesser = msgspec.structs.replace(target, capabilities=known - {lack})
+    return msgspec.structs.replace(route, target=lesser)

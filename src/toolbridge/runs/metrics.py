@@ -1,0 +1,94 @@
+"""How long a run took, and what had to be mended: `metrics.json`, drawn from its events."""
+
+from collections import Counter
+
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.runs.frames import Frame
+
+
+class RunMetrics:
+    def __init__(self) -> None:
+        self._first: float | None = None
+        self._last = 0.0
+        self._events: Counter[str] = Counter()
+        self._statuses: Counter[str] = Counter()
+        self._codes: Counter[str] = Counter()
+        self._begun: dict[str, Frame] = {}
+        self._frames: list[JsonObject] = []
+        self._tools: list[JsonObject] = []
+
+    def note(self, frame: Frame) -> None:
+        self._first = frame.ms if self._first is None else self._first
+        self._last = frame.ms
+        self._events[frame.event] += 1
+        id = str(frame.data.get("id", ""))
+        match frame.event:
+            case "json.begin" | "result.begin" | "tool.call":
+                self._begun[id] = frame
+            case "json.end" | "result.end":
+                self._frames.append(self._ended(id, frame))
+            case "tool.result":
+                self._tools.append(self._answered(id, frame))
+            case "error":
+                self._codes[str(frame.data.get("code"))] += 1
+            case _:
+                pass
+
+    def summary(self) -> JsonObject:
+        """Return what `metrics.json` says; times in milliseconds."""
+        return {
+            "first_event_ms": self._first,
+            "total_ms": self._last,
+            "events": dict(sorted(self._events.items())),
+            "frame_ms": _spread(self._frames),
+            "tool_ms": _spread(self._tools),
+            "repairs": self._statuses["repaired"] + self._statuses["degraded"],
+            "heals": self._statuses["healed"],
+            "degraded": [frame["id"] for frame in self._frames if frame["status"] == "degraded"],
+            "errors": dict(sorted(self._codes.items())),
+            "frames": list(self._frames),
+            "tools": list(self._tools),
+        }
+
+    def _ended(self, id: str, frame: Frame) -> JsonObject:
+        began = self._begun.pop(id, frame)
+        status = str(frame.data.get("status", "valid"))
+        self._statuses[status] += 1
+        return {
+            "id": id,
+            "kind": frame.event.partition(".")[0],
+            "schema": began.data.get("schema"),
+            "ms": round(frame.ms - began.ms, 3),
+            "bytes": frame.data.get("length"),
+            "status": status,
+        }
+
+    def _answered(self, id: str, frame: Frame) -> JsonObject:
+        began = self._begun.pop(id, frame)
+        told: JsonObject = {
+            "id": id,
+            "name": frame.data.get("name"),
+            "ms": round(frame.ms - began.ms, 3),
+        }
+        result = frame.data.get("result")
+        error = result.get("error") if isinstance(result, dict) else None
+        if isinstance(error, dict):
+            told["code"] = error.get("code")
+        if frame.data.get("cached"):
+            told["cached"] = True
+        return told
+
+
+def _spread(rows: list[JsonObject]) -> JsonObject:
+    """Return how the times of `rows` are spread."""
+    times = sorted(float(ms) for row in rows if isinstance(ms := row["ms"], float | int))
+    if not times:
+        return {"count": 0}
+    share: Json = round(sum(times) / len(times), 3)
+    return {
+        "count": len(times),
+        "p50": times[(len(times) - 1) // 2],
+        "p95": times[min(len(times) - 1, int(len(times) * 0.95))],
+        "max": times[-1],
+        "mean": share,
+    }

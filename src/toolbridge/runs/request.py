@@ -1,0 +1,226 @@
+"""What a caller of `/v1/stream` asks for, read and checked."""
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.core.errors import ClientError, MalformedRequest
+from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Sampling, Text, Turn
+from toolbridge.structured.contract import REPLY, Contract, Mode, Offer
+from toolbridge.structured.limits import Limits
+from toolbridge.structured.schemas import Schemas, UnknownSchema
+from toolbridge.tools.registry import Registry
+
+Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=3_600_000)]
+Few: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
+_MOST_TOOLS = 128
+
+
+class UnknownTool(ClientError):
+    """Nobody offers a tool of this name."""
+
+    kind = "unknown_tool"
+
+
+class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class GivenTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool of the caller's own."""
+
+    name: Name
+    description: str = ""
+    parameters: JsonObject = {}
+    client: bool = False
+    url: str = ""
+
+
+class GivenLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a caller wants bounded lower than the server does."""
+
+    frame: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    depth: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    arguments: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    result: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+    def under(self, own: Limits) -> Limits:
+        asked = {name: value for name in Limits.__struct_fields__ if (value := getattr(self, name))}
+        return own.lowered(msgspec.structs.replace(own, **asked))
+
+
+class StreamRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request for a structured stream; docs/reference/stream.md explains each field."""
+
+    prompt: str = ""
+    messages: tuple[Said, ...] = ()
+    system: str = ""
+    model: str = ""
+    schemas: dict[Name, JsonObject] = {}
+    objects: tuple[str, ...] | None = None
+    result: str = REPLY
+    tools: Annotated[tuple[str | GivenTool, ...], msgspec.Meta(max_length=_MOST_TOOLS)] = ()
+    profile: str = ""
+    mode: Literal["auto", "sentinel", "native"] = "auto"
+    frame_tag: bool | None = None
+    hold_results: bool = False
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    seed: int | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    limits: GivenLimits = GivenLimits()
+    frame_timeout_ms: Milliseconds = 15_000
+    tool_timeout_ms: Milliseconds = 8_000
+    request_timeout_ms: Milliseconds = 120_000
+    tool_retries: Few = 1
+    repair_retries: Few = 1
+    max_tool_calls: Few = 16
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        if self.messages:
+            return tuple(Turn(said.role, (Text(said.content),)) for said in self.messages)
+        return (Turn("user", (Text(self.prompt),)),)
+
+    @property
+    def given(self) -> tuple[GivenTool, ...]:
+        """The tools that the caller has described."""
+        return tuple(tool for tool in self.tools if isinstance(tool, GivenTool))
+
+
+def read_request(
+    body: JsonObject, profiles: Mapping[str, JsonObject], defaults: JsonObject | None = None
+) -> StreamRequest:
+    """Return what `body` asks for: its own words before its profile's before the server's."""
+    profile = body.get("profile") or ""
+    if profile and profile not in profiles:
+        there = ", ".join(sorted(profiles))
+        raise MalformedRequest(
+            f"there is no profile {profile!r}; there are {there}", where="profile"
+        )
+    given = {name: value for name, value in body.items() if value is not None}
+    values = {**(defaults or {}), **profiles.get(str(profile), {}), **given}
+    try:
+        order = msgspec.convert(values, StreamRequest)
+    except msgspec.ValidationError as error:
+        raise _fault(str(error)) from None
+    _check_question(order)
+    return order
+
+
+def _check_question(order: StreamRequest) -> None:
+    if order.prompt and order.messages:
+        raise MalformedRequest("give `prompt` or `messages`, not both", where="prompt")
+    if not order.prompt.strip() and not order.messages:
+        raise MalformedRequest(
+            "say what is asked: `prompt` or `messages` is missing", where="prompt"
+        )
+    if order.messages and order.messages[-1].role != "user":
+        raise MalformedRequest("the last message must be the user's", where="messages")
+    names: set[str] = set()
+    for at, tool in enumerate(order.tools):
+        name = tool if isinstance(tool, str) else tool.name
+        if name in names:
+            raise MalformedRequest(f"{name!r} is there twice", where=f"tools.{at}")
+        names.add(name)
+        if isinstance(tool, GivenTool) and tool.client == bool(tool.url):
+            text = 'is run by the caller ("client": true) or at a "url": give one of the two'
+            raise MalformedRequest(f"{tool.name} {text}", where=f"tools.{at}")
+
+
+def _fault(text: str) -> MalformedRequest:
+    """Return msgspec's complaint with the place in front and, for a wrong word, the right one."""
+    text, _, at = text.partition(" - at `")
+    where = re.sub(r"\[(\d+|\.\.\.)\]", r".\1", at.removesuffix("`").removeprefix("$")).strip(".")
+    unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
+    if unknown is None:
+        return MalformedRequest(f"{text[:1].lower()}{text[1:]}", where=where)
+    holder = next((s for n, s in _HOLDERS.items() if where.startswith(n)), StreamRequest)
+    near = nearest_name(unknown[1], holder.__struct_fields__)
+    hint = f"; did you mean `{near}`?" if near else ""
+    return MalformedRequest(f"there is no field `{unknown[1]}`{hint}", where=where)
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the name that was probably meant, or nothing; swapped letters count least."""
+    names = list(known)
+    swapped = [other for other in names if sorted(other) == sorted(name)]
+    return next(iter(swapped or get_close_matches(name, names, 1)), "")
+
+
+_HOLDERS: dict[str, type[msgspec.Struct]] = {
+    "limits": GivenLimits,
+    "messages": Said,
+    "tools": GivenTool,
+}
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """What a server offers to everybody."""
+
+    schemas: Schemas
+    tools: Registry
+    limits: Limits = Limits()
+
+
+def contract_of(
+    order: StreamRequest, terms: Catalog, model: str, mode: Mode, tag: str = ""
+) -> Contract:
+    """Return what is agreed; raise for a schema or a tool that nobody knows.
+
+    With a `tag`, frames count only if their ids end in it.
+    """
+    schemas = terms.schemas.extended(order.schemas)
+    objects = _objects(order)
+    for where, names in (("result", (order.result,)), ("objects", objects)):
+        for name in names:
+            _check_schema(name, schemas, where)
+    return Contract(
+        model=model,
+        turns=order.turns,
+        schemas=schemas,
+        objects=objects,
+        result=order.result,
+        tools=tuple(_offer(tool, at, terms.tools) for at, tool in enumerate(order.tools)),
+        system=order.system,
+        mode=mode,
+        tag=tag if mode == "sentinel" else "",
+        hold_results=order.hold_results,
+        limits=order.limits.under(terms.limits),
+        sampling=Sampling(temperature=order.temperature, seed=order.seed),
+        max_tokens=order.max_tokens,
+        repair_retries=order.repair_retries,
+        max_tool_calls=order.max_tool_calls,
+    )
+
+
+def _objects(order: StreamRequest) -> tuple[str, ...]:
+    if order.objects is not None:
+        return order.objects
+    return tuple(name for name in order.schemas if name != order.result)
+
+
+def _check_schema(name: str, schemas: Schemas, where: str) -> None:
+    if name not in schemas:
+        near = get_close_matches(name, schemas.names(), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(schemas.names())}"
+        raise UnknownSchema(f"there is no schema {name[:128]!r}; {hint}", where=where)
+
+
+def _offer(tool: str | GivenTool, at: int, registry: Registry) -> Offer:
+    if isinstance(tool, GivenTool):
+        if tool.name in registry:
+            text = f"{tool.name!r} is a tool of this server; give yours another name"
+            raise MalformedRequest(text, where=f"tools.{at}")
+        return Offer(tool.name, tool.description, tool.parameters, client=tool.client)
+    found = registry.get(tool)
+    if found is None:
+        near = registry.nearest(tool)
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(registry.names)}"
+        raise UnknownTool(f"there is no tool {tool[:128]!r}; {hint}", where=f"tools.{at}")
+    return Offer(found.name, found.description, found.parameters)

@@ -1,0 +1,129 @@
+"""Takes orders for structured streams."""
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import cached_property
+from pathlib import Path
+
+from toolbridge.config import StreamConfig
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.json import JsonObject
+from toolbridge.routing import Router
+from toolbridge.routing.models import Route
+from toolbridge.runs.artifacts import Artifacts
+from toolbridge.runs.catalog import catalog_of
+from toolbridge.runs.folders import Retention
+from toolbridge.runs.profiles import read_defaults, read_profiles
+from toolbridge.runs.recording import Recorder
+from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
+from toolbridge.runs.run import Means, Run
+from toolbridge.runs.streams import Followed, Streams, owner_of
+from toolbridge.store.sqlite import SqliteStore
+from toolbridge.structured.contract import Mode
+from toolbridge.tools.context import Context
+from toolbridge.tools.http import HttpTools
+from toolbridge.tools.registry import Registry, Tool
+
+LONGEST_KEY = 255
+
+
+class StreamService:
+    def __init__(
+        self,
+        board: Router,
+        store: SqliteStore,
+        config: StreamConfig,
+        state: Path | None,
+        env: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._board = board
+        self._store = store
+        self._config = config
+        self._env = env
+        self._profiles = read_profiles(config.profiles, env)
+        self._defaults = read_defaults(env)
+        self._stack = AsyncExitStack()
+        self._http: HttpTools | None = None
+        self._artifacts = self._shelf(state) if state and config.artifacts else None
+        self.streams = Streams(
+            store, grace=config.grace, most=config.most, run_bytes=config.run_bytes
+        )
+
+    def _shelf(self, state: Path) -> Artifacts:
+        """Return where runs are written down; the keys of this server never are."""
+        config = self._config
+        retention = Retention(config.keep_runs, config.keep_bytes, config.run_bytes)
+        return Artifacts(state / "runs", retention=retention, redactor=self._store.redactor)
+
+    @cached_property
+    def terms(self) -> Catalog:
+        return catalog_of(self._config)
+
+    async def open(self, body: JsonObject, caller: str, key: str = "") -> Followed:
+        """Begin a stream, or follow the one that was begun under the same key.
+
+        Raise before anything has begun: for a request that cannot be met, or a key that was used
+        for another one.
+        """
+        if len(key) > LONGEST_KEY:
+            text = f"may have at most {LONGEST_KEY} characters"
+            raise MalformedRequest(text, where="Idempotency-Key")
+        order = read_request(body, self._profiles, self._defaults)
+        self.streams.check_room()
+        route = await self._route(order)
+        mode, tag = _mode(order, route), self._tag(order)
+        contract = contract_of(order, self.terms, route.target.model, mode, tag)
+        tools = await self._tools(order)
+        id = self.streams.new_id()
+        if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
+            return begun
+        log = self.streams.log_for(id, caller)
+        context = Context(run=id, caller=owner_of(caller), idempotency_key=key, store=self._store)
+        means = Means(self._board, route, tools, context)
+        run = Run(order, contract, means, log, Recorder(id, route, self._artifacts))
+        return self.streams.begin(id, run, caller)
+
+    def _tag(self, order: StreamRequest) -> str:
+        wanted = self._config.frame_tag if order.frame_tag is None else order.frame_tag
+        return secrets.token_hex(2) if wanted else ""
+
+    async def _route(self, order: StreamRequest) -> Route:
+        return await self._board.roster.route(order.model)
+
+    async def _tools(self, order: StreamRequest) -> Registry:
+        """Return the tools of one stream: the server's, and those of the caller's that have a URL."""
+        there = [tool for tool in order.given if tool.url]
+        if not there:
+            return self.terms.tools
+        if self._http is None:
+            hosts = HttpTools(self._config.tool_hosts)
+            self._http = await self._stack.enter_async_context(hosts)
+        return self.terms.tools.extended([_reached(self._http, tool) for tool in there])
+
+    async def close(self) -> None:
+        await self.streams.close()
+        if self._artifacts is not None:
+            await self._artifacts.close()
+        await self._stack.aclose()
+
+
+def _reached(http: HttpTools, tool: GivenTool) -> Tool:
+    return http.tool(
+        tool.name, tool.url, description=tool.description, parameters=tool.parameters or None
+    )
+
+
+def _mode(order: StreamRequest, route: Route) -> Mode:
+    """Return how the model is spoken to.
+
+    A model with tools of its own is used as it was made, unless it has to write objects as well:
+    for these it has no words but ours. The demo model knows ours best.
+    """
+    if order.mode != "auto":
+        return order.mode
+    writes = order.objects or any(name != order.result for name in order.schemas)
+    if route.is_demo or writes or not route.target.can("tools"):
+        return "sentinel"
+    return "native"

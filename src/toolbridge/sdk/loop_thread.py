@@ -1,0 +1,94 @@
+"""An event loop in a thread of its own, for callers that block.
+
+A loop that runs only while somebody waits (`asyncio.Runner`) cannot stand inside another loop, so
+it fails in notebooks, and it would drop kept connections between calls.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Closed(RuntimeError):
+    pass
+
+
+class LoopThread:
+    """Starts with the first `run`; `close` ends the loop and the thread."""
+
+    def __init__(self, last: Callable[[], Awaitable[None]]) -> None:
+        self._last = last
+        """What is awaited before the loop ends."""
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leave: asyncio.Event | None = None
+        self._closed = False
+
+    def wait(self, value: Awaitable[T]) -> T:
+        """Wait in the loop for anything that can be waited for."""
+        return self.run(_awaited(value))
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Do `work` in the loop and wait for it; raise `Closed` after `close`."""
+        try:
+            loop = self._started()
+        except BaseException:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C included: nobody waits for the work any more
+            future.cancel()
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._closed:
+                raise Closed("the client is closed")
+            if self._thread is threading.current_thread():
+                raise RuntimeError("a blocking client cannot be used inside its own tools")
+            if self._thread is None:
+                ready = threading.Event()
+                self._thread = threading.Thread(
+                    target=self._serve, args=(ready,), name="toolbridge", daemon=True
+                )
+                self._thread.start()
+                ready.wait()
+            if self._loop is None:
+                raise Closed("the client's loop did not start")
+            return self._loop
+
+    def _serve(self, ready: threading.Event) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._live(ready))
+        finally:
+            ready.set()
+
+    async def _live(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._leave = asyncio.Event()
+        ready.set()
+        await self._leave.wait()
+        await self._last()
+
+    def close(self) -> None:
+        """End the loop and wait for its thread."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        if self._thread is None or self._loop is None or self._leave is None:
+            return
+        self._loop.call_soon_threadsafe(self._leave.set)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+
+async def _awaited(value: Awaitable[T]) -> T:
+    return await value

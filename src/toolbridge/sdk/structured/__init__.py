@@ -1,0 +1,1 @@
+"""Structured streams from Python: `start_stream`, its handle, transports and errors."""

@@ -1,0 +1,310 @@
+"""A structured stream as it comes, for callers that await."""
+
+import asyncio
+import inspect
+from collections import deque
+from contextlib import suppress
+from operator import attrgetter
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.json import Json
+from toolbridge.sdk.structured.errors import StreamFailed, failure_of
+from toolbridge.sdk.structured.fold import Found, Piece, StreamFold, Used
+from toolbridge.sdk.structured.options import TOOL_TIMEOUT, Ordered, StreamOptions
+from toolbridge.sdk.structured.run_reader import ATTEMPTS, RunReader
+from toolbridge.sdk.structured.tools import Toolbox
+from toolbridge.sdk.structured.transports import Transport
+from toolbridge.structured import events as fe
+
+T = TypeVar("T")
+
+_GRACE = 1.0
+"""How much later than the server this side gives up: the server's own end says more."""
+_ABORT_GRACE = 5.0
+_value_of = attrgetter("value")
+"""Typed by whoever asks: the reader of the schema has made it what the caller named."""
+
+
+class Gate:
+    """Shut from any thread, waited for in one loop."""
+
+    def __init__(self) -> None:
+        self.shut = False
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def close(self) -> None:
+        self.shut = True
+
+    def open(self) -> None:
+        self.shut = False
+        waiting = self._waiting
+        if waiting is not None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
+                waiting[0].call_soon_threadsafe(waiting[1].set)
+
+    async def wait(self) -> None:
+        while self.shut:
+            opened = asyncio.Event()
+            self._waiting = (asyncio.get_running_loop(), opened)
+            if self.shut:  # not opened in between
+                await opened.wait()
+            self._waiting = None
+
+
+class AsyncStructuredStream(Generic[T]):
+    """Iterate it for events; `result()` reads the rest and returns the result.
+
+    It is pulled: it begins when it is first read, and while nobody reads, the server waits. Leaving
+    it early (`aclose`, the end of `async with`) hangs up; `abort` stops the run itself.
+    """
+
+    def __init__(self, line: Transport, ordered: Ordered, options: StreamOptions) -> None:
+        self._line = line
+        self._options = options
+        self._reading = RunReader(line, options.get("attempts", ATTEMPTS))
+        timeout = options.get("tool_timeout", TOOL_TIMEOUT)
+        on_tool_call = options.get("on_tool_call")
+        self._toolbox = Toolbox(line, ordered.functions, on_tool_call, timeout)
+        self._told = StreamFold(ordered.readers)
+        self._gate = Gate()
+        self._turn = asyncio.Lock()
+        self._ready: deque[fe.Event] = deque()
+        self._pulling: asyncio.Task[list[fe.Event]] | None = None
+        self._left = options.get("request_timeout")
+        self._aborting = False
+        self._abort_told = False
+        self._closed = False
+        self._failure: StreamFailed | None = None
+
+    # ── what is known ──
+
+    @property
+    def run(self) -> str:
+        """The id of the run; known with the first event."""
+        return self._reading.order.run
+
+    @property
+    def last_event_id(self) -> str:
+        return self._reading.order.last_event_id
+
+    @property
+    def text(self) -> str:
+        """The words so far."""
+        return self._told.text
+
+    @property
+    def objects(self) -> tuple[Found, ...]:
+        """The objects that have come whole."""
+        return tuple(self._told.objects)
+
+    @property
+    def tools(self) -> tuple[Used, ...]:
+        """The tools that were called, with what they gave."""
+        return self._told.tools
+
+    @property
+    def errors(self) -> tuple[fe.Error, ...]:
+        """What went wrong on the way without ending the stream."""
+        return self._told.errors
+
+    @property
+    def found(self) -> Found | None:
+        """The result with its schema and status, once it is there."""
+        return self._told.result
+
+    @property
+    def usage(self) -> Json:
+        """The tokens of all model calls and what they cost; known at the end, if ever."""
+        return self._reading.order.usage
+
+    @property
+    def paused(self) -> bool:
+        return self._gate.shut
+
+    # ── reading ──
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> fe.Event:
+        await self.fill()
+        if self.ended:
+            raise StopAsyncIteration
+        event, calls = self.pop()
+        for call in calls:
+            if inspect.isawaitable(call):
+                await call
+        return event
+
+    async def result(self) -> T:
+        """Read what is left; return the result, or raise `StreamFailed`."""
+        async for _ in self:
+            pass
+        return self.outcome()
+
+    def outcome(self) -> T:
+        """Return the result of a stream that has ended.
+
+        Raise `StreamFailed` if it has none, and `StreamDegraded` for one that is not all the
+        model's, unless the caller accepts that.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._told.failure is not None:
+            raise self._told.failure
+        degraded = self._told.degraded
+        if degraded is not None and self._options.get("on_degraded", "raise") != "accept":
+            raise degraded
+        if self._told.result is None:
+            code = "closed" if self._closed and not self._told.done else "no_result"
+            raise StreamFailed(code, "the stream ended without a result")
+        value: T = _value_of(self._told.result)
+        return value
+
+    @property
+    def ended(self) -> bool:
+        over = self._reading.done or self._closed or self._failure is not None
+        return over and not self._ready
+
+    def pop(self) -> tuple[fe.Event, list[object]]:
+        """Hand out the next event, and what the callbacks returned."""
+        event = self._ready.popleft()
+        try:
+            piece = self._told.feed(event)
+        except ToolbridgeError as error:
+            self._failure = failure_of(error)
+            self._ready.clear()
+            raise self._failure from None
+        return event, self._call_back(event, piece)
+
+    async def fill(self) -> None:
+        """Wait until there is an event to hand out, or until there will be none."""
+        await self._gate.wait()
+        async with self._turn:
+            if not self._ready and not self.ended:
+                try:
+                    self._ready.extend(await self._pull())
+                except ToolbridgeError as error:
+                    self._failure = failure_of(error)
+                    await self._finish()
+                    raise self._failure from None
+
+    async def _pull(self) -> list[fe.Event]:
+        if self._aborting and not self.run:
+            raise StreamFailed("aborted", "the stream was aborted before it began")
+        # A task of its own, so that `aclose` can end the wait without ending the one who waits.
+        self._pulling = asyncio.create_task(self._next())
+        try:
+            events = await self._pulling
+        except asyncio.CancelledError:
+            if self._closed:
+                return []
+            raise
+        finally:
+            self._pulling.cancel()
+            self._pulling = None
+        for event in events:
+            self._note(event)
+        await self._tell_abort()
+        if self._reading.done:
+            await self._finish()
+        return events
+
+    async def _next(self) -> list[fe.Event]:
+        """Read on; the time in which nobody reads counts for nothing."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        wait = None if self._left is None else self._left + _GRACE
+        wait = _ABORT_GRACE if self._aborting else wait
+        try:
+            async with asyncio.timeout(wait):
+                return await self._reading.next()
+        except TimeoutError:
+            raise await self._late() from None
+        finally:
+            if self._left is not None:
+                self._left = max(0.0, self._left - (loop.time() - began))
+
+    async def _late(self) -> StreamFailed:
+        if self._aborting:
+            return StreamFailed("aborted", "the server did not say that the run has ended")
+        self._aborting = True
+        await self._tell_abort()
+        allowed = self._options.get("request_timeout", 0.0)
+        return StreamFailed("request_timeout", f"the stream took longer than {allowed:g} s")
+
+    def _note(self, event: fe.Event) -> None:
+        match event:
+            case fe.ToolCall():
+                self._toolbox.start(event, self.run)
+            case fe.ToolResult(id):
+                self._toolbox.stop(id)
+            case _:
+                pass
+
+    def _call_back(self, event: fe.Event, piece: Piece | None) -> list[object]:
+        options = self._options
+        returned: list[object] = []
+        if "on_event" in options:
+            returned.append(options["on_event"](event))
+        if isinstance(event, fe.TextDelta) and "on_text" in options:
+            returned.append(options["on_text"](event.text))
+        if piece is not None:
+            is_result = isinstance(event, fe.ResultBegin | fe.ResultDelta | fe.ResultEnd)
+            tell = options.get("on_result") if is_result else options.get("on_json")
+            returned += [tell(piece)] if tell is not None else []
+        return returned
+
+    # ── holding and ending ──
+
+    def pause(self) -> None:
+        """Stop reading: no event comes before `resume`. From any thread."""
+        self._gate.close()
+
+    def resume(self) -> None:
+        self._gate.open()
+
+    async def resumed(self) -> None:
+        """Wait until it is not paused."""
+        await self._gate.wait()
+
+    async def abort(self) -> None:
+        """Stop the run: the model and the tool. The stream still tells its end."""
+        self._aborting = True
+        self.resume()
+        await self._tell_abort()
+
+    async def _tell_abort(self) -> None:
+        if self._aborting and not self._abort_told and self.run and not self._reading.done:
+            self._abort_told = True
+            with suppress(ToolbridgeError):  # it has ended, or cannot be reached
+                await self._line.abort(self.run)
+
+    async def aclose(self) -> None:
+        """Hang up. A run at a server goes on for a while; one in this process ends."""
+        self._closed = True
+        self.resume()
+        pulling = self._pulling
+        if pulling is not None:
+            pulling.cancel()
+            await asyncio.wait([pulling])
+        self._ready.clear()
+        await self._finish()
+
+    async def _finish(self) -> None:
+        await self._toolbox.close()
+        await self._reading.hang_up()
+        await self._line.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,214 @@
+"""What a structured stream has told so far: a fold of its events, and the check of their order."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.json import Json, JsonObject, loads
+from toolbridge.sdk.structured.errors import StreamDegraded, StreamFailed, broken, failure_in
+from toolbridge.structured import events as fe
+
+Read: TypeAlias = Callable[[Json], object]
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """One event as a connection brought it."""
+
+    name: str
+    data: bytes
+    id: str = ""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A part of an object or of the result, for `on_json` and `on_result`."""
+
+    id: str
+    schema: str = ""
+    delta: str = ""
+    end: bool = False
+    value: object = None
+    """At the end: the value that counts, as the type that was given for its schema."""
+    status: fe.Status = "valid"
+    invented: tuple[str, ...] = ()
+    """At the end: the members of a degraded value that the model did not write."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An object that the model wrote, whole."""
+
+    id: str
+    schema: str
+    value: object
+    status: fe.Status = "valid"
+    invented: tuple[str, ...] = ()
+    """The members of a degraded value that the model did not write; `.` for all of it."""
+
+
+class Used(msgspec.Struct, frozen=True):
+    """A tool that was called, and what it gave."""
+
+    id: str
+    name: str
+    args: JsonObject
+    result: Json = None
+    client: bool = False
+    cached: bool = False
+
+
+class Order:
+    """Holds the events of one run in their order: none twice, none left out."""
+
+    def __init__(self) -> None:
+        self.run = ""
+        self.last = 0
+        self.usage: Json = None
+
+    @property
+    def last_event_id(self) -> str:
+        return f"{self.run}:{self.last}" if self.last else ""
+
+    def learn(self, run: str) -> None:
+        if self.run and run != self.run:
+            raise broken(f"events of {run[:64]} came in the stream of {self.run}")
+        self.run = run
+
+    def take(self, arrival: Arrival) -> fe.Event | None:
+        """Return the event, or nothing for one that is known, a sign of life, or a stranger."""
+        if arrival.name == "ping":
+            return None
+        run, _, number = arrival.id.rpartition(":")
+        if not run or not (number.isascii() and number.isdecimal()):
+            if arrival.name in fe.NAMES:
+                raise broken(f"an event {arrival.name} has no number")
+            return None
+        self.learn(run)
+        n = int(number)
+        if n <= self.last:
+            return None
+        if n > self.last + 1:
+            raise broken(f"event {n} came after event {self.last}")
+        event = self._event(arrival)
+        self.last = n
+        return event
+
+    def _event(self, arrival: Arrival) -> fe.Event | None:
+        if arrival.name not in fe.NAMES:
+            return None
+        try:
+            data = loads(arrival.data)
+            event = fe.event_from(arrival.name, data)
+        except (ValueError, MalformedRequest) as error:
+            raise broken(f"an event {arrival.name} cannot be read: {error}") from None
+        if isinstance(event, fe.Done):
+            self.usage = event.usage
+        return event
+
+
+class _Open(msgspec.Struct):
+    schema: str
+    chunks: list[str]
+
+
+class StreamFold:
+    """Everything that the events have told, added up."""
+
+    def __init__(self, readers: Mapping[str, Read]) -> None:
+        self._readers = readers
+        self._open: dict[str, _Open] = {}
+        self._texts: list[str] = []
+        self._used: dict[str, Used] = {}
+        self._last: fe.Error | None = None
+        self._noted: list[fe.Error] = []
+        self.objects: list[Found] = []
+        self.result: Found | None = None
+        self.failure: StreamFailed | None = None
+        self.done = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    @property
+    def tools(self) -> tuple[Used, ...]:
+        return tuple(self._used.values())
+
+    @property
+    def errors(self) -> tuple[fe.Error, ...]:
+        """What went wrong on the way, without what ended the stream."""
+        ended = self.failure is not None and self.done
+        return tuple(self._noted[:-1] if ended else self._noted)
+
+    @property
+    def degraded(self) -> StreamDegraded | None:
+        """Why the result is not to be taken for the model's, if it is not."""
+        result = self.result
+        if result is None or result.status != "degraded":
+            return None
+        about = [error for error in self._noted if error.id == result.id]
+        return StreamDegraded(result.value, result.invented, about[-1].message if about else "")
+
+    def feed(self, event: fe.Event) -> Piece | None:
+        """Take an event; return what it says of an object or the result."""
+        before, self._last = self._last, None
+        match event:
+            case fe.TextDelta(text):
+                self._texts.append(text)
+            case fe.JsonBegin(id, schema) | fe.ResultBegin(id, schema):
+                self._open[id] = _Open(schema, [])
+                return Piece(id, schema)
+            case fe.JsonDelta(id, chunk) | fe.ResultDelta(id, chunk):
+                return self._grow(id, chunk)
+            case fe.JsonEnd() | fe.ResultEnd():
+                return self._end(event)
+            case fe.Error():
+                self._last = event
+                self._noted.append(event)
+            case fe.Done():
+                self.done = True
+                # An error about no frame, right before the end, is why it ended.
+                self.failure = failure_in(before) if before and not before.id else None
+            case _:
+                self._note_tool(event)
+        return None
+
+    def _grow(self, id: str, chunk: str) -> Piece:
+        found = self._open.get(id)
+        if found is None:
+            raise broken(f"a part of {id} came before its beginning")
+        found.chunks.append(chunk)
+        return Piece(id, found.schema, chunk)
+
+    def _end(self, event: fe.JsonEnd | fe.ResultEnd) -> Piece:
+        found = self._open.pop(event.id, None)
+        if found is None:
+            raise broken(f"the end of {event.id} came before its beginning")
+        value = event.value
+        if isinstance(value, msgspec.UnsetType):
+            try:
+                value = loads("".join(found.chunks))
+            except ValueError as error:
+                raise broken(f"{event.id} is called valid, but is not JSON: {error}") from None
+        missing = value is None and event.status == "degraded"  # nothing fits the schema
+        read = None if missing else self._readers.get(found.schema)
+        shaped = read(value) if read else value
+        whole = Found(event.id, found.schema, shaped, event.status, event.invented)
+        if isinstance(event, fe.ResultEnd):
+            self.result = whole
+        else:
+            self.objects.append(whole)
+        return Piece(
+            event.id, found.schema, end=True, value=shaped,
+            status=event.status, invented=event.invented,
+        )  # fmt: skip
+
+    def _note_tool(self, event: fe.Event) -> None:
+        match event:
+            case fe.ToolCall(id, name, args, client):
+                self._used[id] = Used(id, name, args, client=client)
+            case fe.ToolResult(id, name, result, cached):
+                known = self._used.get(id) or Used(id, name, {})
+                self._used[id] = msgspec.structs.replace(known, result=result, cached=cached)
+            case _:
+                pass

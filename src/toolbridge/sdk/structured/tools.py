@@ -1,0 +1,98 @@
+"""The caller's own tools: run here, answered over the stream's back channel."""
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from contextlib import suppress
+
+from toolbridge.core.json import Json, dump_bytes, loads
+from toolbridge.sdk.structured.errors import StreamFailed
+from toolbridge.sdk.structured.options import TOOL_TIMEOUT, OnToolCall
+from toolbridge.sdk.structured.transports import Answer, Transport
+from toolbridge.structured.events import ToolCall
+from toolbridge.tools.functions import Function
+
+_TRIES = 3
+_PAUSE = 0.2
+
+
+class Toolbox:
+    """Runs each call in a task of its own, so that the stream is read meanwhile."""
+
+    def __init__(
+        self,
+        line: Transport,
+        functions: Mapping[str, Function],
+        on_tool_call: OnToolCall | None,
+        timeout: float = TOOL_TIMEOUT,
+    ) -> None:
+        self._line = line
+        self._functions = functions
+        self._on_tool_call = on_tool_call
+        self._timeout = timeout
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, call: ToolCall, run: str) -> None:
+        """Run a call that is ours; tell `on_tool_call` of one that the server runs."""
+        if call.client:
+            self._running[call.id] = asyncio.create_task(self._answer(call, run))
+        elif self._on_tool_call is not None:
+            self._running[call.id] = asyncio.create_task(self._tell(call))
+
+    def stop(self, id: str) -> None:
+        """End a call whose answer is no longer wanted."""
+        task = self._running.pop(id, None)
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        tasks = list(self._running.values())
+        for id in list(self._running):
+            self.stop(id)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _tell(self, call: ToolCall) -> None:
+        with suppress(Exception):  # the server has the answer; this one nobody needs
+            await self._perform(call)
+
+    async def _answer(self, call: ToolCall, run: str) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = Answer(call.id, _json(await self._perform(call)))
+        except TimeoutError:
+            answer = Answer(call.id, error=f"no answer after {self._timeout * 1000:.0f} ms")
+        except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
+            answer = Answer(call.id, error=str(error) or type(error).__name__)
+        await self._send(run, answer)
+
+    async def _perform(self, call: ToolCall) -> object:
+        function = self._functions.get(call.name)
+        if function is not None:
+            if function.waits:
+                value = function.call(call.args)
+            else:
+                value = await asyncio.to_thread(function.call, call.args)
+        elif self._on_tool_call is None:
+            raise LookupError(f"the caller has no tool {call.name}")
+        elif inspect.iscoroutinefunction(self._on_tool_call):
+            value = self._on_tool_call(call)
+        else:
+            value = await asyncio.to_thread(self._on_tool_call, call)
+        return await value if inspect.isawaitable(value) else value
+
+    async def _send(self, run: str, answer: Answer) -> None:
+        """Send the answer, again if the network fails; where it is refused, nobody waits for it."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await self._line.answer(run, answer)
+            except StreamFailed as error:
+                if not error.passing:
+                    return
+                await asyncio.sleep(_PAUSE * attempt)
+            else:
+                return
+
+
+def _json(value: object) -> Json:
+    """Return what a tool gave as JSON; raise `TypeError` for what is none."""
+    return loads(dump_bytes(value))

@@ -1,0 +1,170 @@
+"""The request log: one line per request with who answered, what it took and what was changed.
+
+Names follow OpenTelemetry's conventions for generative AI where they have one. Prompts, answers and
+keys are never written: of healing the log has what was done and not to which text, every line passes
+the redactor, and its length is bounded. A log that cannot be written, or that nobody reads, changes
+no answer.
+"""
+
+import re
+import time
+from typing import TextIO
+
+from toolbridge.core.fold import without_cut_calls
+from toolbridge.core.json import Json, dumps
+from toolbridge.core.masking import without_quotes
+from toolbridge.core.messages import HealingReport, Loss, Message
+from toolbridge.core.redaction import Redactor
+from toolbridge.store.log_output import LogOutput, standard_error
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LONGEST = 500
+"""Characters of a text in a line."""
+_MOST = 20
+"""Items of a list in a line."""
+
+
+class Entry:
+    """What is known of one request, filled in as it goes."""
+
+    def __init__(self, request_id: str) -> None:
+        self.started = time.monotonic()
+        self.at = time.time()
+        self.first_token: float | None = None
+        self.fields: dict[str, Json] = {"request.id": request_id}
+        self.losses: list[Loss] = []
+        self.healed: tuple[HealingReport, ...] = ()
+        self.message: Message | None = None
+        self.body = b""
+        """What the client sent: errors that quote it are written without the quote."""
+
+    def note(self, **fields: Json) -> None:
+        self.fields.update({name.replace("__", "."): value for name, value in fields.items()})
+
+    def speak(self) -> None:
+        """The first word of the answer went out."""
+        if self.first_token is None:
+            self.first_token = time.monotonic() - self.started
+
+    def finish(self, message: Message) -> None:
+        self.message = message
+        self.healed = without_cut_calls(message).healed
+
+    def line(self, status: int) -> dict[str, Json]:
+        shown: dict[str, Json] = {
+            "time": _stamp(self.at),
+            **self.fields,
+            "http.response.status_code": status,
+            "duration_ms": round((time.monotonic() - self.started) * 1000, 1),
+        }
+        if self.first_token is not None:
+            shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
+        if self.message is not None:
+            shown |= _answer(self.message)
+        if isinstance(said := shown.get("error.message"), str) and self.body:
+            bounded = str(_bounded(said))
+            shown["error.message"] = without_quotes(bounded, self.body.decode("utf-8", "replace"))
+        if self.losses:
+            shown["dropped"] = [str(loss) for loss in self.losses]
+        if self.healed:
+            shown["healed"] = [_healed(report) for report in self.healed]
+        return shown
+
+
+def _healed(report: HealingReport) -> Json:
+    """Return what was done, without the texts before and after, which are the model's answer."""
+    steps: list[Json] = [{"what": step.what, "level": step.level} for step in report.steps]
+    return {"name": report.name, "level": report.level, "steps": _bounded(steps)}
+
+
+def _bounded(value: Json) -> Json:
+    """Return `value` with long texts and long lists cut."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        more: list[Json] = [f"… ({len(value)} in all)"] if len(value) > _MOST else []
+        return [_bounded(item) for item in value[:_MOST]] + more
+    return value
+
+
+def _answer(message: Message) -> dict[str, Json]:
+    usage = message.usage
+    shown: dict[str, Json] = {
+        "gen_ai.usage.input_tokens": usage.input_total,
+        "gen_ai.usage.output_tokens": usage.output,
+    }
+    if usage.cache_read or usage.cache_write:
+        shown["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read
+        shown["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write
+    if usage.vision:
+        shown["gen_ai.usage.vision.tokens"] = usage.vision
+    if usage.cost is not None:
+        shown["cost_usd"] = usage.cost.total
+    if message.stop is not None:
+        shown["gen_ai.response.finish_reasons"] = [message.stop]
+    if message.problem is not None:
+        shown["error.type"] = message.problem.kind
+        shown["error.message"] = message.problem.text
+    return shown
+
+
+class RequestLog:
+    """Writes entries: JSON for machines, a short line on a terminal."""
+
+    def __init__(
+        self, style: str, out: TextIO | None = None, redactor: Redactor | None = None
+    ) -> None:
+        self._out = standard_error() if out is None else LogOutput(out)
+        self._redactor = redactor or Redactor()
+        # A process may be started without a standard error.
+        self.writes = style != "off" and self._out is not None
+        pretty = self._out is not None and (
+            style == "pretty" or (style == "auto" and _is_terminal(self._out.out))
+        )
+        self._style = "pretty" if pretty else "json"
+
+    def write(self, line: dict[str, Json]) -> None:
+        if not self.writes or self._out is None:
+            return
+        bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
+        text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
+        # What a client sent must not write lines of its own, nor steer the terminal.
+        text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
+        self._out.write(text + "\n")
+
+
+def _is_terminal(out: TextIO) -> bool:
+    try:
+        return out.isatty()
+    except (OSError, ValueError):  # closed
+        return False
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def _pretty(line: dict[str, Json]) -> str:
+    shown = [
+        str(line["time"])[11:19],
+        str(line["http.response.status_code"]),
+        f"{line.get('http.request.method', '')} {line.get('url.path', '')}",
+    ]
+    if "gen_ai.request.model" in line:
+        shown.append(f"{line['gen_ai.request.model']} → {line.get('gen_ai.response.model', '?')}")
+    if "gen_ai.usage.input_tokens" in line:
+        tokens = f"{line['gen_ai.usage.input_tokens']}+{line['gen_ai.usage.output_tokens']}"
+        shown.append(f"{tokens} tokens")
+    shown.append(f"{line['duration_ms']} ms")
+    counts = {
+        key: found for key in ("dropped", "healed") if isinstance(found := line.get(key), list)
+    }
+    shown += [f"{key} {len(found)}" for key, found in counts.items()]
+    if "error.message" in line:
+        shown.append(f"{line['error.type']}: {line['error.message']}")
+    return "  ".join(shown)
+
+
+def _stamp(at: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
+    return f"{whole}.{int(at % 1 * 1000):03d}Z"

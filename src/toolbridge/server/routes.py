@@ -1,0 +1,311 @@
+"""What is served where.
+
+One row per path; the API that a path belongs to also gives the envelope of its errors.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from toolbridge import codecs
+from toolbridge.core.codec import Rejection
+from toolbridge.core.errors import MalformedRequest, UnknownModel, UnknownRoute
+from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.core.messages import Problem
+from toolbridge.server import embeddings, responses, ui
+from toolbridge.server import models as shapes
+from toolbridge.server.gateway import Ask
+from toolbridge.server.http import Exchange, IncomingRequest
+from toolbridge.server.request_log import Entry
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+STREAM = "/v1/stream"
+WEBSOCKET = "/v1/stream/ws"
+RUNS = "/v1/runs"
+Serve = Callable[["App", Exchange, Entry], Awaitable[None]]
+
+
+def _converse(api: str) -> Serve:
+    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+        await app.gateway.converse(exchange, entry, Ask(codecs.load(api)))
+
+    return serve
+
+
+# ── Anthropic ────────────────────────────────────────────────────────────────
+
+
+async def count_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
+    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load("anthropic")))
+    await exchange.reply(200, dump_bytes({"input_tokens": counted}))
+
+
+# ── OpenAI ───────────────────────────────────────────────────────────────────
+
+
+async def completions(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.openai_chat.completions import COMPLETIONS
+
+    await app.gateway.converse(exchange, entry, Ask(COMPLETIONS))
+
+
+# ── Gemini ───────────────────────────────────────────────────────────────────
+
+
+async def gemini(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """Serve `/v1beta/models/{model}:{method}`; a model's name may hold colons and slashes."""
+    path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
+    model, _, method = path.rpartition(":")
+    codec = codecs.load("gemini")
+    if method == "countTokens":
+        counted = await app.gateway.count_tokens(exchange, entry, Ask(codec, model=model))
+        await exchange.reply(200, dump_bytes({"totalTokens": counted}))
+        return
+    if method in {"embedContent", "batchEmbedContents"}:
+        batch = method == "batchEmbedContents"
+        await embeddings.gemini(app, exchange, entry, model, batch=batch)
+        return
+    if method not in {"generateContent", "streamGenerateContent"}:
+        raise UnknownRoute(
+            f"there is no method {method!r}; there are generateContent, streamGenerateContent, "
+            "countTokens, embedContent and batchEmbedContents"
+        )
+    stream = method == "streamGenerateContent"
+    # Without `alt=sse` a stream is one long JSON array.
+    alt: JsonObject = {"alt": "json"} if stream and exchange.query("alt") != "sse" else {}
+    ask = Ask(codec, model=model, stream=stream, extra=alt)
+    await app.gateway.converse(exchange, entry, ask)
+
+
+# ── Ollama ───────────────────────────────────────────────────────────────────
+
+
+async def generate(app: "App", exchange: Exchange, entry: Entry) -> None:
+    from toolbridge.codecs.ollama import decode_generate
+
+    ask = Ask(codecs.load("ollama"), decode=decode_generate)
+    await app.gateway.converse(exchange, entry, ask)
+
+
+async def tags(app: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    listed = await app.gateway.roster.listed()
+    await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
+
+
+async def show(app: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    asked = maybe_object(await exchange.body(app.config.max_body)) or {}
+    name = asked.get("model") or asked.get("name")
+    if not isinstance(name, str):
+        raise UnknownModel("model is required", where="model")
+    route = await app.gateway.roster.route(name)
+    await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
+
+
+async def pull(app: "App", exchange: Exchange, entry: Entry) -> None:
+    """Report a model that is on offer as pulled; `codex --oss` and others ask before they chat."""
+    entry.note(surface="ollama")
+    asked = maybe_object(await exchange.body(app.config.max_body)) or {}
+    name = asked.get("model") or asked.get("name")
+    if not isinstance(name, str) or not name:
+        raise MalformedRequest("field required", where="model")
+    await app.gateway.roster.route(name)
+    if asked.get("stream") is False:
+        await exchange.reply(200, dump_bytes({"status": "success"}))
+        return
+    lines = [dump_bytes({"status": status}) for status in ("pulling manifest", "success")]
+    body = b"".join(line + b"\n" for line in lines)
+    await exchange.reply(200, body, {"content-type": "application/x-ndjson"})
+
+
+async def version(_: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    await exchange.reply(200, dump_bytes({"version": shapes.OLLAMA_VERSION}))
+
+
+async def running(_: "App", exchange: Exchange, entry: Entry) -> None:
+    entry.note(surface="ollama")
+    await exchange.reply(200, dump_bytes({"models": []}))
+
+
+# ── structured streams ───────────────────────────────────────────────────────
+
+
+def _streaming(name: str) -> Serve:
+    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+        from toolbridge.server import stream
+
+        await getattr(stream, name)(app, exchange, entry)
+
+    return serve
+
+
+def _past(name: str) -> Serve:
+    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+        from toolbridge.server import runs
+
+        await getattr(runs, name)(app, exchange, entry)
+
+    return serve
+
+
+def is_stream(path: str) -> bool:
+    return path in {STREAM, RUNS} or path.startswith((f"{STREAM}/", f"{RUNS}/"))
+
+
+def is_page(path: str) -> bool:
+    """Return whether `path` is a file of the timeline page."""
+    return path in ui.FILES
+
+
+def reject_stream(problem: Problem) -> Rejection:
+    from toolbridge.server import stream
+
+    return stream.reject(problem)
+
+
+# ── shared ───────────────────────────────────────────────────────────────────
+
+
+async def models(app: "App", exchange: Exchange, _: Entry) -> None:
+    shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
+    listed = await app.gateway.roster.listed()
+    if shape == "anthropic" and shapes.is_claude_code(exchange):
+        found = shapes.list_for_claude_code(listed, app.started)
+    else:
+        found = shapes.list_models(listed, shape, app.started)
+    await exchange.reply(200, dump_bytes(found))
+
+
+async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:
+    root, name = exchange.path.split("/models/", 1)
+    shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
+    route = await app.gateway.roster.route(name)
+    exchange.extra_headers["x-toolbridge-model"] = route.address
+    found = shapes.one_model(name, route.target.window, shape, app.started)
+    await exchange.reply(200, dump_bytes(found))
+
+
+async def health(app: "App", exchange: Exchange, _: Entry) -> None:
+    shown: dict[str, Json] = {
+        "status": "ok",
+        "model": app.gateway.roster.default,
+        "in_flight": len(app.in_flight),
+        "store": _store(app),
+    }
+    await exchange.reply(200, dump_bytes(shown))
+
+
+def _store(app: "App") -> str:
+    """Return where values are kept: on the disk, or in memory and why."""
+    trouble = app.gateway.store.trouble
+    return f"memory ({trouble})" if trouble else "disk"
+
+
+async def hello(app: "App", exchange: Exchange, _: Entry) -> None:
+    shown = {"name": "toolbridge", "model": app.gateway.roster.default, "health": "/health"}
+    await exchange.reply(200, dump_bytes(shown))
+
+
+async def metrics(app: "App", exchange: Exchange, _: Entry) -> None:
+    text = app.metrics.text().encode()
+    await exchange.reply(200, text, {"content-type": "text/plain; version=0.0.4"})
+
+
+_PATHS: dict[str, dict[str, Serve]] = {
+    "/": {"GET": hello},
+    "/api/hello": {"GET": hello},
+    "/health": {"GET": health},
+    "/health/liveness": {"GET": health},
+    "/health/liveliness": {"GET": health},
+    "/health/readiness": {"GET": health},
+    "/metrics": {"GET": metrics},
+    "/v1/messages": {"POST": _converse("anthropic")},
+    "/v1/messages/count_tokens": {"POST": count_tokens},
+    "/v1/chat/completions": {"POST": _converse("openai_chat")},
+    "/v1/completions": {"POST": completions},
+    "/v1/embeddings": {"POST": embeddings.openai},
+    "/v1/responses": {"POST": _converse("openai_responses")},
+    "/v1/responses/input_tokens": {"POST": responses.input_tokens},
+    "/v1/responses/compact": {"POST": responses.compact},
+    "/api/chat": {"POST": _converse("ollama")},
+    "/api/generate": {"POST": generate},
+    "/api/embed": {"POST": embeddings.ollama},
+    "/api/embeddings": {"POST": embeddings.ollama_legacy},
+    "/api/pull": {"POST": pull},
+    "/api/tags": {"GET": tags},
+    "/api/show": {"POST": show},
+    "/api/version": {"GET": version},
+    "/api/ps": {"GET": running},
+    STREAM: {"POST": _streaming("start")},
+    RUNS: {"GET": _past("listed")},
+    **{path: {"GET": ui.page} for path in ui.FILES},
+    "/v1/models": {"GET": models},
+    "/v1beta/models": {"GET": models},
+}
+_PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
+    (
+        re.compile(rf"{STREAM}/run_[0-9a-f]+"),
+        {"GET": _streaming("follow"), "DELETE": _streaming("abort")},
+    ),
+    (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
+    (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
+    (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
+    (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
+    (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),
+    (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": responses.cancel}),
+    (
+        re.compile(r"/v1/responses/[^/]+"),
+        {"GET": responses.stored_response, "DELETE": responses.delete_response},
+    ),
+]
+_APIS = [
+    (
+        re.compile(
+            r"/v1/(chat|completions|embeddings|audio|images|moderations|assistants"
+            r"|threads|fine_tuning|vector_stores|uploads|realtime)(/|$)"
+        ),
+        "openai_chat",
+    ),
+    (re.compile(r"/v1/(responses|conversations)(/|$)"), "openai_responses"),
+    (re.compile(r"/v1(beta|alpha)|/v1/models/.+:"), "gemini"),
+    (re.compile(r"/api/(?!hello)"), "ollama"),
+    (re.compile(r"/v1/messages(/|$)"), "anthropic"),
+]
+# Several APIs have these; only the headers tell whose client asks. Without any it is OpenAI's.
+_SHARED = re.compile(r"/v1/(models|files|batches)(/|$)")
+_OFFERS = {
+    "anthropic": "the Messages API is at POST /v1/messages",
+    "openai_chat": "there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, "
+    "and GET /v1/models",
+    "openai_responses": "the Responses API is at POST /v1/responses",
+    "gemini": "models answer at POST /v1beta/models/{model}:generateContent, "
+    ":streamGenerateContent, :countTokens and :embedContent",
+    "ollama": "there are POST /api/chat, /api/generate, /api/embed and /api/show, and GET /api/tags",
+}
+
+
+def find(path: str) -> dict[str, Serve] | None:
+    """Return what serves `path`, by method."""
+    found = _PATHS.get(path)
+    return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
+
+
+def api_of(exchange: IncomingRequest) -> str:
+    """Return the API whose error envelope the caller understands: by its path, then its headers."""
+    found = next((api for pattern, api in _APIS if pattern.match(exchange.path)), "")
+    if found:
+        return found
+    asked = shapes.asked_shape(exchange)
+    shared = _SHARED.match(exchange.path) is not None
+    if asked == "openai" and not shared and not exchange.header("authorization"):
+        return "anthropic"
+    return "openai_chat" if asked == "openai" else asked
+
+
+def offer_of(exchange: Exchange) -> str:
+    """Return where the caller's API is served, for a path that is not."""
+    return _OFFERS[api_of(exchange)]

@@ -1,0 +1,152 @@
+"""Answers that a later request may go on from: `previous_response_id` of the Responses API.
+
+A conversation is kept under the id of its last answer, for whoever asked: a key's owner cannot go
+on from somebody else's. Nothing is kept when the request says `store: false`. The store keeps a
+conversation exactly in memory; what it has on the disk, for after a restart, has masks for secrets.
+
+Each item of a kept answer is found by its own id as well: Vercel's AI SDK sends what a model said
+back as `{"type": "item_reference", "id": "msg_…"}`.
+"""
+
+import hashlib
+
+import msgspec
+from msgspec.structs import replace
+from typing_extensions import TypeIs
+
+from toolbridge.codecs.openai_responses.decode_items import decode_item
+from toolbridge.core.errors import MalformedRequest, Unsupported
+from toolbridge.core.json import JsonObject, maybe_object
+from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
+from toolbridge.core.source import without_sources
+from toolbridge.store.sqlite import SqliteStore
+
+KEPT = 30 * 24 * 3600.0
+
+
+class StoredResponse(msgspec.Struct, frozen=True):
+    turns: tuple[Turn, ...]
+    body: bytes
+    """The answer as the client got it."""
+
+
+_kept = msgspec.msgpack.Decoder(StoredResponse)
+
+
+class StoredResponses:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def resume(self, request: Request, caller: str) -> Request:
+        """Return `request` with the turns of the answer that it goes on from."""
+        if request.extra.get("background") is True:
+            raise Unsupported("answers in the background are not kept here", where="background")
+        if request.extra.get("conversation"):
+            raise Unsupported(
+                "conversations are not kept here; go on from an answer with `previous_response_id`",
+                where="conversation",
+            )
+        request = await self._resolve(request, caller)
+        before = request.extra.get("previous_response_id")
+        if not isinstance(before, str):
+            return request
+        kept = await self.find(before, caller)
+        if kept is None:
+            raise MalformedRequest(
+                f"there is no answer {before!r} to go on from; it was not stored, or has expired",
+                where="previous_response_id",
+            )
+        return replace(request, turns=(*kept.turns, *request.turns))
+
+    async def _resolve(self, request: Request, caller: str) -> Request:
+        """Return `request` with the items in place of the references to them, where they are kept."""
+        if not any(_is_reference(part) for turn in request.turns for part in turn.content):
+            return request
+        turns = [replace(turn, content=await self._items(turn, caller)) for turn in request.turns]
+        return replace(request, turns=tuple(turns))
+
+    async def _items(self, turn: Turn, caller: str) -> tuple[Part, ...]:
+        content: list[Part] = []
+        for part in turn.content:
+            found = await self._item(part, caller) if _is_reference(part) else None
+            content += (part,) if found is None else found
+        return tuple(content)
+
+    async def _item(self, reference: Foreign, caller: str) -> tuple[Part, ...] | None:
+        id = str(reference.raw.get("id"))
+        owner = await self._store.get(_scope(caller, "items"), id)
+        kept = await self.find(owner.decode(), caller) if owner else None
+        if kept is None:
+            return None
+        where = reference.source.path if reference.source else "input"
+        item = next((item for item in _output(kept.body) if item.get("id") == id), None)
+        return None if item is None else decode_item(item, where)
+
+    async def find(self, id: str, caller: str) -> StoredResponse | None:
+        value = await self._store.get(_scope(caller), id)
+        if value is None:
+            return None
+        try:
+            return _kept.decode(value)
+        except msgspec.MsgspecError:  # of another version, or a mask stands where a number was
+            return None
+
+    async def keep(
+        self, id: str, request: Request, message: Message, body: bytes, caller: str
+    ) -> None:
+        if request.extra.get("store") is False or not id:
+            return
+        parts: tuple[Part, ...] = tuple(
+            part for part in message.content if isinstance(part, Text | Thinking | Call)
+        )
+        kept = StoredResponse((*without_sources(request.turns), Turn("assistant", parts)), body)
+        value = msgspec.msgpack.encode(kept)
+        await self._store.put(_scope(caller), id, value, seconds=KEPT)
+        for item in _output(body):
+            if isinstance(own := item.get("id"), str):
+                await self._store.put(_scope(caller, "items"), own, id.encode(), seconds=KEPT)
+
+    async def drop(self, id: str, caller: str) -> bool:
+        return await self._store.drop(_scope(caller), id)
+
+
+def stateless(request: Request) -> Request:
+    """Return `request` without what concerns its own server alone.
+
+    The history is whole here, and how an answer is framed is the surface's affair. Raise
+    `MalformedRequest` for a reference to an item that is not kept: no other server has it.
+    """
+    for turn in request.turns:
+        for part in turn.content:
+            if _is_reference(part):
+                raise _unresolved(part)
+    state = {"previous_response_id", "conversation", "alt"}
+    if not state & request.extra.keys():
+        return request
+    extra = {name: value for name, value in request.extra.items() if name not in state}
+    return replace(request, extra=extra)
+
+
+def _is_reference(part: Part) -> TypeIs[Foreign]:
+    return isinstance(part, Foreign) and part.kind == "item_reference"
+
+
+def _unresolved(reference: Foreign) -> MalformedRequest:
+    id = reference.raw.get("id")
+    text = (
+        f"there is no item {id!r} to refer to: its answer was asked for with `store: false`, by "
+        "another key, or has expired; send the item itself"
+    )
+    where = reference.source.path if reference.source else "input"
+    return MalformedRequest(text, where=where)
+
+
+def _output(body: bytes) -> list[JsonObject]:
+    """Return the items of an answer."""
+    output = (maybe_object(body) or {}).get("output")
+    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+
+
+def _scope(caller: str, kind: str = "responses") -> str:
+    owner = hashlib.blake2b(caller.encode(), digest_size=16).hexdigest() if caller else ""
+    return f"{kind}/{owner}"

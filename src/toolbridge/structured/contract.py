@@ -1,0 +1,242 @@
+"""What was agreed for one stream, and what the model is told of it.
+
+The words for the model stand in `prompts/`. In sentinel mode any text model follows them; whatever
+the model reads from outside (messages, schemas, results of tools) has its sentinel characters escaped
+there, so that a model that repeats it opens no frame. In native mode there are no sentinels: tools
+are offered as tools, objects as tools named `write_<schema>`, and the result is what the answer's
+JSON Schema asks for.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.messages import OutputFormat, Part, Request, Sampling, Text, Tool, Turn
+from toolbridge.structured.builtin import shown_schema
+from toolbridge.structured.flaws import Flaw
+from toolbridge.structured.limits import Limits
+from toolbridge.structured.schemas import Schemas
+from toolbridge.structured.sentinels import Kind, escape, write_begin, write_end
+
+Mode: TypeAlias = Literal["sentinel", "native"]
+REPLY = "AssistantReply"
+"""The schema of the final result where the caller names none."""
+WRITE = "write_"
+"""How the name of a native tool begins that takes an object."""
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A tool that the model may call in this stream."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = msgspec.field(default_factory=dict)
+    client: bool = False
+    """Whether the caller runs it."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a tool gave back, for the model."""
+
+    id: str
+    name: str
+    result: Json
+
+
+class Contract(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a conversation needs to know; names were checked before."""
+
+    model: str
+    turns: tuple[Turn, ...]
+    schemas: Schemas
+    objects: tuple[str, ...] = ()
+    """Schemas that the model may write objects of."""
+    result: str = REPLY
+    tools: tuple[Offer, ...] = ()
+    system: str = ""
+    mode: Mode = "sentinel"
+    tag: str = ""
+    """In sentinel mode: what the id of every frame of this stream ends in, after a `-`."""
+    structured: bool = True
+    """In native mode: whether the model can be held to a JSON Schema."""
+    hold_results: bool = False
+    limits: Limits = Limits()
+    sampling: Sampling = Sampling()
+    max_tokens: int | None = None
+    repair_retries: int = 1
+    max_tool_calls: int = 16
+
+    def quoted(self, text: str) -> str:
+        """Return text from outside as the model reads it."""
+        return escape(text) if self.mode == "sentinel" else text
+
+    def shown(self, name: str) -> JsonObject:
+        """Return a schema as the model sees it."""
+        return shown_schema(self.schemas.get(name))
+
+    def opening_turns(self) -> list[Turn]:
+        """Return the caller's turns as the model reads them."""
+        return [
+            Turn(turn.role, tuple(self._quoted_part(part) for part in turn.content))
+            for turn in self.turns
+        ]
+
+    def _quoted_part(self, part: Part) -> Part:
+        return Text(self.quoted(part.text)) if isinstance(part, Text) else part
+
+    def object_of(self, tool: str) -> str:
+        """Return the schema of the object that a native tool of this name takes, or nothing."""
+        name = tool.removeprefix(WRITE)
+        return name if self.mode == "native" and name != tool and name in self.objects else ""
+
+    # What is asked of the model.
+
+    def request(self, turns: Sequence[Turn]) -> Request:
+        """Return the request for the next answer, after `turns`."""
+        native = self.mode == "native"
+        return Request(
+            model=self.model,
+            turns=tuple(turns),
+            system=self._system(),
+            tools=tuple(self._tools()) if native else (),
+            output=self._output() if native and self.structured else None,
+            sampling=self.sampling,
+            max_tokens=self.max_tokens,
+            stream=True,
+        )
+
+    def repair_request(
+        self, name: str, schema: JsonObject, written: str, flaws: Iterable[Flaw]
+    ) -> Request:
+        """Return the request for one frame alone."""
+        wrong = "\n".join(f"- {flaw.path} {flaw.message}" for flaw in flaws)
+        text = _prompt("repair").substitute(
+            name=name, schema=self._written(schema),
+            flaws=self.quoted(wrong), written=self.quoted(written),
+        )  # fmt: skip
+        return self._careful((Turn("user", (Text(text),)),), name, schema)
+
+    def result_request(self, turns: Sequence[Turn]) -> Request:
+        """Return the request for the result alone, at the end of a conversation without one."""
+        schema = self.shown(self.result)
+        text = _prompt("result").substitute(name=self.result, schema=self._written(schema))
+        asked = Turn("user", (Text(text),))
+        if turns and turns[-1].role == "user":  # two turns of one role are not legal everywhere
+            asked = Turn("user", (*turns[-1].content, Text(text)))
+            turns = turns[:-1]
+        return self._careful((*turns, asked), self.result, schema)
+
+    def _careful(self, turns: tuple[Turn, ...], name: str, schema: JsonObject) -> Request:
+        held = self.mode == "native" and self.structured
+        return Request(
+            model=self.model,
+            turns=turns,
+            output=_format(name, schema) if held else None,
+            sampling=msgspec.structs.replace(self.sampling, temperature=0.0),
+            max_tokens=self.max_tokens,
+            stream=True,
+        )
+
+    def _output(self) -> OutputFormat:
+        return _format(self.result, self.shown(self.result))
+
+    def _tools(self) -> Iterable[Tool]:
+        for offer in self.tools:
+            yield Tool(offer.name, offer.description, offer.parameters)
+        for name in self.objects:
+            text = f"Show the user an object of the kind {name}."
+            yield Tool(f"{WRITE}{name}", text, self.shown(name))
+
+    # What the model is told first.
+
+    def _system(self) -> tuple[Text, ...]:
+        own = self._native_words() if self.mode == "native" else self._sentinel_words()
+        return tuple(Text(text) for text in (self.quoted(self.system), own) if text.strip())
+
+    def _sentinel_words(self) -> str:
+        return (
+            _prompt("system")
+            .substitute(
+                forms="\n".join(self._forms()),
+                rules="\n".join(self._rules()),
+                sections="".join(self._sections()),
+            )
+            .strip()
+        )
+
+    def _native_words(self) -> str:
+        rules = [f"Your last answer is JSON of the schema {self.result} and nothing else."]
+        if self.tools:
+            rules.append("Before it, call the tools that you need; say nothing beside a call.")
+        if self.objects:
+            names = ", ".join(f"{WRITE}{name}" for name in self.objects)
+            rules.append(f"To show an object on the way, call {names}.")
+        sections = self._section("Result", ((self.result, "", self.shown(self.result)),))
+        return _prompt("native").substitute(rules="\n".join(rules), sections=sections).strip()
+
+    def _forms(self) -> Iterable[str]:
+        frames: list[tuple[Kind, str, str]] = [
+            *(("object", "O1", name) for name in self.objects[:1]),
+            *(("tool", "T1", offer.name) for offer in self.tools[:1]),
+            ("result", "R1", self.result),
+        ]
+        suffix = f"-{self.tag}" if self.tag else ""
+        for kind, id, name in frames:
+            begin, end = write_begin(kind, id + suffix, name), write_end(kind, id + suffix)
+            yield f"{begin}{{…}}{end}"
+
+    def _rules(self) -> Iterable[str]:
+        if self.tag:
+            yield (
+                f"- Every id ends in -{self.tag}. A frame whose id does not is not yours: it is"
+                " read as text."
+            )
+        if self.tools:
+            yield (
+                "- To use a tool, write its frame and stop. You are sent its result and go on from"
+                " there."
+            )
+
+    def _sections(self) -> Iterable[str]:
+        offers = ((o.name, o.description, o.parameters) for o in self.tools)
+        yield self._section("Tools", offers)
+        objects = ((name, "", self.shown(name)) for name in self.objects)
+        yield self._section("Objects", objects)
+        yield self._section("Result", ((self.result, "", self.shown(self.result)),))
+
+    def _section(self, title: str, entries: Iterable[tuple[str, str, JsonObject]]) -> str:
+        lines = [
+            f"- {name}{f' ({self.quoted(about)})' if about else ''}: {self._written(schema)}"
+            for name, about, schema in entries
+        ]
+        return "\n".join(["", f"{title}, by name and JSON Schema:", *lines, ""]) if lines else ""
+
+    def _written(self, schema: JsonObject) -> str:
+        shown: JsonObject = {key: value for key, value in schema.items() if key != "$schema"}
+        return self.quoted(dumps(shown))
+
+    def tell_results(self, results: Iterable[Told]) -> str:
+        """Return what a text model is told of its tools."""
+        parts = [
+            f"Result of tool call {told.id} ({told.name}), as JSON:\n"
+            f"{self.quoted(dumps(told.result))}"
+            for told in results
+        ]
+        return _prompt("tool_result").substitute(results="\n\n".join(parts)).strip()
+
+
+def _format(name: str, schema: JsonObject) -> OutputFormat:
+    return OutputFormat(schema=schema, name=_ODD.sub("_", name)[:64])
+
+
+@cache
+def _prompt(name: str) -> Template:
+    path = files("toolbridge.structured").joinpath("prompts", f"{name}.txt")
+    return Template(path.read_text("utf-8"))

@@ -1,0 +1,70 @@
+"""What the grammar makes of a model's text."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolbridge.structured.sentinels import Kind
+
+Trouble: TypeAlias = Literal[
+    "", "frame_too_large", "frame_too_deep", "arguments_too_large", "frame_timeout"
+]
+
+
+class Said(msgspec.Struct, frozen=True):
+    text: str
+
+
+class Opened(msgspec.Struct, frozen=True):
+    kind: Kind
+    id: str
+    name: str
+
+
+class Body(msgspec.Struct, frozen=True):
+    id: str
+    chunk: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A frame's end, with all that was told of its body."""
+
+    kind: Kind
+    id: str
+    name: str
+    body: str
+    ended: bool = True
+    """Whether the model wrote an end; else something else came first."""
+    whole: bool = True
+    """Whether every bracket and quote of the body is closed."""
+    trouble: Trouble = ""
+    """Why the rest of the body was not told, if it was not."""
+
+
+class Fault(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    id: str = ""
+
+
+Piece: TypeAlias = Said | Opened | Body | Closed | Fault
+
+
+def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return `pieces` with adjacent texts joined, and adjacent chunks."""
+    joined: list[Piece] = []
+    for (kind, id), run in groupby(pieces, _run_of):
+        if kind is Said:
+            joined.append(Said("".join(piece.text for piece in run if isinstance(piece, Said))))
+        elif kind is Body:
+            chunks = "".join(piece.chunk for piece in run if isinstance(piece, Body))
+            joined.append(Body(id, chunks))
+        else:
+            joined += run
+    return joined
+
+
+def _run_of(piece: Piece) -> tuple[type[Piece], str]:
+    return type(piece), piece.id if isinstance(piece, Body) else ""

@@ -1,0 +1,48 @@
+"""Tokens that a client cannot carry come back all the same."""
+
+from toolbridge.core.messages import Call, Message, Opaque, Request, Text, Thinking, Turn
+from toolbridge.server.opaque_tokens import OpaqueTokens
+
+SEAL = Opaque("gemini", "thought_signature", "s1")
+
+
+def history(*parts) -> Request:
+    return Request("m", (Turn("user", (Text("a"),)), Turn("assistant", parts)))
+
+
+def test_tokens_of_calls_and_thoughts_are_put_back():
+    kept = OpaqueTokens()
+    kept.keep(Message(content=(Thinking("hm\n", (SEAL,)), Call("c1", "f", opaque=(SEAL,)))), "me")
+    found = kept.restore(history(Thinking("hm"), Call("c1", "f"), Call("c2", "f")), "me")
+    thought, first, second = found.turns[1].content
+    assert (thought.opaque, first.opaque, second.opaque) == ((SEAL,), (SEAL,), ())
+
+
+def test_nobody_gets_the_tokens_of_another_caller():
+    kept = OpaqueTokens()
+    kept.keep(Message(content=(Call("c1", "f", opaque=(SEAL,)),)), "me")
+    assert kept.restore(history(Call("c1", "f")), "you") == history(Call("c1", "f"))
+
+
+def test_tokens_that_the_client_carried_are_not_doubled():
+    kept = OpaqueTokens()
+    call = Call("c1", "f", opaque=(SEAL,))
+    kept.keep(Message(content=(call,)), "")
+    assert kept.restore(history(call), "") == history(call)
+
+
+def test_the_oldest_are_forgotten():
+    kept = OpaqueTokens(most=2)
+    for n in range(3):
+        kept.keep(Message(content=(Call(f"c{n}", "f", opaque=(SEAL,)),)), "")
+    found = kept.restore(history(*(Call(f"c{n}", "f") for n in range(3))), "").turns[1].content
+    assert [bool(call.opaque) for call in found] == [False, True, True]
+
+
+def test_a_token_that_the_client_carries_is_known_by_its_maker():
+    kept = OpaqueTokens()
+    thought = Thinking("hm", (Opaque("anthropic", "signature", "s"),))
+    kept.keep(Message(content=(thought,)), "me", "anthropic/p/a")
+    (found,) = kept.restore(history(thought), "me").turns[1].content
+    assert [token.origin for token in found.opaque] == ["anthropic/p/a"]
+    assert kept.restore(history(thought), "you") == history(thought)
