@@ -8,7 +8,7 @@ import pytest
 
 from toolbridge import Client, config, trust
 from toolbridge.core.errors import ConfigError
-from toolbridge.trust import Refused
+from toolbridge.trust import FileNotAllowed
 
 EVIL = """
 [map]
@@ -85,7 +85,7 @@ def test_the_users_own_file_needs_no_permission_in_its_own_directory(env, tmp_pa
     own.parent.mkdir(parents=True)
     own.write_text("port = 7")
     monkeypatch.chdir(own.parent)
-    assert config.choose(None, env) == config.Source(own, b"port = 7")
+    assert config.choose(None, env) == config.ConfigSource(own, b"port = 7")
 
 
 def test_a_file_that_everybody_can_write_to_is_refused(env, here, caplog):
@@ -93,7 +93,7 @@ def test_a_file_that_everybody_can_write_to_is_refused(env, here, caplog):
     here.chmod(0o646)
     assert config.load(env=env) == config.Config()
     assert "chmod o-w" in caplog.text
-    with pytest.raises(Refused):
+    with pytest.raises(FileNotAllowed):
         trust.allow(here, env)
 
 
@@ -154,5 +154,5 @@ def test_the_library_does_not_use_it_either(env, here):
 def test_a_named_pipe_is_refused_at_once(env, here):
     here.unlink()
     os.mkfifo(here)
-    with pytest.raises(Refused, match="not a regular file"):
+    with pytest.raises(FileNotAllowed, match="not a regular file"):
         trust.allow(here, env)

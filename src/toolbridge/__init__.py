@@ -59,14 +59,14 @@ from toolbridge.translate import translate
 if TYPE_CHECKING:
     from toolbridge.sdk import (
         AsyncClient,
-        AsyncRun,
         AsyncStream,
+        AsyncToolRun,
         Client,
         Function,
         PiStream,
-        Run,
         Signal,
         Stream,
+        ToolRun,
         complete,
         stream,
         tool,
@@ -85,9 +85,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Alternative",
     "AsyncClient",
-    "AsyncRun",
     "AsyncStream",
     "AsyncStructuredStream",
+    "AsyncToolRun",
     "Call",
     "CallDelta",
     "CallEnd",
@@ -116,7 +116,6 @@ __all__ = [
     "Reading",
     "Request",
     "Result",
-    "Run",
     "Signal",
     "Stage",
     "Started",
@@ -135,6 +134,7 @@ __all__ = [
     "ThinkingEnd",
     "ThinkingStart",
     "Tool",
+    "ToolRun",
     "ToolbridgeError",
     "Turn",
     "UpstreamError",
@@ -154,7 +154,7 @@ __all__ = [
 
 _LATER = frozenset(
     {
-        "AsyncClient", "AsyncRun", "AsyncStream", "Client", "Function", "PiStream", "Run", "Signal",
+        "AsyncClient", "AsyncToolRun", "AsyncStream", "Client", "Function", "PiStream", "ToolRun", "Signal",
         "Stream", "complete", "stream", "tool",
     }
 )  # fmt: skip

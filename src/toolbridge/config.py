@@ -166,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: HttpConfig = HttpConfig()
 
 
-class Source(msgspec.Struct, frozen=True):
+class ConfigSource(msgspec.Struct, frozen=True):
     """The file that is in force."""
 
     path: Path | None = None
@@ -189,7 +189,7 @@ def load(
 
 
 def read(
-    source: Source,
+    source: ConfigSource,
     *,
     env: Mapping[str, str] = os.environ,
     flags: Mapping[str, object] | None = None,
@@ -207,24 +207,24 @@ def read(
     return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
 
 
-def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Source:
+def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigSource:
     """Return the file that applies: named, here if allowed, or in the configuration directory.
 
     To name a file is consent; one that merely lies in the working directory needs to be allowed.
     """
     if named := path or env.get("TOOLBRIDGE_CONFIG"):
-        return Source(Path(named), _read(Path(named)))
+        return ConfigSource(Path(named), _read(Path(named)))
     own = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     own = own / "toolbridge" / FILE_NAME
     here, refused = Path(FILE_NAME), ""
     if here.is_file() and not (own.is_file() and here.samefile(own)):
         try:
-            return Source(here.resolve(), trust.read_allowed(here, env))
-        except trust.Refused as error:
+            return ConfigSource(here.resolve(), trust.read_allowed(here, env))
+        except trust.FileNotAllowed as error:
             refused = str(error)
     if own.is_file():
-        return Source(own, _read(own), refused)
-    return Source(refused=refused)
+        return ConfigSource(own, _read(own), refused)
+    return ConfigSource(refused=refused)
 
 
 def find(env: Mapping[str, str] = os.environ) -> Path | None:

@@ -19,19 +19,19 @@ STORE = "allowed.json"
 _EVERYONE_WRITES = stat.S_IWOTH
 
 
-class Refused(ConfigError):
+class FileNotAllowed(ConfigError):
     """The file is not allowed; the text says why and what to do."""
 
 
 def read_allowed(path: Path, env: Mapping[str, str]) -> bytes:
-    """Return the content of `path`; raise `Refused` if the user has not allowed exactly that."""
+    """Return the content of `path`; raise `FileNotAllowed` if the user has not allowed exactly that."""
     file = path.resolve()
     content = _read_own(file)
     allowed = _load(env).get(str(file))
     if allowed == _digest(content):
         return content
     why = "you have not allowed it" if allowed is None else "it has changed since you allowed it"
-    raise Refused(f"{file} is not used: {why}; read it, then run `toolbridge allow {file}`")
+    raise FileNotAllowed(f"{file} is not used: {why}; read it, then run `toolbridge allow {file}`")
 
 
 def allow(path: Path, env: Mapping[str, str]) -> Path:
@@ -60,20 +60,20 @@ def _read_own(file: Path) -> bytes:
         with open(file, "rb", opener=_open_at_once) as opened:
             found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise Refused(f"{file} is not used: it is not a regular file")
+                raise FileNotAllowed(f"{file} is not used: it is not a regular file")
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-                raise Refused(
+                raise FileNotAllowed(
                     f"{file} is not used: it belongs to another user (uid {found.st_uid}); copy it, "
                     "or name it with --config"
                 )
             if os.name == "posix" and found.st_mode & _EVERYONE_WRITES:
-                raise Refused(
+                raise FileNotAllowed(
                     f"{file} is not used: everybody can write to it; `chmod o-w {file}`, then "
                     f"`toolbridge allow {file}`"
                 )
             return opened.read()
     except OSError as error:
-        raise Refused(f"{file} cannot be read: {error.strerror or error}") from None
+        raise FileNotAllowed(f"{file} cannot be read: {error.strerror or error}") from None
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -96,7 +96,7 @@ def _load(env: Mapping[str, str]) -> dict[str, str]:
         return {}
     try:
         found = json.loads(_read_own(file))
-    except (Refused, ValueError):
+    except (FileNotAllowed, ValueError):
         return {}
     pairs = found.items() if isinstance(found, dict) else ()
     return {path: digest for path, digest in pairs if isinstance(digest, str)}

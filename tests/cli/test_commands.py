@@ -15,8 +15,8 @@ import pytest
 from tests.peers import model_server, ollama, whole
 
 from toolbridge.cli import COMMANDS, main
-from toolbridge.cli.claude import Served, environment
-from toolbridge.cli.serve import Start, banner
+from toolbridge.cli.claude import ServedModel, environment
+from toolbridge.cli.serve import StartReport, banner
 from toolbridge.config import Config
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
@@ -54,7 +54,7 @@ def test_every_command_has_help(name, capsys):
     [("reject", "rejected (400)"), ("drop", "answered without it"), ("auto", "rejected (400)")],
 )
 def test_the_banner_says_how_to_use_it_and_what_thinks(mode, words):
-    start = Start("http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
+    start = StartReport("http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
     shown = banner(Config(thinking=mode), start)
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:3456" in shown
     assert "Thinking-capable models: qwen3, deepseek-r1, magistral, nemotron, glm4, qwq" in shown
@@ -65,7 +65,9 @@ def test_the_banner_says_how_to_use_it_and_what_thinks(mode, words):
 
 
 def test_the_banners_recipe_names_the_real_model_and_its_window(tmp_path):
-    start = Start("http://127.0.0.1:1", "ollama/qwen3:8b", "found", 40960, tmp_path / "a.toml")
+    start = StartReport(
+        "http://127.0.0.1:1", "ollama/qwen3:8b", "found", 40960, tmp_path / "a.toml"
+    )
     shown = banner(Config(), start)
     assert "export ANTHROPIC_MODEL=ollama/qwen3:8b\n" in shown
     assert "export CLAUDE_CODE_MAX_CONTEXT_TOKENS=40960\n" in shown
@@ -322,7 +324,7 @@ def test_doctor_says_where_values_are_kept(env, tmp_path, home, words):
 
 def test_claude_code_gets_the_address_the_window_and_no_other_key():
     users = {"ANTHROPIC_API_KEY": "sk-real", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "5", "X": "y"}
-    served = Served("ollama/qwen3:8b", 65536)
+    served = ServedModel("ollama/qwen3:8b", 65536)
     found = environment(users, "http://127.0.0.1:1", "k", served, {"opus": "groq/m"})
     assert found["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert found["ANTHROPIC_AUTH_TOKEN"] == "k"
@@ -337,8 +339,11 @@ def test_claude_code_gets_the_address_the_window_and_no_other_key():
 
 
 def test_anthropics_own_models_keep_their_names():
-    assert Served("anthropic/claude-opus-5").name == "claude-opus-5"
-    assert Served("openrouter/anthropic/claude-opus-5").name == "openrouter/anthropic/claude-opus-5"
+    assert ServedModel("anthropic/claude-opus-5").name == "claude-opus-5"
+    assert (
+        ServedModel("openrouter/anthropic/claude-opus-5").name
+        == "openrouter/anthropic/claude-opus-5"
+    )
 
 
 async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, configure):

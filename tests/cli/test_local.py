@@ -2,9 +2,9 @@
 
 from toolbridge.cli.local import configured
 from toolbridge.config import Config, ModelConfig
-from toolbridge.upstream.local import Loaded
+from toolbridge.upstream.local import LoadedModel
 
-LOADED = Loaded("small.Q4", "http://127.0.0.1:5", 8192, tools=False, vision=False)
+LOADED = LoadedModel("small.Q4", "http://127.0.0.1:5", 8192, tools=False, vision=False)
 
 
 def test_the_model_is_the_default_and_its_place_known():

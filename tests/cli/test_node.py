@@ -45,7 +45,7 @@ def clean(monkeypatch, tmp_path):
     return monkeypatch
 
 
-def seen(chosen: flags.Chosen) -> dict[str, object]:
+def seen(chosen: flags.NodeChoice) -> dict[str, object]:
     """Return everything that a variable or a flag can change, as it is in force."""
     settings = chosen.settings
     names = (

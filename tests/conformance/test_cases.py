@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolbridge.conformance import cases, clients, upstreams
-from toolbridge.conformance.client_requests import Ask, Part, Turn, marked
+from toolbridge.conformance.client_requests import CasePart, CaseRequest, CaseTurn, marked
 from toolbridge.conformance.scripted_upstream import pieces
 from toolbridge.core.errors import ConfigError
 
@@ -41,7 +41,7 @@ def test_every_pitfall_of_streams_has_a_case():
 def test_every_field_is_described():
     page = (ROOT / "docs/reference/conformance.md").read_text("utf-8")
     described = set(re.findall(r"`(\w+)`", page))
-    structs = (cases.Case, cases.Expect, cases.Framing, Ask, Part, Turn)
+    structs = (cases.Case, cases.Expectation, cases.WireFraming, CaseRequest, CasePart, CaseTurn)
     assert {field for struct in structs for field in struct.__struct_fields__} <= described
 
 
@@ -111,7 +111,7 @@ def test_repetitions_are_written_out(tmp_path):
 
 def test_a_request_without_words_cannot_be_marked():
     with pytest.raises(ValueError, match="words"):
-        marked(Ask(turns=(Turn("assistant", (Part(text="x"),)),)), "conform-1")
+        marked(CaseRequest(turns=(CaseTurn("assistant", (CasePart(text="x"),)),)), "conform-1")
 
 
 @pytest.mark.parametrize("load", [clients.load, upstreams.load])

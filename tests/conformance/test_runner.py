@@ -10,9 +10,9 @@ from tests.peers import Line, model_server
 
 from toolbridge.cli import main
 from toolbridge.conformance import cases, scripted_upstream, self_gateway
-from toolbridge.conformance.cases import Case, Expect, Wanted
+from toolbridge.conformance.cases import Case, Expectation, ExpectedCall
 from toolbridge.conformance.report import as_json, failures, how_to_configure, summary, table
-from toolbridge.conformance.runner import Gateway, Outcome, Runner
+from toolbridge.conformance.runner import CaseOutcome, Runner, ScoredGateway
 from toolbridge.core.errors import Unreachable
 
 BOOK = cases.load()
@@ -21,7 +21,7 @@ BOOK = cases.load()
 async def play(url, *chosen, api="anthropic", model="conform", at_once=16):
     """Play cases to whatever answers at `url(upstream)`; return the faults of each."""
     async with scripted_upstream.serve() as played, url(played.url) as place:
-        gateway = Gateway(place, model)
+        gateway = ScoredGateway(place, model)
         return await Runner(BOOK, played, at_once=at_once).run(chosen, api, gateway)
 
 
@@ -89,7 +89,7 @@ def says(*pieces, end="clean", wait=0.0, **head):
 
 
 def case(**fields):
-    expect = Expect(**fields.pop("expect", {}))
+    expect = Expectation(**fields.pop("expect", {}))
     answer = '{"type":"message_stop"}'
     given = {"name": "x", "family": "f", "why": "w.", "api": "anthropic", "answer": answer}
     return Case(**{**given, **fields}, expect=expect)
@@ -110,7 +110,7 @@ EXPECTED = [
     ({"text_has": ("Ho",)}, "expected 'Ho' in the text"),
     ({"text_lacks": ("Hi",)}, "'Hi' must not stand in the text"),
     ({"order": ("call",)}, 'blocks: expected ["call"], came ["text"]'),
-    ({"calls": (Wanted("read"),)}, "calls: expected"),
+    ({"calls": (ExpectedCall("read"),)}, "calls: expected"),
     ({"runnable": ("read",)}, "calls that can be run: expected"),
     ({"stop": "length"}, "expected the end to say max_tokens"),
     ({"stop": ("length", "refusal")}, "it says 'end_turn'"),
@@ -218,7 +218,9 @@ async def test_a_gateway_that_leaves_with_its_client_is_praised():
 async def test_no_gateway_at_all_is_said():
     async with scripted_upstream.serve() as played:
         with pytest.raises(Unreachable, match="no gateway answers"):
-            await Runner(BOOK, played).run([case()], "anthropic", Gateway("http://127.0.0.1:1"))
+            await Runner(BOOK, played).run(
+                [case()], "anthropic", ScoredGateway("http://127.0.0.1:1")
+            )
 
 
 # ── toolbridge itself ────────────────────────────────────────────────────────
@@ -269,8 +271,8 @@ async def test_toolbridge_lets_go_and_tries_again():
 # ── reports and the command ──────────────────────────────────────────────────
 
 OUTCOMES = [
-    Outcome("ollama/a", "text", "anthropic", "ollama"),
-    Outcome("ollama/b", "calls", "anthropic", "ollama", faults=("it broke",)),
+    CaseOutcome("ollama/a", "text", "anthropic", "ollama"),
+    CaseOutcome("ollama/b", "calls", "anthropic", "ollama", faults=("it broke",)),
 ]
 
 

@@ -14,13 +14,19 @@ from tests.peers import Heard, Line, gateway, model_server
 
 from toolbridge.cli import conform_stream, main
 from toolbridge.conformance.streams import cases, model, report, self_gateway
-from toolbridge.conformance.streams.cases import Calling, Case, Expect, Rejected, Say
+from toolbridge.conformance.streams.cases import (
+    ExpectedRejection,
+    ScriptedAnswer,
+    ScriptedCall,
+    StreamCase,
+    StreamExpectation,
+)
+from toolbridge.conformance.streams.connections import StreamRejected, WireEvent
 from toolbridge.conformance.streams.cutting import cut, pieces
 from toolbridge.conformance.streams.grammar import CODES, MEMBERS
 from toolbridge.conformance.streams.judge import judge, spelled
-from toolbridge.conformance.streams.lines import Refusal, Told
-from toolbridge.conformance.streams.play import Played
-from toolbridge.conformance.streams.runner import Outcome, Runner, run_other, run_own
+from toolbridge.conformance.streams.play import PlayResult
+from toolbridge.conformance.streams.runner import StreamOutcome, StreamRunner, run_other, run_own
 from toolbridge.core.errors import ConfigError
 
 ALL = cases.load()
@@ -105,7 +111,7 @@ def test_no_cutting_loses_or_adds_anything(text, cutting):
 
 
 def test_a_text_is_cut_where_it_says_and_waits_where_it_says():
-    say = Say("abcdef<<wait 0.5>>gh", at=(1, 4))
+    say = ScriptedAnswer("abcdef<<wait 0.5>>gh", at=(1, 4))
     assert [*pieces(say, "given", "")] == ["a", "bcd", "ef", 0.5, "g", "h"]
     assert [*pieces(say, "random", "x")] == [*pieces(say, "random", "x")]
 
@@ -134,8 +140,8 @@ async def test_a_gateway_elsewhere_is_scored_by_its_url():
 # ── the judge can fail ───────────────────────────────────────────────────────
 
 
-def told(*events: tuple[str, dict]) -> list[Told]:
-    return [Told(name, data, f"{RUN}:{n}") for n, (name, data) in enumerate(events, 1)]
+def told(*events: tuple[str, dict]) -> list[WireEvent]:
+    return [WireEvent(name, data, f"{RUN}:{n}") for n, (name, data) in enumerate(events, 1)]
 
 
 GOOD = [
@@ -151,18 +157,18 @@ GOOD = [
     ("result.end", {"id": "R1", "length": len(ANSWER)}),
     ("done", {}),
 ]
-CASE = Case(
+CASE = StreamCase(
     name="toy",
     proves="Nothing.",
     body=json.dumps({"schemas": {"City": CITY}, "tools": ["places.search"]}),
-    says=(Say("x"), Say("y")),
-    expect=Expect(events="text json tool result done"),
+    says=(ScriptedAnswer("x"), ScriptedAnswer("y")),
+    expect=StreamExpectation(events="text json tool result done"),
 )
 HEARD = [{"messages": [{"role": "user", "content": "Where?"}]}, {"temperature": 0.0}]
 
 
 def verdict(events=GOOD, case=CASE, **more):
-    return judge(case, Played(events=told(*events), run=RUN, heard=HEARD, **more))
+    return judge(case, PlayResult(events=told(*events), run=RUN, heard=HEARD, **more))
 
 
 def put(at, *events):
@@ -236,7 +242,7 @@ def test_a_stream_with_a_fault_is_found_out(events, fault):
 def test_a_gap_in_the_numbers_is_found_out():
     events = told(*GOOD)
     del events[2]
-    faults = judge(CASE, Played(events=events, run=RUN, heard=HEARD))
+    faults = judge(CASE, PlayResult(events=events, run=RUN, heard=HEARD))
     assert any("expected the id" in fault for fault in faults)
 
 
@@ -267,26 +273,28 @@ def test_a_gap_in_the_numbers_is_found_out():
     ],
 )
 def test_a_wrong_expectation_is_found_out(expect, fault):
-    wanted = msgspec.convert({"events": CASE.expect.events, **expect}, Expect)
+    wanted = msgspec.convert({"events": CASE.expect.events, **expect}, StreamExpectation)
     case = msgspec.structs.replace(CASE, expect=wanted)
     assert any(fault in said for said in verdict(case=case))
 
 
 def test_a_line_to_the_model_that_stays_open_is_found_out():
-    expect = Expect(events=CASE.expect.events, hung_up=True)
+    expect = StreamExpectation(events=CASE.expect.events, hung_up=True)
     case = msgspec.structs.replace(CASE, expect=expect)
     assert verdict(case=case) == []
     assert verdict(case=case, hung_up=False) == ["the line to the model stays open after the end"]
 
 
 def test_a_ping_with_a_number_is_found_out():
-    assert verdict(pings=[Told("ping", {})]) == []
-    assert any("a ping has no id" in fault for fault in verdict(pings=[Told("ping", {}, "x:1")]))
+    assert verdict(pings=[WireEvent("ping", {})]) == []
+    assert any(
+        "a ping has no id" in fault for fault in verdict(pings=[WireEvent("ping", {}, "x:1")])
+    )
 
 
 def test_chunks_that_are_not_the_value_are_found_out_where_results_are_held():
     body = json.dumps({"schemas": {"City": CITY}, "hold_results": True})
-    expect = Expect(events=CASE.expect.events, status={"O1": "repaired"})
+    expect = StreamExpectation(events=CASE.expect.events, status={"O1": "repaired"})
     case = msgspec.structs.replace(CASE, body=body, expect=expect)
     end = {"id": "O1", "length": 18, "status": "repaired", "value": {"name": "Bern"}}
     assert any("results are held" in fault for fault in verdict(put(4, ("json.end", end)), case))
@@ -302,13 +310,15 @@ def test_chunks_that_are_not_the_value_are_found_out_where_results_are_held():
     ],
 )
 def test_a_wrong_refusal_is_found_out(status, error, fault):
-    expect = Expect(rejected=Rejected(400, "unknown_schema", "result"))
+    expect = StreamExpectation(rejected=ExpectedRejection(400, "unknown_schema", "result"))
     case = msgspec.structs.replace(CASE, expect=expect)
-    played = Played(refusal=Refusal(status, {"error": error}))
+    played = PlayResult(refusal=StreamRejected(status, {"error": error}))
     assert any(fault in said for said in judge(case, played))
-    right = Refusal(400, {"error": {"code": "unknown_schema", "message": "x", "where": "result"}})
-    assert judge(case, Played(refusal=right)) == []
-    assert any("was refused" in said for said in judge(CASE, Played(refusal=right)))
+    right = StreamRejected(
+        400, {"error": {"code": "unknown_schema", "message": "x", "where": "result"}}
+    )
+    assert judge(case, PlayResult(refusal=right)) == []
+    assert any("was refused" in said for said in judge(CASE, PlayResult(refusal=right)))
 
 
 # ── gateways that are wrong ──────────────────────────────────────────────────
@@ -322,7 +332,7 @@ async def toy(answer, case, cuttings=("whole",)):
         model_server(answer) as server,
         aiohttp.ClientSession() as session,
     ):
-        (outcome,) = await Runner(played, {"": server.url}, session).run([chosen])
+        (outcome,) = await StreamRunner(played, {"": server.url}, session).run([chosen])
     return outcome.faults
 
 
@@ -375,7 +385,9 @@ async def test_a_client_that_never_gets_to_act_is_found_out():
     async def right(_: Heard, line: Line) -> None:
         await stream(line, *GOOD)
 
-    client = cases.Client(transport="sse", steps=(cases.Step("text.delta:9", "leave"),))
+    client = cases.ScriptedClient(
+        transport="sse", steps=(cases.ClientStep("text.delta:9", "leave"),)
+    )
     case = msgspec.structs.replace(QUIET, client=client)
     assert any("never read" in fault for fault in await toy(right, case))
 
@@ -392,7 +404,7 @@ async def test_a_gateway_that_dies_of_a_case_is_found_out():
 
 
 async def test_a_model_says_its_calls_in_pieces():
-    say = Say(calls=(Calling("f", '{"a":1}'), Calling(0, "{}")), text="Hm.")
+    say = ScriptedAnswer(calls=(ScriptedCall("f", '{"a":1}'), ScriptedCall(0, "{}")), text="Hm.")
     case = msgspec.structs.replace(CASE, says=(say,))
     async with model.serve() as played, aiohttp.ClientSession() as client:
         name, playing = played.begin(case, "3")
@@ -414,8 +426,8 @@ async def test_a_model_says_its_calls_in_pieces():
 # ── reports and the command ──────────────────────────────────────────────────
 
 OUTCOMES = [
-    Outcome("a", "json", "It <works>.", 5),
-    Outcome("b", "tools", "It breaks.", 2, ("it broke",)),
+    StreamOutcome("a", "json", "It <works>.", 5),
+    StreamOutcome("b", "tools", "It breaks.", 2, ("it broke",)),
 ]
 
 
@@ -461,7 +473,7 @@ def test_the_command_saves_the_matrix(tmp_path, capsys):
 
 def test_the_command_fails_with_a_case(monkeypatch, capsys):
     (case,) = cases.select(ALL, "json/flat_object")
-    wrong = msgspec.structs.replace(case, expect=Expect(events="text done"))
+    wrong = msgspec.structs.replace(case, expect=StreamExpectation(events="text done"))
     monkeypatch.setattr(conform_stream, "load", lambda: (wrong,))
     assert main(["conform", "--self", "--stream"]) == 1
     assert "expected the events" in capsys.readouterr().out

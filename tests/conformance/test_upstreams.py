@@ -3,7 +3,7 @@
 import pytest
 
 from toolbridge.conformance import upstreams
-from toolbridge.conformance.cases import APIS, Framing
+from toolbridge.conformance.cases import APIS, WireFraming
 
 
 def chat(*messages, **more):
@@ -164,10 +164,10 @@ def test_a_property_that_is_called_like_a_keyword_is_none():
 @pytest.mark.parametrize(
     ("framing", "sent"),
     [
-        (Framing(), b'event: ping\ndata: {"type":"ping"}\n\n'),
-        (Framing(event=False), b'data: {"type":"ping"}\n\n'),
-        (Framing(space=False, eol="\r"), b'event:ping\rdata:{"type":"ping"}\r\r'),
-        (Framing(comments=True), b': still here\n\nevent: ping\ndata: {"type":"ping"}\n\n'),
+        (WireFraming(), b'event: ping\ndata: {"type":"ping"}\n\n'),
+        (WireFraming(event=False), b'data: {"type":"ping"}\n\n'),
+        (WireFraming(space=False, eol="\r"), b'event:ping\rdata:{"type":"ping"}\r\r'),
+        (WireFraming(comments=True), b': still here\n\nevent: ping\ndata: {"type":"ping"}\n\n'),
     ],
 )
 def test_an_event_is_framed_as_told(framing, sent):

@@ -3,14 +3,14 @@
 import msgspec
 from msgspec.structs import replace
 
-from toolbridge.core.messages import Call, Opaque, Request, Result, Source, Text, Tool, Turn
+from toolbridge.core.messages import Call, Opaque, Origin, Request, Result, Text, Tool, Turn
 from toolbridge.core.source import bare_request, own_words, sourced, unknown_fields
 
 RAW = {"type": "text", "text": "a", "new": 1}
 
 
 def text(**more) -> Text:
-    return sourced(Text("a", **more), Source("x", "messages.0.content.0", RAW, ("new",)))
+    return sourced(Text("a", **more), Origin("x", "messages.0.content.0", RAW, ("new",)))
 
 
 def test_an_unchanged_part_is_written_as_the_client_did_in_its_own_api_alone():
@@ -28,7 +28,7 @@ def test_a_changed_part_keeps_its_unknown_fields():
 
 def test_raw_json_is_read_when_it_is_needed():
     raw = msgspec.Raw(b'{"name":"f"}')
-    assert own_words(sourced(Tool("f"), Source("x", "tools.0", raw)), "x") == {"name": "f"}
+    assert own_words(sourced(Tool("f"), Origin("x", "tools.0", raw)), "x") == {"name": "f"}
 
 
 def test_a_source_makes_no_difference_and_no_circle():
@@ -41,13 +41,13 @@ def test_a_source_makes_no_difference_and_no_circle():
 
 def test_a_result_that_history_named_is_unchanged():
     raw = {"tool_use_id": "c"}
-    result = sourced(Result("c"), Source("x", "messages.1.content.0", raw))
+    result = sourced(Result("c"), Origin("x", "messages.1.content.0", raw))
     assert own_words(replace(result, name="f"), "x") == raw
     assert own_words(replace(result, call_id="d"), "x") is None
 
 
 def test_a_bare_request_has_no_sources():
-    source = Source("x", "p")
+    source = Origin("x", "p")
     result = Result("c", (Text("a", source=source),), source=source)
     turn = Turn("user", (result, Call("c", "f", source=source)), source)
     found = bare_request(Request("m", (turn,), (text(),), (Tool("f", source=source),)))

@@ -1,6 +1,6 @@
 import pytest
 
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 
 
 @pytest.mark.parametrize(
@@ -17,17 +17,17 @@ from toolbridge.demo.facts import Facts
     ],
 )
 def test_names_that_are_listed_stand_together(words, groups):
-    assert Facts(words).groups == groups
+    assert PromptFacts(words).groups == groups
 
 
 def test_a_name_is_found_after_its_word():
-    facts = Facts("fly from Rome to New York")
+    facts = PromptFacts("fly from Rome to New York")
     assert (facts.name_after("from"), facts.name_after("to")) == ("Rome", "New York")
     assert facts.name_after("via") == ""
 
 
 def test_other_facts_are_found():
-    facts = Facts(
+    facts = PromptFacts(
         'mail "a b" to x@y.org on 2026-01-02, see https://e.org/a. and c.txt for 3 or 4.5'
     )
     assert facts.quoted == ["a b"]
@@ -38,10 +38,10 @@ def test_other_facts_are_found():
 
 
 def test_a_plain_text_has_no_facts():
-    facts = Facts("hm")
+    facts = PromptFacts("hm")
     assert (facts.url, facts.email, facts.date, facts.path, facts.about) == ("",) * 5
     assert (facts.names, facts.quoted, facts.numbers) == ([], [], [])
 
 
 def test_what_it_is_about_follows_the_preposition():
-    assert Facts("weather in new york today?").about == "new york"
+    assert PromptFacts("weather in new york today?").about == "new york"

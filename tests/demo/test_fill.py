@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler, fill, maybe_from_prompt
 
 
 def filled(schema, words="", **more):
-    return fill(schema, Filler(Facts(words), **more))
+    return fill(schema, Filler(PromptFacts(words), **more))
 
 
 @pytest.mark.parametrize(
@@ -95,19 +95,19 @@ def test_a_reference_to_itself_ends():
     ],
 )
 def test_the_name_of_a_property_says_what_it_wants(name, words, value):
-    assert maybe_from_prompt(name, {"type": "string"}, Facts(words)) == value
+    assert maybe_from_prompt(name, {"type": "string"}, PromptFacts(words)) == value
 
 
 def test_what_the_prompt_does_not_say_is_none():
-    assert maybe_from_prompt("city", {"type": "string"}, Facts("hm")) is None
-    assert maybe_from_prompt("city", {"type": "string", "minLength": 1}, Facts("hm")) is None
-    assert maybe_from_prompt("n", {"type": "integer"}, Facts("hm")) is None
-    assert maybe_from_prompt("x", {"enum": ["a"]}, Facts("hm")) is None
-    assert maybe_from_prompt("x", {"type": "object"}, Facts("hm")) is None
+    assert maybe_from_prompt("city", {"type": "string"}, PromptFacts("hm")) is None
+    assert maybe_from_prompt("city", {"type": "string", "minLength": 1}, PromptFacts("hm")) is None
+    assert maybe_from_prompt("n", {"type": "integer"}, PromptFacts("hm")) is None
+    assert maybe_from_prompt("x", {"enum": ["a"]}, PromptFacts("hm")) is None
+    assert maybe_from_prompt("x", {"type": "object"}, PromptFacts("hm")) is None
 
 
 def test_numbers_are_taken_in_order():
-    facts = Facts("add 3 and 4")
+    facts = PromptFacts("add 3 and 4")
     assert [maybe_from_prompt("n", {"type": "number"}, facts, used) for used in (0, 1)] == [3, 4]
 
 
@@ -188,4 +188,4 @@ json = st.recursive(
 @given(st.dictionaries(_keys, json), st.text(max_size=40))
 def test_no_schema_is_too_odd(schema, words):
     filled(schema, words)
-    maybe_from_prompt("city", schema, Facts(words))
+    maybe_from_prompt("city", schema, PromptFacts(words))

@@ -1,6 +1,6 @@
 import pytest
 
-from toolbridge.demo.intent import List, Read, Run, Write, read_intents
+from toolbridge.demo.intent import ListFiles, ReadFile, RunCommand, WriteFile, read_intents
 
 WRITES = [
     ("create hello.txt saying hi", "hello.txt", "hi"),
@@ -22,7 +22,7 @@ WRITES = [
     ("create hello.txt", "hello.txt", ""),
     ("Can you create hello.py that prints hello?", "hello.py", 'print("hello")'),
     ("create note.txt that prints hello", "note.txt", "hello"),
-    ("Use the Write tool to create hello.txt saying hi", "hello.txt", "hi"),
+    ("Use the WriteFile tool to create hello.txt saying hi", "hello.txt", "hi"),
     ("create hello.txt in /tmp/foo with hi", "/tmp/foo/hello.txt", "hi"),
     ("create hello.txt in the current directory saying hi", "hello.txt", "hi"),
     ("In /tmp/foo, create hello.txt saying hi", "/tmp/foo/hello.txt", "hi"),
@@ -41,32 +41,32 @@ WRITES = [
 
 @pytest.mark.parametrize(("words", "path", "content"), WRITES)
 def test_a_file_is_written_however_it_is_said(words, path, content):
-    assert read_intents(words) == [[Write(path, content)]]
+    assert read_intents(words) == [[WriteFile(path, content)]]
 
 
 @pytest.mark.parametrize(
     ("words", "intent"),
     [
-        ("run `ls -la`", Run("ls -la")),
-        ("run ```bash\nmake test\n```", Run("make test")),
-        ("execute: pwd", Run("pwd")),
-        ("run: echo hi", Run("echo hi")),
-        ("run the command echo hi and tell me what it says", Run("echo hi")),
-        ("run pytest -q", Run("pytest -q")),
-        ('please run echo "a b"', Run('echo "a b"')),
-        ("create a directory foo", Run("mkdir -p foo")),
-        ("read /x/y.txt", Read("/x/y.txt")),
-        ("show me README.md", Read("README.md")),
-        ("show me the contents of README.md", Read("README.md")),
-        ("what is in notes.md?", Read("notes.md")),
-        ("cat Makefile", Read("Makefile")),
-        ("In docs/, read guide.md", Read("docs/guide.md")),
-        ("list files", List(".")),
-        ("ls", List(".")),
-        ("list the files in src", List("src")),
-        ("list the files in the current directory", List(".")),
-        ("what files are in /tmp?", List("/tmp")),
-        ("show me the files in ./docs", List("./docs")),
+        ("run `ls -la`", RunCommand("ls -la")),
+        ("run ```bash\nmake test\n```", RunCommand("make test")),
+        ("execute: pwd", RunCommand("pwd")),
+        ("run: echo hi", RunCommand("echo hi")),
+        ("run the command echo hi and tell me what it says", RunCommand("echo hi")),
+        ("run pytest -q", RunCommand("pytest -q")),
+        ('please run echo "a b"', RunCommand('echo "a b"')),
+        ("create a directory foo", RunCommand("mkdir -p foo")),
+        ("read /x/y.txt", ReadFile("/x/y.txt")),
+        ("show me README.md", ReadFile("README.md")),
+        ("show me the contents of README.md", ReadFile("README.md")),
+        ("what is in notes.md?", ReadFile("notes.md")),
+        ("cat Makefile", ReadFile("Makefile")),
+        ("In docs/, read guide.md", ReadFile("docs/guide.md")),
+        ("list files", ListFiles(".")),
+        ("ls", ListFiles(".")),
+        ("list the files in src", ListFiles("src")),
+        ("list the files in the current directory", ListFiles(".")),
+        ("what files are in /tmp?", ListFiles("/tmp")),
+        ("show me the files in ./docs", ListFiles("./docs")),
     ],
 )
 def test_commands_and_reads_are_understood(words, intent):
@@ -81,7 +81,7 @@ def test_commands_and_reads_are_understood(words, intent):
         "I tried to make it work but app.py fails",
         "make app.py faster",
         "How do I create hello.txt saying hi?",
-        "Write a function that reads config.json and prints it",
+        "WriteFile a function that reads config.json and prints it",
         "Make sure that hello.txt exists",
         "write a poem about the sea",
         "create a website",
@@ -99,20 +99,20 @@ def test_nothing_is_done_that_was_not_asked(words):
 
 def test_then_begins_another_step():
     assert read_intents("create a.txt saying x, then read a.txt. Then list the files.") == [
-        [Write("a.txt", "x")],
-        [Read("a.txt")],
-        [List(".")],
+        [WriteFile("a.txt", "x")],
+        [ReadFile("a.txt")],
+        [ListFiles(".")],
     ]
 
 
 def test_two_files_are_one_step():
     assert read_intents("create a.txt saying x and b.txt saying y") == [
-        [Write("a.txt", "x"), Write("b.txt", "y")]
+        [WriteFile("a.txt", "x"), WriteFile("b.txt", "y")]
     ]
 
 
 def test_a_step_that_is_not_understood_is_left_out():
-    assert read_intents("create a.txt saying x, then run the tests") == [[Write("a.txt", "x")]]
+    assert read_intents("create a.txt saying x, then run the tests") == [[WriteFile("a.txt", "x")]]
 
 
 def test_nothing_is_begun_when_the_first_step_is_not_understood():

@@ -1,6 +1,6 @@
 import pytest
 
-from toolbridge.demo.paths import Named, absolute, find_path, is_path, unquote
+from toolbridge.demo.paths import NamedPath, absolute, find_path, is_path, unquote
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_text_without_a_file_names_none():
 
 
 def test_a_file_is_found_where_it_stands():
-    assert find_path("to x.txt!") == Named("x.txt", 3, 8)
+    assert find_path("to x.txt!") == NamedPath("x.txt", 3, 8)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.dialects import load, names
-from toolbridge.dialects.dialect import Answer
+from toolbridge.dialects.dialect import ResultText
 from toolbridge.dialects.prompt import render_history, tool_prompt
 from toolbridge.dialects.reader import read_text
 
@@ -57,7 +57,7 @@ def test_what_a_dialect_writes_it_reads_again(dialect):
 
 @pytest.mark.parametrize("dialect", names())
 def test_a_result_holds_what_the_tool_said(dialect):
-    written = load(dialect).render.results([Answer("get_weather", "call00001", "sunny")])
+    written = load(dialect).render.results([ResultText("get_weather", "call00001", "sunny")])
     assert "sunny" in written
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from toolbridge.core.messages import Document, Foreign, Image, Request, Result, Source, Text, Turn
+from toolbridge.core.messages import Document, Foreign, Image, Origin, Request, Result, Text, Turn
 from toolbridge.history.files import own_files
 
-WHERE = Source("x", "messages.0.content.0")
+WHERE = Origin("x", "messages.0.content.0")
 
 
 def request(part, origin: str) -> Request:

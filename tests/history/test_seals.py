@@ -1,6 +1,6 @@
 """Opaque tokens go back to the provider, API and model that made them."""
 
-from toolbridge.core.messages import Call, Opaque, Request, Source, Text, Thinking, Turn
+from toolbridge.core.messages import Call, Opaque, Origin, Request, Text, Thinking, Turn
 from toolbridge.history.seals import maker_name, own_seals
 
 HERE = maker_name("anthropic", "p", "a")
@@ -24,7 +24,7 @@ def test_tokens_of_the_same_maker_and_of_an_unknown_one_are_kept():
 
 
 def test_a_thought_of_another_model_goes_where_only_signed_ones_are_taken():
-    thought = Thinking("x", (token(THERE),), source=Source("anthropic", "messages.1.content.0"))
+    thought = Thinking("x", (token(THERE),), source=Origin("anthropic", "messages.1.content.0"))
     content, (loss,) = after(thought, Text("hi"), signed_only=True)
     assert content == (Text("hi"),)
     assert (loss.what, loss.minor) == ("messages.1.content.0", False)

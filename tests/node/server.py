@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed
 
 from toolbridge.node import encryption
 from toolbridge.node.address import address_of
-from toolbridge.node.encryption import BrokenSeal, Opener, Secret
+from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
 from toolbridge.node.messages import InitPayload, Payload, read_hex
 
 HOST = Secret.from_hex("46" * 32)
@@ -155,7 +155,7 @@ class Node:
         try:
             payload = msgspec.convert(message["payload"], InitPayload)
             inside = json.loads(payload.open(self.key))
-        except BrokenSeal:
+        except DecryptionFailed:
             await self._fault(socket, message, "DECRYPTION_FAILED")
             return
         assert isinstance(inside["jobId"], str)
@@ -198,8 +198,8 @@ class Node:
             return
         payload = msgspec.convert(message["payload"], Payload)
         try:
-            prompt = json.loads(payload.open(Opener(key), payload.label))
-        except BrokenSeal:
+            prompt = json.loads(payload.open(Decryptor(key), payload.label))
+        except DecryptionFailed:
             await self._fault(socket, message, "DECRYPTION_FAILED")
             return
         self.heard.append(Heard(message["session_id"], prompt, message, payload.label))

@@ -11,16 +11,16 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import collect
 from toolbridge.node import encryption
-from toolbridge.node.connection import Waits
+from toolbridge.node.connection import Timeouts
 from toolbridge.node.encryption import Secret
 from toolbridge.node.exchange import Prompt
 from toolbridge.node.jobs import Host, Job
 from toolbridge.node.session import NodeSession, Settings
 
 WALLET = Secret.from_hex("12" * 32)
-QUICK = Waits(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)
+QUICK = Timeouts(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)
 """For nodes that fall silent. A busy machine must not look like one, so nothing else uses it."""
-PATIENT = Waits(grace=0.2)
+PATIENT = Timeouts(grace=0.2)
 TEXT = "".join(ANSWER)
 
 

@@ -21,8 +21,8 @@ from tests.node.sessions import QUICK, TEXT, prompt, told
 
 from toolbridge.core.errors import ConfigError, Unreachable
 from toolbridge.node import abi, encryption
-from toolbridge.node.calls import Terms
-from toolbridge.node.chain import Question
+from toolbridge.node.calls import SessionTerms
+from toolbridge.node.chain import ReadCall
 from toolbridge.node.contracts import FUNCTIONS
 from toolbridge.node.encryption import Secret
 from toolbridge.node.jobs import FundingUnresolved
@@ -123,10 +123,10 @@ class Discovery:
         for n, key in enumerate(HOSTS):
             await home.register(key, f"http://127.0.0.1:{n + 1}", stake=n * FAB, price=n * 1000)
         questions = [
-            Question(home.network.registry, "getModelPricing", (account(key), MODEL_ID, NATIVE))
+            ReadCall(home.network.registry, "getModelPricing", (account(key), MODEL_ID, NATIVE))
             for key in HOSTS
         ]
-        questions.append(Question(home.network.registry, "getNodeFullInfo", (account(HOSTS[0]),)))
+        questions.append(ReadCall(home.network.registry, "getNodeFullInfo", (account(HOSTS[0]),)))
         together = await home.chain.read_many(questions)
         single = [await home.chain._read_one(question) for question in questions]
         assert isinstance(together[0], Reverted)
@@ -357,7 +357,7 @@ class Refusals:
             assert (await place.balance()).spent == 0
 
     async def ending_refused(self, home, reason, job, key):
-        call = Terms(home.network.marketplace, MODEL_ID, "", 0, 18, 0, 0, 0).complete(job)
+        call = SessionTerms(home.network.marketplace, MODEL_ID, "", 0, 18, 0, 0, 0).complete(job)
         with pytest.raises(Reverted) as caught:
             await home.chain.simulate(call.asked_by(account(key)), call.function)
         assert caught.value.reason == reason
@@ -368,7 +368,7 @@ class Refusals:
             "model": MODEL_ID, "token": "", "deposit": DEPOSIT, "decimals": 18, "interval": 100,
             "duration": 86400, "timeout": 3600,
         } | changes  # fmt: skip
-        terms = Terms(home.network.marketplace, **given)
+        terms = SessionTerms(home.network.marketplace, **given)
         call = terms.create(account(HOSTS[0]), price)
         with pytest.raises(Reverted) as caught:
             await home.chain.simulate(call.asked_by(account(PAYER)), call.function)

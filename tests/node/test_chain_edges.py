@@ -13,16 +13,16 @@ from tests.node.stories import DEPOSIT, three_hosts
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, Unreachable
 from toolbridge.node import abi, encryption
-from toolbridge.node.calls import Terms
+from toolbridge.node.calls import SessionTerms
 from toolbridge.node.chain import number, unhexed
 from toolbridge.node.encryption import Secret
-from toolbridge.node.hosts import Excluded
+from toolbridge.node.hosts import ExcludedHost
 from toolbridge.node.jobs import FundingUnresolved, Host, Job
-from toolbridge.node.probing import Prober, Silent
+from toolbridge.node.probing import HostSilent, Prober
 from toolbridge.node.provider import NodeProvider
 from toolbridge.node.registry import _read
 from toolbridge.node.reverts import Reverted
-from toolbridge.node.rpc import Refused, Rpc, _refusal
+from toolbridge.node.rpc import Rpc, RpcRejected, _refusal
 from toolbridge.node.settings import read_settings
 from toolbridge.node.settling import _state
 
@@ -129,7 +129,7 @@ class TestPaying:
             "interval": 100, "duration": 1, "timeout": 60,
         } | terms  # fmt: skip
         with pytest.raises(ConfigError, match=words):
-            Terms(**given).check(least, 3_000_000)
+            SessionTerms(**given).check(least, 3_000_000)
 
 
 class TestSettling:
@@ -313,7 +313,7 @@ async def test_a_host_is_as_healthy_as_it_says(answer, words):
     url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
     async with Prober(wait=0.1) as prober:
         if words:
-            with pytest.raises(Silent, match=words):
+            with pytest.raises(HostSilent, match=words):
                 await prober.latency(url)
         else:
             assert 0 < await prober.latency(url) < 0.1
@@ -349,24 +349,24 @@ class TestForms:
     )
     def test_what_a_contract_said_is_found_wherever_a_server_puts_it(self, error, data):
         refusal = _refusal("eth_call", error)
-        assert isinstance(refusal, Refused)
+        assert isinstance(refusal, RpcRejected)
         assert (refusal.message, refusal.data) == ("m", data)
 
     def test_a_registry_of_another_form_is_refused(self):
         address = account(HOSTS[0])
-        with pytest.raises(abi.Malformed):
+        with pytest.raises(abi.MalformedAnswer):
             _read(address, [address, 1], [], [])
         unknown = _read(address, Reverted("x", "No node"), [], [])
-        assert isinstance(unknown, Excluded)
+        assert isinstance(unknown, ExcludedHost)
         assert "No node" in unknown.why
 
     def test_a_session_of_another_form_is_refused(self):
-        with pytest.raises(abi.Malformed):
+        with pytest.raises(abi.MalformedAnswer):
             _state([1, 2, 3])
 
     async def test_answers_that_are_cut_are_no_missing_contract(self, home, chain, monkeypatch):
         monkeypatch.setattr(chain, "eth_call", lambda *_: "0x" + "00" * 40, raising=False)
-        with pytest.raises(abi.Malformed):
+        with pytest.raises(abi.MalformedAnswer):
             await home.session("1")
 
     @pytest.mark.parametrize("body", ['{"jsonrpc":"2.0","id":1}', '{"id":77,"result":1}', "[]"])

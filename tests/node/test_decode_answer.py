@@ -9,8 +9,8 @@ from toolbridge.core.json import dumps
 from toolbridge.core.messages import Problem
 from toolbridge.core.usage import Usage
 from toolbridge.node import encryption
-from toolbridge.node.decode_answer import AnswerDecoder, Sent
-from toolbridge.node.encryption import Opener, Secret
+from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
+from toolbridge.node.encryption import Decryptor, Secret
 from toolbridge.node.messages import decode_message
 
 KEY = Secret.from_hex("ab" * 32)
@@ -20,7 +20,7 @@ class Reading:
     """A decoder, and everything that it said."""
 
     def __init__(self, *messages, close=True, opener=None, **sent):
-        self.decoder = AnswerDecoder(opener or Opener(KEY), Sent("p-1", model="m", **sent))
+        self.decoder = AnswerDecoder(opener or Decryptor(KEY), SentPrompt("p-1", model="m", **sent))
         self.events: list[ev.Event] = []
         for message in messages:
             self.feed(message)
@@ -259,7 +259,7 @@ class TestTampering:
         self.fails(chunk | {"payload": chunk["payload"] | {"index": 4}})
 
     def test_a_chunk_of_an_earlier_answer_under_the_same_key_is_noticed(self, node):
-        opener = Opener(KEY)
+        opener = Decryptor(KEY)
         before = node.answer("a")
         Reading(*before, opener=opener)
         self.fails(before[0], opener=opener)

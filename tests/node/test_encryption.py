@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolbridge.core.errors import BrokenWire
 from toolbridge.node import encryption
 from toolbridge.node.address import address_of
-from toolbridge.node.encryption import BrokenSeal, Opener, Secret
+from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 KEY = Secret(bytes(range(32)))
@@ -49,13 +49,13 @@ def test_one_flipped_bit_breaks_the_seal(plaintext, data):
     at = data.draw(st.integers(0, len(sealed) * 8 - 1))
     flipped = bytearray(sealed)
     flipped[at // 8] ^= 1 << at % 8
-    with pytest.raises(BrokenSeal):
+    with pytest.raises(DecryptionFailed):
         encryption.unseal(KEY, NONCE, bytes(flipped), b"chunk_0")
 
 
 @pytest.mark.parametrize("size", [0, 8, 12, 23, 25])
 def test_a_nonce_of_another_length_is_refused_and_not_another_cipher(size):
-    with pytest.raises(BrokenSeal, match="nonce"):
+    with pytest.raises(DecryptionFailed, match="nonce"):
         encryption.unseal(KEY, bytes(size), bytes(32))
     with pytest.raises(ValueError, match="nonce"):
         encryption.seal(KEY, bytes(size), b"")
@@ -70,28 +70,28 @@ def test_a_broken_seal_is_a_fault_of_the_wire():
 class TestOpener:
     def test_a_piece_opens_in_its_place(self):
         sealed = encryption.seal(KEY, NONCE, b"hi", b"chunk_3")
-        assert Opener(KEY).open(NONCE, sealed, "chunk_3", "chunk_3") == b"hi"
+        assert Decryptor(KEY).open(NONCE, sealed, "chunk_3", "chunk_3") == b"hi"
 
     def test_a_good_piece_in_the_wrong_place_is_refused(self):
         sealed = encryption.seal(KEY, NONCE, b"hi", b"chunk_3")
-        with pytest.raises(BrokenSeal, match="'chunk_3' where 'chunk_2' was due"):
-            Opener(KEY).open(NONCE, sealed, "chunk_3", "chunk_2")
+        with pytest.raises(DecryptionFailed, match="'chunk_3' where 'chunk_2' was due"):
+            Decryptor(KEY).open(NONCE, sealed, "chunk_3", "chunk_2")
 
     def test_a_piece_that_claims_another_place_is_refused(self):
         sealed = encryption.seal(KEY, NONCE, b"hi", b"chunk_3")
-        with pytest.raises(BrokenSeal, match="seal is broken"):
-            Opener(KEY).open(NONCE, sealed, "chunk_2", "chunk_2")
+        with pytest.raises(DecryptionFailed, match="seal is broken"):
+            Decryptor(KEY).open(NONCE, sealed, "chunk_2", "chunk_2")
 
     def test_the_same_piece_is_opened_once(self):
         sealed = encryption.seal(KEY, NONCE, b"hi", b"chunk_0")
-        opener = Opener(KEY)
+        opener = Decryptor(KEY)
         opener.open(NONCE, sealed, "chunk_0", "chunk_0")
-        with pytest.raises(BrokenSeal, match="twice"):
+        with pytest.raises(DecryptionFailed, match="twice"):
             opener.open(NONCE, sealed, "chunk_0", "chunk_0")
 
     def test_a_forged_piece_does_not_use_up_the_nonce_of_a_good_one(self):
-        opener = Opener(KEY)
-        with pytest.raises(BrokenSeal):
+        opener = Decryptor(KEY)
+        with pytest.raises(DecryptionFailed):
             opener.open(NONCE, bytes(20), "chunk_0", "chunk_0")
         good = encryption.seal(KEY, NONCE, b"hi", b"chunk_0")
         assert opener.open(NONCE, good, "chunk_0", "chunk_0") == b"hi"
@@ -114,7 +114,7 @@ class TestSignatures:
 
     @pytest.mark.parametrize("signature", [b"", bytes(64), bytes(65), b"\xff" * 65])
     def test_what_is_no_signature_is_refused(self, signature):
-        with pytest.raises(BrokenSeal):
+        with pytest.raises(DecryptionFailed):
             encryption.recover(bytes(32), signature)
 
     def test_the_label_is_signed_only_when_there_is_one(self):

@@ -139,7 +139,7 @@ def test_a_picture_in_a_result_is_not_dropped():
 def test_what_a_node_cannot_take_is_a_loss(part):
     framed = frame(asked(user("hi", part)))
     assert [loss.what for loss in framed.losses] == ["turns.0.content.1"]
-    assert framed == framing.Framed(frame(asked(user("hi"))).prompt, (), framed.losses)
+    assert framed == framing.FlatPrompt(frame(asked(user("hi"))).prompt, (), framed.losses)
 
 
 def test_a_picture_that_is_too_large_is_refused():

@@ -10,9 +10,9 @@ from toolbridge.node import encryption
 from toolbridge.node.address import address_of
 from toolbridge.node.encryption import Secret
 from toolbridge.node.hosts import (
-    Candidate,
-    Listed,
-    Wishes,
+    HostCandidate,
+    HostRequirements,
+    ListedHost,
     claimed_key,
     given_key,
     is_private,
@@ -35,11 +35,11 @@ def listed(**changes):
         "address": address_of(PUBLIC), "stake": 1000 * FAB, "active": True, "metadata": "{}",
         "url": "https://host.example/", "models": (MODEL,), "stable_price": 2000, "price": 2000,
     } | changes  # fmt: skip
-    return Listed(**given)
+    return ListedHost(**given)
 
 
 def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
-    return Candidate(name, f"http://{name}", b"", stake, price, stable, latency=latency)
+    return HostCandidate(name, f"http://{name}", b"", stake, price, stable, latency=latency)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
     ],
 )
 def test_a_host_is_left_out_for_a_reason(changes, words):
-    said = Wishes(MODEL, most=5000).objection(listed(**changes))
+    said = HostRequirements(MODEL, most=5000).objection(listed(**changes))
     assert words in said if words else said == ""
 
 
@@ -74,11 +74,11 @@ def test_a_host_is_left_out_for_a_reason(changes, words):
 def test_an_address_of_the_users_own_network_is_known(url, private):
     assert usable(url)
     assert is_private(url) is private
-    assert bool(Wishes(MODEL, private=True).objection(listed(url=url))) is False
+    assert bool(HostRequirements(MODEL, private=True).objection(listed(url=url))) is False
 
 
 def test_the_machine_itself_may_have_another_name():
-    wishes = Wishes(MODEL, localhost="host.docker.internal", private=True)
+    wishes = HostRequirements(MODEL, localhost="host.docker.internal", private=True)
     assert wishes.url_of(listed(url="http://localhost:8083/")) == "http://host.docker.internal:8083"
     assert substitute_localhost("http://127.0.0.1/x", "h") == "http://h/x"
     assert substitute_localhost("https://host.example:1", "h") == "https://host.example:1"
@@ -86,9 +86,9 @@ def test_the_machine_itself_may_have_another_name():
 
 def test_the_user_may_know_better_where_a_host_is():
     urls = {address_of(PUBLIC).lower(): "http://10.0.0.1:8083/"}
-    assert Wishes(MODEL, urls=urls).url_of(listed()) == "http://10.0.0.1:8083"
+    assert HostRequirements(MODEL, urls=urls).url_of(listed()) == "http://10.0.0.1:8083"
     other = listed(address="0x" + "00" * 20)
-    assert Wishes(MODEL, urls=urls).url_of(other) == "https://host.example"
+    assert HostRequirements(MODEL, urls=urls).url_of(other) == "https://host.example"
 
 
 @pytest.mark.parametrize("prefix", ["", "0x", " "])

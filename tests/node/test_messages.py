@@ -7,18 +7,18 @@ from toolbridge.core.errors import BrokenWire
 from toolbridge.core.json import dump_bytes, dumps
 from toolbridge.node import encryption, messages
 from toolbridge.node.address import address_of
-from toolbridge.node.encryption import BrokenSeal, Opener, Secret
+from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
 from toolbridge.node.messages import (
-    Chunk,
-    Envelope,
-    Fault,
+    AnswerChunk,
     InitAck,
     InitKeys,
     InitPayload,
-    Opening,
-    Other,
+    NodeFault,
+    OtherMessage,
     Payload,
+    PromptEnvelope,
     Response,
+    SessionTopic,
     StreamEnd,
     decode_message,
     encode_cancel,
@@ -31,7 +31,7 @@ from toolbridge.node.messages import (
 HOST = Secret.from_hex("46" * 32)
 WALLET = Secret.from_hex("12" * 32)
 SESSION = Secret.from_hex("ab" * 32)
-OPENING = Opening("s-1", "123", "repo:file")
+OPENING = SessionTopic("s-1", "123", "repo:file")
 
 
 def keys(**changes):
@@ -80,17 +80,17 @@ class TestHandshake:
         assert payload["recid"] in {0, 1}
 
     def test_nobody_else_reads_it(self):
-        with pytest.raises(BrokenSeal):
+        with pytest.raises(DecryptionFailed):
             self.payload.open(Secret.from_hex("47" * 32))
 
     @pytest.mark.parametrize("secret", ["ab" * 32, "12" * 32, "77" * 32])
     def test_no_key_stands_outside_the_seal(self, secret):
         assert secret not in dumps(self.sent)
-        assert secret not in repr((keys(), OPENING, Envelope("s", "i", SESSION, bytes(24))))
+        assert secret not in repr((keys(), OPENING, PromptEnvelope("s", "i", SESSION, bytes(24))))
 
     def test_a_handshake_with_a_point_off_the_curve_is_refused(self):
         wrong = InitPayload("02" + "ff" * 32, "00" * 16, "00" * 24, "", "00" * 65)
-        with pytest.raises(BrokenSeal, match="curve"):
+        with pytest.raises(DecryptionFailed, match="curve"):
             wrong.open(HOST)
 
     def test_a_reset_names_the_session_and_nothing_secret(self):
@@ -106,13 +106,13 @@ class TestHandshake:
 class TestPrompts:
     @pytest.mark.req("CB-20")
     def test_a_prompt_is_sealed_for_its_place(self):
-        sent = encode_prompt({"prompt": "hi"}, Envelope("s-1", "p-1", SESSION, bytes(24), 3))
+        sent = encode_prompt({"prompt": "hi"}, PromptEnvelope("s-1", "p-1", SESSION, bytes(24), 3))
         payload = messages.msgspec.convert(sent["payload"], Payload)
         assert payload.label == "message_3"
-        assert json.loads(payload.open(Opener(SESSION), "message_3")) == {"prompt": "hi"}
+        assert json.loads(payload.open(Decryptor(SESSION), "message_3")) == {"prompt": "hi"}
 
     def test_a_node_is_kept_from_searching_the_web(self):
-        sent = encode_prompt({}, Envelope("s-1", "p-1", SESSION, bytes(24)))
+        sent = encode_prompt({}, PromptEnvelope("s-1", "p-1", SESSION, bytes(24)))
         assert (sent["web_search"], sent["max_searches"]) == (False, 0)
         assert (sent["type"], sent["session_id"], sent["id"]) == ("encrypted_message", "s-1", "p-1")
 
@@ -130,14 +130,14 @@ class TestDecoding:
     @pytest.mark.parametrize(
         ("sent", "kind"),
         [
-            (speaker.chunk("x"), Chunk),
+            (speaker.chunk("x"), AnswerChunk),
             (speaker.response(), Response),
             (speaker.end(), StreamEnd),
             ({"type": "session_init_ack", "status": "success", "job_id": None}, InitAck),
-            ({"type": "error", "error": "no"}, Fault),
-            ({"type": "connected", "message": "hello"}, Other),
-            ({"type": "proof_submitted"}, Other),
-            ({}, Other),
+            ({"type": "error", "error": "no"}, NodeFault),
+            ({"type": "connected", "message": "hello"}, OtherMessage),
+            ({"type": "proof_submitted"}, OtherMessage),
+            ({}, OtherMessage),
         ],
     )
     def test_every_message_is_known_by_its_type(self, sent, kind):
@@ -163,26 +163,26 @@ class TestDecoding:
             decode_message(wrong)
 
     def test_a_payload_that_is_not_hex_is_a_broken_seal(self):
-        with pytest.raises(BrokenSeal, match="hex"):
-            Payload("zz", "00" * 24, "00").open(Opener(SESSION), "\0")
+        with pytest.raises(DecryptionFailed, match="hex"):
+            Payload("zz", "00" * 24, "00").open(Decryptor(SESSION), "\0")
 
     def test_prefixes_are_taken_off(self):
         payload = self.speaker.chunk("x")["payload"]
         prefixed = Payload(*("0x" + payload[n] for n in ("ciphertextHex", "nonceHex", "aadHex")))
-        assert prefixed.open(Opener(SESSION), prefixed.label) == b"x"
+        assert prefixed.open(Decryptor(SESSION), prefixed.label) == b"x"
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "text"),
     [
-        (Fault(code="INVALID_UTF8", message="bad bytes"), "rejected", "bad bytes (INVALID_UTF8)"),
-        (Fault(error="engine died"), "rejected", "the node says: engine died"),
-        (Fault(), "rejected", "without a word"),
-        (Fault(code="SESSION_AUTH_DENIED", message="no"), "rejected", "denies the session"),
-        (Fault(code="TOKEN_LIMIT_EXCEEDED", message="m", prompt_tokens=9, context_window_size=5),
+        (NodeFault(code="INVALID_UTF8", message="bad bytes"), "rejected", "bad bytes (INVALID_UTF8)"),
+        (NodeFault(error="engine died"), "rejected", "the node says: engine died"),
+        (NodeFault(), "rejected", "without a word"),
+        (NodeFault(code="SESSION_AUTH_DENIED", message="no"), "rejected", "denies the session"),
+        (NodeFault(code="TOKEN_LIMIT_EXCEEDED", message="m", prompt_tokens=9, context_window_size=5),
          "context_overflow", "prompt is too long: 9 tokens > 5 maximum"),
-        (Fault(code="TOKEN_LIMIT_EXCEEDED", message="m"), "context_overflow", "prompt is too long: m"),
-        (Fault(error="Rate limit exceeded, retry after 60 seconds"), "rate_limited", "busy"),
+        (NodeFault(code="TOKEN_LIMIT_EXCEEDED", message="m"), "context_overflow", "prompt is too long: m"),
+        (NodeFault(error="Rate limit exceeded, retry after 60 seconds"), "rate_limited", "busy"),
     ],
 )  # fmt: skip
 def test_a_fault_is_told_in_our_words(fault, kind, text):
@@ -192,6 +192,6 @@ def test_a_fault_is_told_in_our_words(fault, kind, text):
 
 
 def test_a_rate_limit_says_how_long_to_wait():
-    limited = Fault(error="Rate limit exceeded, retry after 60 seconds")
+    limited = NodeFault(error="Rate limit exceeded, retry after 60 seconds")
     assert problem_of(limited).retry_after == 60
-    assert problem_of(Fault(error="rate limit")).retry_after is None
+    assert problem_of(NodeFault(error="rate limit")).retry_after is None

@@ -26,7 +26,7 @@ from toolbridge.core.errors import (
 from toolbridge.core.usage import Usage
 from toolbridge.node import connection as line_module
 from toolbridge.node import encryption
-from toolbridge.node.connection import Waits, socket_url
+from toolbridge.node.connection import Timeouts, socket_url
 from toolbridge.node.jobs import Host
 from toolbridge.node.pool import NodePool
 from toolbridge.node.session import NodeSession, Settings
@@ -73,7 +73,7 @@ class TestPlainAnswers:
         assert any("takes" in record.message for record in caplog.records)
 
     async def test_a_large_prompt_is_sent_in_several_frames(self):
-        async with session_with(waits=Waits(grace=0.2)) as (session, node, _):
+        async with session_with(waits=Timeouts(grace=0.2)) as (session, node, _):
             message = await told(session, prompt("x" * 9_000_000))
             assert message.stop == "end"
             assert len(node.heard[0].prompt["prompt"]) == 9_000_000
@@ -235,7 +235,7 @@ class TestStopping:
 class TestOldNodes:
     @pytest.mark.parametrize("responds", [True, False])
     async def test_an_answer_without_an_end_is_whole_after_the_grace(self, responds):
-        patient = Waits(first=30, next=30, grace=0.2)
+        patient = Timeouts(first=30, next=30, grace=0.2)
         async with session_with(waits=patient) as (session, node, purse):
             node.play(Scene(ends=False, responds=responds, counts=False))
             message = await asyncio.wait_for(told(session), 3)
@@ -252,7 +252,7 @@ class TestOldNodes:
 
 class TestShutdown:
     async def test_stopping_twice_is_stopping_once(self):
-        async with session_with(waits=Waits(grace=30)) as (session, _, purse):
+        async with session_with(waits=Timeouts(grace=30)) as (session, _, purse):
             await works(session)
             await session.close()
             await asyncio.wait_for(session.close(), 1)

@@ -25,9 +25,9 @@ from toolbridge.core.errors import (
     Unreachable,
 )
 from toolbridge.node import encryption
-from toolbridge.node.connection import Waits
+from toolbridge.node.connection import Timeouts
 from toolbridge.node.encryption import Secret
-from toolbridge.node.jobs import FundingUnresolved, GivenJob, Host, Job
+from toolbridge.node.jobs import FundingUnresolved, Host, Job, PrepaidJob
 from toolbridge.node.session import NodeSession, Settings
 
 BROKEN = [
@@ -81,7 +81,7 @@ class TestFaults:
             assert len(purse.opened) == 1
 
     async def test_a_slow_answer_may_take_longer_than_any_one_wait(self):
-        waits = Waits(first=1, next=1, grace=0.2)
+        waits = Timeouts(first=1, next=1, grace=0.2)
         async with session_with(waits=waits) as (session, node, _):
             node.play(Scene(tuple("abcdefgh"), pause=0.16))
             assert (await told(session)).text == "abcdefgh"
@@ -306,7 +306,7 @@ class TestHandshakes:
     async def test_a_wrong_host_key_is_told_before_any_answer(self):
         async with running() as node:
             host = Host(node.url, encryption.public_key(Secret.from_hex("99" * 32)))
-            session = NodeSession(GivenJob(Job("1", host, "m")), WALLET, Settings(QUICK))
+            session = NodeSession(PrepaidJob(Job("1", host, "m")), WALLET, Settings(QUICK))
             with pytest.raises(Rejected, match="DECRYPTION_FAILED"):
                 await told(session)
             await session.close()
@@ -346,7 +346,7 @@ class TestHandshakes:
         async with await asyncio.start_server(ignore, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             job = Job("1", Host(url, encryption.public_key(HOST)), "m")
-            session = NodeSession(GivenJob(job), WALLET, Settings(Waits(connect=0.1)))
+            session = NodeSession(PrepaidJob(job), WALLET, Settings(Timeouts(connect=0.1)))
             with pytest.raises(Unreachable, match=r"did not answer within 0\.1 s"):
                 await asyncio.wait_for(told(session), 10)
             await session.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from toolbridge.core.errors import UnknownModel
-from toolbridge.policy.models import Facts, is_claude_name, resolve, split_address
+from toolbridge.policy.models import ModelFacts, is_claude_name, resolve, split_address
 
 TABLE = {
     "claude-sonnet-4-5": "ollama/qwen3:8b",
@@ -20,7 +20,7 @@ LISTED = {
     "mistral:latest": "ollama/mistral:latest",
 }
 USABLE = dict.fromkeys(["ollama", "groq", "openai", "anthropic", "mistral", "demo", "the"], "")
-FACTS = Facts(
+FACTS = ModelFacts(
     table=TABLE, listed=LISTED, providers=USABLE, default="the/default", fixed=True, owner="ollama"
 )
 
@@ -34,9 +34,9 @@ MISSING = {
     "demo": "",
 }
 DEMO = {"toolbridge-demo": "demo/toolbridge-demo", "demo": "demo/toolbridge-demo"}
-NOTHING = Facts(listed=DEMO, providers=MISSING, demo="demo/toolbridge-demo", owner="ollama")
+NOTHING = ModelFacts(listed=DEMO, providers=MISSING, demo="demo/toolbridge-demo", owner="ollama")
 """No configuration, no key, no Ollama."""
-FOUND = Facts(
+FOUND = ModelFacts(
     listed={**DEMO, "qwen3:8b": "ollama/qwen3:8b", "mistral:latest": "ollama/mistral:latest"},
     providers=MISSING,
     default="ollama/qwen3:8b",
@@ -84,7 +84,7 @@ def test_a_name_is_looked_up_in_one_order(name, address):
 
 @pytest.mark.req("PX-X8")
 def test_an_exact_entry_goes_before_a_name_that_a_provider_lists():
-    assert resolve("qwen3:8b", Facts(table={"qwen3:8b": "x/y"}, listed=LISTED, providers={"x": ""})) == "x/y"  # fmt: skip
+    assert resolve("qwen3:8b", ModelFacts(table={"qwen3:8b": "x/y"}, listed=LISTED, providers={"x": ""})) == "x/y"  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["mistral:latest", "mistral", "Mistral:latest", "claude-mistral"])
@@ -96,7 +96,7 @@ def test_a_listed_model_is_never_read_as_provider_and_model(name, facts):
 @pytest.mark.parametrize("key", ["", "MISTRAL_API_KEY"])
 @pytest.mark.parametrize("name", ["mistral:7b", "mistral:mistral-large"])
 def test_another_tag_of_a_local_model_does_not_go_to_a_cloud(name, key):
-    facts = Facts(
+    facts = ModelFacts(
         listed=LISTED, providers={"mistral": key}, default="ollama/qwen3:8b", fetches=True
     )
     with pytest.raises(UnknownModel, match="mistral:latest") as raised:
@@ -108,7 +108,7 @@ def test_another_tag_of_a_local_model_does_not_go_to_a_cloud(name, key):
     "name", ["mistral:7b", "mistral:latest", "deepseek:1.5b-q4_0", "mistral:8x7b"]
 )
 def test_a_name_with_a_tag_does_not_go_to_a_cloud_while_ollama_is_down(name):
-    facts = Facts(providers=dict.fromkeys(["mistral", "deepseek"], ""), demo="demo/d")
+    facts = ModelFacts(providers=dict.fromkeys(["mistral", "deepseek"], ""), demo="demo/d")
     with pytest.raises(UnknownModel):
         resolve(name, facts)
 
@@ -209,7 +209,7 @@ def test_a_configured_default_does_not_hide_a_misspelt_provider():
 
 
 def test_an_entry_of_the_map_may_be_a_listed_name():
-    facts = Facts(table={"default": "mistral:latest", "x": "demo"}, listed={**LISTED, **DEMO},
+    facts = ModelFacts(table={"default": "mistral:latest", "x": "demo"}, listed={**LISTED, **DEMO},
                   providers=USABLE, default="mistral:latest", fixed=True)  # fmt: skip
     assert resolve("whatever", facts) == "ollama/mistral:latest"
     assert resolve("x", facts) == "demo/toolbridge-demo"
@@ -217,13 +217,16 @@ def test_an_entry_of_the_map_may_be_a_listed_name():
 
 def test_a_name_of_an_ollama_that_does_not_answer_is_sent_there():
     assert (
-        resolve("qwen3:8b", Facts(providers={**MISSING, "box": ""}, silent="box")) == "box/qwen3:8b"
+        resolve("qwen3:8b", ModelFacts(providers={**MISSING, "box": ""}, silent="box"))
+        == "box/qwen3:8b"
     )
 
 
 def test_a_provider_that_lists_nothing_is_suggested():
     with pytest.raises(UnknownModel) as raised:
-        resolve("Qwen/Qwen3-8B", Facts(providers={"box": ""}, configured=["box"], unlisted=["box"]))
+        resolve(
+            "Qwen/Qwen3-8B", ModelFacts(providers={"box": ""}, configured=["box"], unlisted=["box"])
+        )
     assert raised.value.nearest == ("box/Qwen/Qwen3-8B",)
 
 
@@ -274,12 +277,12 @@ def test_an_address_names_a_provider_only_if_there_is_one(name, address):
 )
 def test_marks_of_clients_are_no_part_of_a_models_name(name, address):
     usable = dict.fromkeys(MISSING, "")
-    facts = Facts(listed=LISTED, providers=usable, configured=["anthropic"], owner="ollama")
+    facts = ModelFacts(listed=LISTED, providers=usable, configured=["anthropic"], owner="ollama")
     assert resolve(name, facts) == address
 
 
 def test_a_misspelt_provider_is_the_only_suggestion():
-    facts = Facts(listed=FOUND.listed, providers=MISSING, default="ollama/qwen3:8b",
+    facts = ModelFacts(listed=FOUND.listed, providers=MISSING, default="ollama/qwen3:8b",
                   owner="ollama", fetches=True, unlisted=["vllm"])  # fmt: skip
     with pytest.raises(UnknownModel) as caught:
         resolve("antropic/claude-opus-5", facts)

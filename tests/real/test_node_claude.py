@@ -10,7 +10,7 @@ from tests.node.gateways import PUBLIC
 from tests.node.server import Node, Scene, running
 from tests.real.clients import CLAUDE_CODE, WANT, run
 
-from toolbridge.node.encryption import Opener
+from toolbridge.node.encryption import Decryptor
 from toolbridge.node.messages import Payload
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
@@ -28,7 +28,7 @@ class WritingNode(Node):
 
     async def _prompt(self, socket, message) -> None:
         payload = msgspec.convert(message["payload"], Payload)
-        opened = payload.open(Opener(self.keys[message["session_id"]]), payload.label)
+        opened = payload.open(Decryptor(self.keys[message["session_id"]]), payload.label)
         self.play(Scene(_pieces(self._answer(json.loads(opened)["prompt"]))))
         await super()._prompt(socket, message)
 

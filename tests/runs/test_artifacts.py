@@ -18,7 +18,7 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.runs import artifacts as module
 from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.folders import Retention, list_runs, load_run, prune, run_folder, runs_root
-from toolbridge.runs.frames import Frame
+from toolbridge.runs.frames import EventFrame
 from toolbridge.runs.metrics import RunMetrics
 
 RUN = "run_0123456789abcdef"
@@ -105,8 +105,8 @@ def test_times_are_told_as_their_spread():
     measures = RunMetrics()
     for n, ms in enumerate([30.0, 10.0, 50.0, 20.0, 40.0]):
         id = {"id": f"T{n}", "name": "t"}
-        measures.note(Frame(1000.0 * n, 2 * n, "tool.call", id))
-        measures.note(Frame(1000.0 * n + ms, 2 * n + 1, "tool.result", {**id, "result": 1}))
+        measures.note(EventFrame(1000.0 * n, 2 * n, "tool.call", id))
+        measures.note(EventFrame(1000.0 * n + ms, 2 * n + 1, "tool.result", {**id, "result": 1}))
     summary = measures.summary()
     assert summary["tool_ms"] == {"count": 5, "p50": 30.0, "p95": 50.0, "max": 50.0, "mean": 30.0}
     assert (summary["first_event_ms"], summary["total_ms"]) == (0.0, 4040.0)

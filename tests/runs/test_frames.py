@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from toolbridge.core.json import loads
 from toolbridge.core.redaction import Redactor, redact_text
-from toolbridge.runs.frames import Frame, FrameLines
+from toolbridge.runs.frames import EventFrame, EventFrames
 from toolbridge.runs.redact_events import HELD
 
 
 def lines_of(events):
     """Return the lines that a run of `(event, data)` leaves."""
-    stage = FrameLines(Redactor(["open-sesame"]))
+    stage = EventFrames(Redactor(["open-sesame"]))
     lines = []
     for n, (event, data) in enumerate(events, 1):
-        lines += stage.feed(Frame(n * 1.5, n, event, data))
+        lines += stage.feed(EventFrame(n * 1.5, n, event, data))
     return [loads(line) for line in lines + stage.close()]
 
 
@@ -64,21 +64,21 @@ def test_pieces_of_any_kind_leave_what_the_whole_leaves(pieces):
 
 
 def test_text_is_written_at_the_end_of_a_line_and_objects_at_their_end():
-    stage = FrameLines(Redactor())
-    assert stage.feed(Frame(1, 1, "text.delta", {"text": "a"})) == []
-    assert len(stage.feed(Frame(2, 2, "text.delta", {"text": "b\nc"}))) == 1
-    assert len(stage.feed(Frame(3, 3, "text.delta", {"text": "d\n"}))) == 2
-    assert stage.feed(Frame(4, 4, "json.delta", {"id": "O1", "chunk": "[\n"})) == []
-    assert len(stage.feed(Frame(5, 5, "json.delta", {"id": "O2", "chunk": "]"}))) == 1
-    assert len(stage.feed(Frame(6, 6, "json.end", {"id": "O2"}))) == 2
+    stage = EventFrames(Redactor())
+    assert stage.feed(EventFrame(1, 1, "text.delta", {"text": "a"})) == []
+    assert len(stage.feed(EventFrame(2, 2, "text.delta", {"text": "b\nc"}))) == 1
+    assert len(stage.feed(EventFrame(3, 3, "text.delta", {"text": "d\n"}))) == 2
+    assert stage.feed(EventFrame(4, 4, "json.delta", {"id": "O1", "chunk": "[\n"})) == []
+    assert len(stage.feed(EventFrame(5, 5, "json.delta", {"id": "O2", "chunk": "]"}))) == 1
+    assert len(stage.feed(EventFrame(6, 6, "json.end", {"id": "O2"}))) == 2
     assert stage.close() == []
 
 
 def test_text_without_end_is_not_held_for_ever():
-    stage = FrameLines(Redactor())
+    stage = EventFrames(Redactor())
     lines = []
     for n in range(1, 101):
-        lines += stage.feed(Frame(n, n, "text.delta", {"text": "x" * (HELD // 50)}))
+        lines += stage.feed(EventFrame(n, n, "text.delta", {"text": "x" * (HELD // 50)}))
     assert len(lines) >= 50
 
 

@@ -9,7 +9,7 @@ from toolbridge.core.json import loads
 from toolbridge.core.redaction import MASK, Redactor
 from toolbridge.runs.log import AHEAD, CHUNK, EventLog, Record, stored_after
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.structured.events import Done, TextDelta
+from toolbridge.structured.events import RunDone, RunTextDelta
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ async def reach(log: EventLog, last: int) -> None:
 
 async def write(log: EventLog, count: int) -> None:
     for n in range(1, count):
-        await log.put(TextDelta(str(n)))
-    await log.put(Done())
+        await log.put(RunTextDelta(str(n)))
+    await log.put(RunDone())
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ async def test_a_slow_second_reader_does_not_stop_a_fast_one(store):
 async def test_what_was_flushed_is_there_after_a_crash(store):
     log = EventLog("s", store)
     for n in range(CHUNK + 5):
-        await log.put(TextDelta(str(n)))
+        await log.put(RunTextDelta(str(n)))
     await log.flush()
-    await log.put(TextDelta("never flushed"))
+    await log.put(RunTextDelta("never flushed"))
     records = [record async for batch in stored_after(store, "s", 2) for record in batch]
     assert [record.n for record in records] == list(range(3, CHUNK + 6))
 
@@ -138,11 +138,11 @@ async def test_a_secret_that_was_cut_is_exact_in_memory_and_masked_in_the_file(t
     with log.follow() as reader:
         for piece in pieces:
             log.advance(log.last)
-            exact.append(await log.put(TextDelta(piece)))
+            exact.append(await log.put(RunTextDelta(piece)))
             if len(exact) % 10 == 0:
                 await log.flush()  # as before each tool
         log.advance(log.last)
-        exact.append(await log.put(Done()))
+        exact.append(await log.put(RunDone()))
         assert reader.cursor == 0
     assert await told("s", store) == exact
     await store.close()
@@ -177,5 +177,5 @@ async def test_the_events_of_one_run_are_bounded_and_a_replay_says_so(tmp_path):
 
 async def write_wide(log: EventLog) -> None:
     for _ in range(299):
-        await log.put(TextDelta("x" * 90 + "\n"))
-    await log.put(Done())
+        await log.put(RunTextDelta("x" * 90 + "\n"))
+    await log.put(RunDone())

@@ -109,7 +109,7 @@ def options_of(transcript: dict) -> tuple[object, dict]:
     tools = transcript.get("client_tools")
     if tools is not None:
 
-        def on_tool_call(call: fe.ToolCall) -> object:
+        def on_tool_call(call: fe.RunToolCall) -> object:
             told = tools[call.name]
             time.sleep(min(told.get("after_ms", 0) / 1000, 0.3))
             if "error" in told:

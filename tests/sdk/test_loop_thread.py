@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from toolbridge.sdk.loop_thread import Closed, LoopThread
+from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
 
 
 async def nothing() -> None:
@@ -54,7 +54,7 @@ def test_a_backstage_that_was_never_used_closes_without_a_loop():
     backstage = LoopThread(nothing)
     backstage.close()
     backstage.close()
-    with pytest.raises(Closed):
+    with pytest.raises(LoopClosed):
         backstage.run(nothing())
 
 
@@ -94,5 +94,5 @@ def test_it_may_be_closed_from_its_own_loop():
         return threading.current_thread()
 
     backstage.run(close()).join(5)
-    with pytest.raises(Closed):
+    with pytest.raises(LoopClosed):
         backstage.run(nothing())

@@ -12,7 +12,7 @@ from toolbridge.core.messages import (
     Text,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.sdk.pi_events import Teller
+from toolbridge.sdk.pi_events import PiEncoder
 
 
 def written() -> list[ev.Event]:
@@ -31,7 +31,7 @@ def written() -> list[ev.Event]:
 
 
 def told(events: list[ev.Event]) -> list:
-    teller = Teller()
+    teller = PiEncoder()
     return [event for said in events for event in teller.feed(said)] + teller.close()
 
 
@@ -88,7 +88,7 @@ def test_counts_stand_in_the_partial_message():
 def test_a_delta_does_not_cost_the_message():
     """Nothing is folded before somebody looks."""
     draft = Draft(Ids("pi"))
-    teller = Teller()
+    teller = PiEncoder()
     for said in draft.start() + draft.text("a"):
         teller.feed(said)
     for _ in range(1000):

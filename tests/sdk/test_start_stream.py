@@ -102,7 +102,7 @@ async def test_the_demo_runs_in_this_process():
 def test_blocking_callers_get_the_same():
     stream = start_stream(PIZZA, config=HERE, **DEMO)
     events = list(stream)
-    assert isinstance(events[-1], fe.Done)
+    assert isinstance(events[-1], fe.RunDone)
     assert stream.result()["citations"] == ["pl_001"]
     assert stream.result() is stream.result(), "asking again costs nothing"
 
@@ -380,7 +380,7 @@ async def test_a_gap_in_the_numbers_is_read_again():
 
     async with model_server(skipping) as server:
         stream = astart_stream("x", url=server.url)
-        assert [event async for event in stream][-1] == fe.Done()
+        assert [event async for event in stream][-1] == fe.RunDone()
         assert (stream.text, tries) == ("12345", 2)
 
 
@@ -442,4 +442,4 @@ def test_the_names_are_public():
     assert toolbridge.astart_stream is astart_stream
     assert toolbridge.StreamFailed is StreamFailed
     assert toolbridge.stream_events is fe
-    assert json.loads(json.dumps(fe.data_of(fe.Done()))) == {}
+    assert json.loads(json.dumps(fe.data_of(fe.RunDone()))) == {}

@@ -13,7 +13,7 @@ from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
 from toolbridge.core.errors import Incomplete, Overloaded, Refused, SchemaMismatch
 from toolbridge.core.messages import Message, OutputFormat, Problem, Text
-from toolbridge.sdk.typed_answer import Shape
+from toolbridge.sdk.typed_answer import AnswerType
 
 
 class City(msgspec.Struct):
@@ -31,7 +31,7 @@ ROME = City("Rome", 3)
 
 
 def read(text: str, into, **more):
-    return Shape(into).read(Message(content=(Text(text),), stop="end", **more))
+    return AnswerType(into).read(Message(content=(Text(text),), stop="end", **more))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_the_value_is_found(text, into, expected):
 
 @pytest.mark.parametrize("into", [City, list[City], int, Tree, dict[str, int], str])
 def test_every_schema_is_an_object(into):
-    schema = Shape(into).schema
+    schema = AnswerType(into).schema
     assert schema.get("type") == "object" or "$ref" in schema
-    assert Shape(into).output.schema == schema
+    assert AnswerType(into).output.schema == schema
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_long_text_is_shown_in_part():
 def test_an_answer_that_was_cut_says_so():
     message = Message(content=(Text('{"name": "Ro'),), stop="length")
     with pytest.raises(Incomplete, match="max_tokens"):
-        Shape(City).read(message)
+        AnswerType(City).read(message)
 
 
 def test_a_problem_is_raised_as_it_is():

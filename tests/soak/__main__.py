@@ -16,8 +16,8 @@ from tests.soak import upstream as upstreams
 from tests.soak.plays import APIS, BROKEN, WATCHED, Play, plays
 
 from toolbridge.conformance import clients
-from toolbridge.conformance.client_requests import Ask, Part, Tool, Turn
-from toolbridge.conformance.http_client import HttpClient, Reply
+from toolbridge.conformance.client_requests import CasePart, CaseRequest, CaseTool, CaseTurn
+from toolbridge.conformance.http_client import GatewayReply, HttpClient
 
 AT_ONCE = 40
 LIMIT = 60.0
@@ -85,9 +85,9 @@ def _config(port: int) -> str:
 
 async def send(url: str, play: Play, upstream: upstreams.Upstream) -> None:
     client = clients.load(play.surface)
-    tools = tuple(Tool(t.name, t.description, t.schema) for t in play.tools)
-    turns = (Turn("user", (Part(text=f"Please go on ({play.mark})"),)),)
-    sent = client.ask(Ask(turns, tools=tools), play.model, play.stream)
+    tools = tuple(CaseTool(t.name, t.description, t.schema) for t in play.tools)
+    turns = (CaseTurn("user", (CasePart(text=f"Please go on ({play.mark})"),)),)
+    sent = client.ask(CaseRequest(turns, tools=tools), play.model, play.stream)
     leave = None
     if play.fault == "leaves":
         leave = upstream.speaking.setdefault(play.mark, asyncio.Event())
@@ -99,7 +99,7 @@ async def send(url: str, play: Play, upstream: upstreams.Upstream) -> None:
     play.events = []  # ten thousand answers are not kept
 
 
-def judge(play: Play, reply: Reply, client: clients.Client) -> list[str]:
+def judge(play: Play, reply: GatewayReply, client: clients.CaseClient) -> list[str]:
     """Return what is wrong with an answer."""
     if reply.ended == "timeout":
         return [f"no end within {LIMIT:g} s"]
@@ -124,7 +124,7 @@ def judge(play: Play, reply: Reply, client: clients.Client) -> list[str]:
     return [*seen.faults, *_judge_whole(play, reply, seen)]
 
 
-def _judge_rejection(play: Play, reply: Reply, client: clients.Client) -> list[str]:
+def _judge_rejection(play: Play, reply: GatewayReply, client: clients.CaseClient) -> list[str]:
     if play.fault not in BROKEN:
         return [f"status {reply.status} after {play.attempts} attempts: {reply.body[:160]!r}"]
     try:
@@ -136,7 +136,7 @@ def _judge_rejection(play: Play, reply: Reply, client: clients.Client) -> list[s
     )
 
 
-def _judge_whole(play: Play, reply: Reply, seen) -> list[str]:
+def _judge_whole(play: Play, reply: GatewayReply, seen) -> list[str]:
     found = []
     if seen.terminal != "finished" or reply.ended != "clean":
         found.append(f"expected an end, came {seen.terminal} ({reply.ended}) {seen.error[:80]}")

@@ -8,8 +8,8 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Request, StopReason, Text, Turn
 from toolbridge.structured import events as ev
-from toolbridge.structured.contract import Contract, Offer
-from toolbridge.structured.conversation import AskRepair, Conversation, RunTool
+from toolbridge.structured.contract import Contract, OfferedTool
+from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
 from toolbridge.structured.schemas import Schemas
 
 SCHEMAS = Schemas().extended(
@@ -29,8 +29,8 @@ SCHEMAS = Schemas().extended(
         "List": {"type": "array", "items": {"type": "integer"}},
     }
 )
-SEARCH = Offer("places.search", "Find places.", SCHEMAS.get("places.search"))
-BOOK = Offer("bookings.create", "Book a table.", SCHEMAS.get("bookings.create"), client=True)
+SEARCH = OfferedTool("places.search", "Find places.", SCHEMAS.get("places.search"))
+BOOK = OfferedTool("bookings.create", "Book a table.", SCHEMAS.get("bookings.create"), client=True)
 
 ACTION = '{"mode":"search","target":{"kind":"place","id":"p1"}}'
 REPLY = '{"answer":"Done.","citations":[]}'
@@ -90,7 +90,7 @@ class Play:
     """What came of it: the events, the requests to the model, and what was wanted."""
 
     def __init__(self, contract: Contract) -> None:
-        self.conversation = Conversation(contract)
+        self.conversation = StructuredConversation(contract)
         self.events: list[ev.Event] = []
         self.requests: list[Request] = []
         self.repairs: list[Request] = []
@@ -151,11 +151,11 @@ class Play:
 
     @property
     def text(self) -> str:
-        return "".join(e.text for e in self.events if isinstance(e, ev.TextDelta))
+        return "".join(e.text for e in self.events if isinstance(e, ev.RunTextDelta))
 
     @property
     def codes(self) -> list[str]:
-        return [e.code for e in self.events if isinstance(e, ev.Error)]
+        return [e.code for e in self.events if isinstance(e, ev.RunError)]
 
     def chunks(self, id: str) -> str:
         kinds = ev.JsonDelta | ev.ResultDelta

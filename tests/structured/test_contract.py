@@ -4,10 +4,10 @@ import pytest
 from tests.structured.play import ACTION, BOOK, SEARCH, contract
 
 from toolbridge.core.messages import Sampling, Text, Turn
-from toolbridge.structured.contract import Offer, Told
+from toolbridge.structured.contract import OfferedTool, ToolReply
 from toolbridge.structured.flaws import Flaw
 from toolbridge.structured.grammar import Grammar
-from toolbridge.structured.pieces import Closed
+from toolbridge.structured.pieces import FrameClosed
 from toolbridge.structured.sentinels import (
     Sentinel,
     may_begin_sentinel,
@@ -26,7 +26,7 @@ def system_of(**changes: object) -> str:
 def frames_in(text: str) -> list[tuple[str, str, str]]:
     grammar = Grammar()
     pieces = grammar.feed(text) + grammar.close()
-    return [(p.kind, p.id, p.name) for p in pieces if isinstance(p, Closed)]
+    return [(p.kind, p.id, p.name) for p in pieces if isinstance(p, FrameClosed)]
 
 
 @pytest.mark.req("TF-47")
@@ -56,7 +56,7 @@ def test_every_tool_and_object_is_named_with_its_schema():
 
 
 def test_dollars_in_schemas_and_words_stay_as_they_are():
-    offer = Offer("x", "costs $5 or $name", {"type": "object", "$defs": {}})
+    offer = OfferedTool("x", "costs $5 or $name", {"type": "object", "$defs": {}})
     assert "costs $5 or $name" in system_of(tools=(offer,))
     request = contract().repair_request(
         "Action", {"$defs": {}}, "$written $$", [Flaw(".", "$flaws")]
@@ -92,7 +92,7 @@ def test_the_result_is_asked_for_in_a_turn_of_its_own_after_the_assistants():
 
 
 def test_results_of_several_tools_are_told_one_after_the_other():
-    text = contract().tell_results([Told("T1", "a", 1), Told("T2", "b", {"x": None})])
+    text = contract().tell_results([ToolReply("T1", "a", 1), ToolReply("T2", "b", {"x": None})])
     assert "tool call T1 (a), as JSON:\n1\n" in text
     assert 'tool call T2 (b), as JSON:\n{"x":null}\n' in text
 

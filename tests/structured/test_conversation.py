@@ -8,8 +8,8 @@ from toolbridge.core.errors import Overloaded, Truncated
 from toolbridge.core.json import dump_bytes, loads
 from toolbridge.core.messages import Call, Message, Sampling, Text, Turn
 from toolbridge.structured import events as ev
-from toolbridge.structured.contract import Offer
-from toolbridge.structured.conversation import AskRepair, Conversation, RunTool
+from toolbridge.structured.contract import OfferedTool
+from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.schemas import InvalidSchema
 
@@ -201,8 +201,8 @@ def test_an_object_past_repair_is_degraded_and_the_stream_goes_on():
     assert done.end("O1").value == {"mode": "search", "target": {"kind": "place", "id": "p1"}}
     assert done.end("O1").invented == ("mode",)
     assert done.conversation.degraded == 1
-    error = next(e for e in done.events if isinstance(e, ev.Error))
-    assert error == ev.Error("schema_repair_failed", ".mode is missing", "O1")
+    error = next(e for e in done.events if isinstance(e, ev.RunError))
+    assert error == ev.RunError("schema_repair_failed", ".mode is missing", "O1")
 
 
 def test_a_degraded_object_is_not_put_into_the_models_mouth():
@@ -336,7 +336,7 @@ def test_a_tool_may_be_called_by_a_name_that_is_only_spelt_otherwise():
 
 
 def test_a_tool_without_arguments_may_be_called_with_nothing():
-    done = play(call("", name="now"), result(), tools=(Offer("now"),))
+    done = play(call("", name="now"), result(), tools=(OfferedTool("now"),))
     assert done.calls == [RunTool("T1", "now", {})]
 
 
@@ -390,13 +390,13 @@ def test_a_tool_that_nobody_offers_is_told_to_client_and_model():
 
 @pytest.mark.req("TF-27")
 def test_a_tool_that_failed_is_told_to_client_and_model():
-    conversation = Conversation(contract())
+    conversation = StructuredConversation(contract())
     conversation.request()
     conversation.feed(cv.TextDelta(0, call()))
     out = conversation.tool_failed("T1", "tool_timeout", "8000 ms are over")
     failure = {"error": {"code": "tool_timeout", "message": "8000 ms are over"}}
     assert out == [
-        ev.Error("tool_timeout", "8000 ms are over", "T1"),
+        ev.RunError("tool_timeout", "8000 ms are over", "T1"),
         ev.ToolResult("T1", "places.search", failure),
     ]
     request = conversation.request()
@@ -405,7 +405,7 @@ def test_a_tool_that_failed_is_told_to_client_and_model():
 
 @pytest.mark.req("TF-35")
 def test_a_result_from_before_is_marked():
-    conversation = Conversation(contract())
+    conversation = StructuredConversation(contract())
     conversation.request()
     conversation.feed(cv.TextDelta(0, call()))
     assert conversation.tool_done("T1", [], cached=True) == [
@@ -414,7 +414,7 @@ def test_a_result_from_before_is_marked():
 
 
 def test_the_result_of_another_call_is_not_taken():
-    conversation = Conversation(contract())
+    conversation = StructuredConversation(contract())
     conversation.request()
     conversation.feed(cv.TextDelta(0, call()))
     assert conversation.tool_done("T9", []) == []
@@ -468,7 +468,7 @@ def test_calls_that_are_refused_count_as_well():
 
 def test_a_tool_whose_parameters_are_no_schema_is_refused_at_once():
     with pytest.raises(InvalidSchema):
-        Conversation(contract(tools=(Offer("x", "", {"type": "thing"}),)))
+        StructuredConversation(contract(tools=(OfferedTool("x", "", {"type": "thing"}),)))
 
 
 # ── faults of the frame ──────────────────────────────────────────────────────
@@ -550,8 +550,8 @@ def test_a_result_beyond_a_limit_ends_the_stream():
 # ── the clock, the upstream, the client ──────────────────────────────────────
 
 
-def listening(text: str = "", **changes: object) -> Conversation:
-    conversation = Conversation(contract(**changes))
+def listening(text: str = "", **changes: object) -> StructuredConversation:
+    conversation = StructuredConversation(contract(**changes))
     conversation.request()
     conversation.feed(cv.TextDelta(0, text))
     return conversation
@@ -567,7 +567,7 @@ def test_an_object_that_takes_too_long_is_degraded_and_the_rest_passed_over():
     assert conversation.open_frame == ""
     assert conversation.listening
     out = conversation.feed(cv.TextDelta(0, '"book"}⟦END_OBJECT id=O1⟧ on'))
-    assert out == [ev.TextDelta(" on")]
+    assert out == [ev.RunTextDelta(" on")]
 
 
 @pytest.mark.req("TF-25")
@@ -599,14 +599,14 @@ def test_an_abort_ends_what_is_open_from_any_state(text, names):
     conversation = listening(text)
     out = conversation.abort("aborted", "the client left")
     assert [ev.name_of(e) for e in out] == names
-    assert out[-2:] == [ev.Error("aborted", "the client left"), ev.Done()]
+    assert out[-2:] == [ev.RunError("aborted", "the client left"), ev.RunDone()]
     assert conversation.finished
     assert conversation.wants is None
     assert conversation.request() is None
 
 
 def test_an_abort_before_the_first_request_ends_too():
-    out = Conversation(contract()).abort("request_timeout", "too late")
+    out = StructuredConversation(contract()).abort("request_timeout", "too late")
     assert [ev.name_of(e) for e in out] == ["error", "done"]
 
 
@@ -618,7 +618,7 @@ def test_a_failure_of_the_model_ends_the_stream(error, code):
     failed = cv.Failed(error.problem, Message())
     for text in ("x", obj(NO_MODE), call()):
         out = listening(text).feed(failed)
-        assert out[-2:] == [ev.Error(code, error.problem.text), ev.Done()]
+        assert out[-2:] == [ev.RunError(code, error.problem.text), ev.RunDone()]
 
 
 def test_a_call_that_the_upstreams_failure_cut_does_not_run():

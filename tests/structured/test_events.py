@@ -9,7 +9,7 @@ from toolbridge.structured.limits import Limits
 from toolbridge.wire.sse import SseReader
 
 EVENTS = [
-    ("text.delta", ev.TextDelta("hé\n"), {"text": "hé\n"}),
+    ("text.delta", ev.RunTextDelta("hé\n"), {"text": "hé\n"}),
     ("json.begin", ev.JsonBegin("O1", "Action"), {"id": "O1", "schema": "Action"}),
     ("json.delta", ev.JsonDelta("O1", '{"a"'), {"id": "O1", "chunk": '{"a"'}),
     ("json.end", ev.JsonEnd("O1", 4), {"id": "O1", "length": 4}),
@@ -31,12 +31,12 @@ EVENTS = [
     ),
     (
         "tool.call",
-        ev.ToolCall("T1", "a.b", {"q": 1}),
+        ev.RunToolCall("T1", "a.b", {"q": 1}),
         {"id": "T1", "name": "a.b", "args": {"q": 1}},
     ),
     (
         "tool.call",
-        ev.ToolCall("T1", "a", {}, client=True),
+        ev.RunToolCall("T1", "a", {}, client=True),
         {"id": "T1", "name": "a", "args": {}, "client": True},
     ),
     ("tool.result", ev.ToolResult("T1", "a", [1]), {"id": "T1", "name": "a", "result": [1]}),
@@ -48,13 +48,13 @@ EVENTS = [
     ("result.begin", ev.ResultBegin("R1", "X"), {"id": "R1", "schema": "X"}),
     ("result.delta", ev.ResultDelta("R1", "{}"), {"id": "R1", "chunk": "{}"}),
     ("result.end", ev.ResultEnd("R1", 2), {"id": "R1", "length": 2}),
-    ("error", ev.Error("no_result", "why"), {"code": "no_result", "message": "why"}),
+    ("error", ev.RunError("no_result", "why"), {"code": "no_result", "message": "why"}),
     (
         "error",
-        ev.Error("frame_timeout", "why", "O1"),
+        ev.RunError("frame_timeout", "why", "O1"),
         {"code": "frame_timeout", "message": "why", "id": "O1"},
     ),
-    ("done", ev.Done(), {}),
+    ("done", ev.RunDone(), {}),
     ("ping", ev.Ping(), {}),
 ]
 
@@ -80,7 +80,7 @@ def test_an_event_without_an_id_has_no_id_line():
 
 
 def test_half_a_surrogate_pair_is_replaced_on_the_wire():
-    assert "\ufffd".encode() in ev.encode_sse(ev.TextDelta("\ud800"))
+    assert "\ufffd".encode() in ev.encode_sse(ev.RunTextDelta("\ud800"))
 
 
 @pytest.mark.parametrize(

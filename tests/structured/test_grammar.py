@@ -10,7 +10,15 @@ from tests.work import calls_made
 
 from toolbridge.structured.grammar import RESYNC, Grammar
 from toolbridge.structured.limits import Limits
-from toolbridge.structured.pieces import Body, Closed, Fault, Opened, Piece, Said, join_pieces
+from toolbridge.structured.pieces import (
+    FrameClosed,
+    FrameFault,
+    FrameOpened,
+    FrameText,
+    Piece,
+    PlainText,
+    join_pieces,
+)
 
 B = "⟦BEGIN_OBJECT id=O1 schema=Action⟧"
 E = "⟦END_OBJECT id=O1⟧"
@@ -25,8 +33,8 @@ def read(*cuts: str, limits: Limits = SMALL) -> list[Piece]:
 def whole(
     body: str, kind: str = "object", id: str = "O1", name: str = "Action", **more: object
 ) -> list[Piece]:
-    bodies = [Body(id, body)] if body else []
-    return [Opened(kind, id, name), *bodies, Closed(kind, id, name, body, **more)]
+    bodies = [FrameText(id, body)] if body else []
+    return [FrameOpened(kind, id, name), *bodies, FrameClosed(kind, id, name, body, **more)]
 
 
 CUT = {"whole": False}
@@ -38,8 +46,8 @@ def fault(code: str, id: str = "O1") -> tuple[str, str]:
 
 
 CASES: dict[str, tuple[str, list[object]]] = {
-    "nothing but text": ("Hello, world.", [Said("Hello, world.")]),
-    "an object": (f'a {B}{{"x":1}}{E} b', [Said("a "), *whole('{"x":1}'), Said(" b")]),
+    "nothing but text": ("Hello, world.", [PlainText("Hello, world.")]),
+    "an object": (f'a {B}{{"x":1}}{E} b', [PlainText("a "), *whole('{"x":1}'), PlainText(" b")]),
     "a tool": (
         '⟦BEGIN_TOOL_CALL id=T.1-a name=a.b:c/d⟧{"q":1}⟦END_TOOL_CALL id=T.1-a⟧',
         whole('{"q":1}', "tool", "T.1-a", "a.b:c/d"),
@@ -48,11 +56,11 @@ CASES: dict[str, tuple[str, list[object]]] = {
         "⟦BEGIN_RESULT id=R1 schema=AssistantReply⟧[]⟦END_RESULT id=R1⟧",
         whole("[]", "result", "R1", "AssistantReply"),
     ),
-    "white space is kept": (f"{B}\n {{}}\n{E}\n", [*whole("\n {}\n"), Said("\n")]),
+    "white space is kept": (f"{B}\n {{}}\n{E}\n", [*whole("\n {}\n"), PlainText("\n")]),
     "an empty frame is not whole": (f"{B}{E}", whole("", **CUT)),
     "an end in a string is text": (
         f'{B}{{"x":"a {E} b"}}{E}!',
-        [*whole(f'{{"x":"a {E} b"}}'), Said("!")],
+        [*whole(f'{{"x":"a {E} b"}}'), PlainText("!")],
     ),
     "an end at the end of a string is text": (f'{B}["{E}"]{E}', whole(f'["{E}"]')),
     "a beginning in a string is text": (f'{B}["{B}"]{E}', whole(f'["{B}"]')),
@@ -67,22 +75,22 @@ CASES: dict[str, tuple[str, list[object]]] = {
         rf'{B}["\u27E6END_OBJECT id=O1\u27E7"]{E}',
         whole(r'["\u27E6END_OBJECT id=O1\u27E7"]'),
     ),
-    "an end before the brackets close": (f"{B}[[1],[2{E}.", [*whole("[[1],[2", **CUT), Said(".")]),
+    "an end before the brackets close": (f"{B}[[1],[2{E}.", [*whole("[[1],[2", **CUT), PlainText(".")]),
     "a string that never closes ends with the answer": (
         f'{B}{{"x":"a{E} and so on',
-        [*whole('{"x":"a', **CUT), Said(" and so on")],
+        [*whole('{"x":"a', **CUT), PlainText(" and so on")],
     ),
     "a string that never closes ends before a line": (
         f'{B}{{"x":"a{E}\nNow "b", then',
-        [*whole('{"x":"a', **CUT), Said('\nNow "b", then')],
+        [*whole('{"x":"a', **CUT), PlainText('\nNow "b", then')],
     ),
     "a string that never closes ends before other quotes": (
         f'{B}{{"x":"a{E} he said "no" and',
-        [*whole('{"x":"a', **CUT), Said(' he said "no" and')],
+        [*whole('{"x":"a', **CUT), PlainText(' he said "no" and')],
     ),
     "a string that never closes ends before a frame": (
         f'{B}{{"x":"a{E} ⟦BEGIN_OBJECT id=O2 schema=B⟧1⟦END_OBJECT id=O2⟧',
-        [*whole('{"x":"a', **CUT), Said(" "), *whole("1", id="O2", name="B")],
+        [*whole('{"x":"a', **CUT), PlainText(" "), *whole("1", id="O2", name="B")],
     ),
     "a string that goes on after two ends": (f'{B}["{E}{E}"]{E}', whole(f'["{E}{E}"]')),
     "an escaped quote does not close a string after an end": (
@@ -95,35 +103,35 @@ CASES: dict[str, tuple[str, list[object]]] = {
     ),
     "an end of another id": (
         f"{B}[1]⟦END_OBJECT id=O2⟧x",
-        [Opened("object", "O1", "Action"), Body("O1", "[1]"), fault("unexpected_end"),
-         Closed("object", "O1", "Action", "[1]"), Said("x")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[1]"), fault("unexpected_end"),
+         FrameClosed("object", "O1", "Action", "[1]"), PlainText("x")],
     ),
     "an end of another kind": (
         f"{B}[1⟦END_RESULT id=O1⟧x",
-        [Opened("object", "O1", "Action"), Body("O1", "[1"), fault("unexpected_end"),
-         Closed("object", "O1", "Action", "[1", whole=False), Said("x")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[1"), fault("unexpected_end"),
+         FrameClosed("object", "O1", "Action", "[1", whole=False), PlainText("x")],
     ),
     "an end that is misspelt": (
         f"{B}[1] ⟦ END_OBJECT  id=O1⟧x",
-        [Opened("object", "O1", "Action"), Body("O1", "[1] "), fault("unexpected_end"),
-         Closed("object", "O1", "Action", "[1] "), Said("x")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[1] "), fault("unexpected_end"),
+         FrameClosed("object", "O1", "Action", "[1] "), PlainText("x")],
     ),
-    "an end of nothing": (f"a{E}b", [Said("a"), fault("unexpected_end"), Said("b")]),
+    "an end of nothing": (f"a{E}b", [PlainText("a"), fault("unexpected_end"), PlainText("b")]),
     "no end at all": (
         f"{B}[1] thanks",
-        [Opened("object", "O1", "Action"), Body("O1", "[1] thanks"), fault("unclosed_frame"),
-         Closed("object", "O1", "Action", "[1] thanks", ended=False)],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[1] thanks"), fault("unclosed_frame"),
+         FrameClosed("object", "O1", "Action", "[1] thanks", ended=False)],
     ),
     "the next frame instead of an end": (
         f"{B}[1]⟦BEGIN_OBJECT id=O2 schema=B⟧2⟦END_OBJECT id=O2⟧",
-        [Opened("object", "O1", "Action"), Body("O1", "[1]"), fault("unclosed_frame"),
-         Closed("object", "O1", "Action", "[1]", ended=False), *whole("2", id="O2", name="B")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[1]"), fault("unclosed_frame"),
+         FrameClosed("object", "O1", "Action", "[1]", ended=False), *whole("2", id="O2", name="B")],
     ),
     "a frame inside a frame": (
         f"{B}[1,⟦BEGIN_OBJECT id=O2 schema=B⟧2⟦END_OBJECT id=O2⟧]{E}",
-        [Opened("object", "O1", "Action"), Body("O1", "[1,"), fault("nested_frame"),
-         Closed("object", "O1", "Action", "[1,", **LOST), *whole("2", id="O2", name="B"),
-         Said("]"), fault("unexpected_end")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[1,"), fault("nested_frame"),
+         FrameClosed("object", "O1", "Action", "[1,", **LOST), *whole("2", id="O2", name="B"),
+         PlainText("]"), fault("unexpected_end")],
     ),
     "an id that was used before": (
         f"{B}1{E}{B}2{E}{B}3{E}",
@@ -132,44 +140,44 @@ CASES: dict[str, tuple[str, list[object]]] = {
     ),
     "a cut string": (
         f'{B}["a',
-        [Opened("object", "O1", "Action"), Body("O1", '["a'), fault("unclosed_frame"),
-         Closed("object", "O1", "Action", '["a', **LOST)],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", '["a'), fault("unclosed_frame"),
+         FrameClosed("object", "O1", "Action", '["a', **LOST)],
     ),
     "a cut escape": (
         f'{B}["a\\',
-        [Opened("object", "O1", "Action"), Body("O1", '["a\\'), fault("unclosed_frame"),
-         Closed("object", "O1", "Action", '["a\\', **LOST)],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", '["a\\'), fault("unclosed_frame"),
+         FrameClosed("object", "O1", "Action", '["a\\', **LOST)],
     ),
     "as long as allowed": (f'{B}"{"é" * 29}"{E}', whole(f'"{"é" * 29}"')),
     "too long": (
         f'{B}"{"é" * 40}"{E}x',
-        [Opened("object", "O1", "Action"), Body("O1", '"' + "é" * 29), fault("frame_too_large"),
-         Closed("object", "O1", "Action", '"' + "é" * 29, trouble="frame_too_large", **LOST),
-         Said("x")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", '"' + "é" * 29), fault("frame_too_large"),
+         FrameClosed("object", "O1", "Action", '"' + "é" * 29, trouble="frame_too_large", **LOST),
+         PlainText("x")],
     ),
     "arguments too long": (
         '⟦BEGIN_TOOL_CALL id=T1 name=a⟧{"q":"0123456789012345"}⟦END_TOOL_CALL id=T1⟧',
-        [Opened("tool", "T1", "a"), Body("T1", '{"q":"01234567890123'),
+        [FrameOpened("tool", "T1", "a"), FrameText("T1", '{"q":"01234567890123'),
          fault("arguments_too_large", "T1"),
-         Closed("tool", "T1", "a", '{"q":"01234567890123', trouble="arguments_too_large", **LOST)],
+         FrameClosed("tool", "T1", "a", '{"q":"01234567890123', trouble="arguments_too_large", **LOST)],
     ),
     "too deep": (
         f"{B}[[[[1]]]]{E}x",
-        [Opened("object", "O1", "Action"), Body("O1", "[[["), fault("frame_too_deep"),
-         Closed("object", "O1", "Action", "[[[", trouble="frame_too_deep", **LOST), Said("x")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[[["), fault("frame_too_deep"),
+         FrameClosed("object", "O1", "Action", "[[[", trouble="frame_too_deep", **LOST), PlainText("x")],
     ),
     "as deep as allowed": (f"{B}[[[1]]]{E}", whole("[[[1]]]")),
     "brackets in strings are not deep": (f'{B}["[[[[{{"]{E}', whole('["[[[[{"]')),
     "after the limit another frame": (
         f"{B}[[[[1⟦BEGIN_OBJECT id=O2 schema=B⟧2⟦END_OBJECT id=O2⟧",
-        [Opened("object", "O1", "Action"), Body("O1", "[[["), fault("frame_too_deep"),
-         Closed("object", "O1", "Action", "[[[", trouble="frame_too_deep", **LOST),
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[[["), fault("frame_too_deep"),
+         FrameClosed("object", "O1", "Action", "[[[", trouble="frame_too_deep", **LOST),
          *whole("2", id="O2", name="B")],
     ),
     "after the limit an end in a string": (
         f'{B}[[[["{E}"]]]]{E}x',
-        [Opened("object", "O1", "Action"), Body("O1", "[[["), fault("frame_too_deep"),
-         Closed("object", "O1", "Action", "[[[", trouble="frame_too_deep", **LOST), Said("x")],
+        [FrameOpened("object", "O1", "Action"), FrameText("O1", "[[["), fault("frame_too_deep"),
+         FrameClosed("object", "O1", "Action", "[[[", trouble="frame_too_deep", **LOST), PlainText("x")],
     ),
 }  # fmt: skip
 
@@ -202,7 +210,7 @@ TEXTS = [
 
 def comparable(pieces: list[object]) -> list[object]:
     """Return `pieces` with the wording of faults left out."""
-    return [(p.code, p.id) if isinstance(p, Fault) else p for p in pieces]
+    return [(p.code, p.id) if isinstance(p, FrameFault) else p for p in pieces]
 
 
 @pytest.mark.req("TF-12", "TF-13", "TF-14", "TF-16", "TF-17", "TF-18", "TF-20", "TF-21", "TF-22")
@@ -228,9 +236,9 @@ def test_no_cut_in_two_or_three_changes_what_is_read(name):
 @pytest.mark.req("TF-15", "TF-16")
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_is_nearly_a_sentinel_is_text(text):
-    assert read(text) == [Said(text)]
-    assert read(*text) == [Said(text)]
-    assert read(f"a{text}b") == [Said(f"a{text}b")]
+    assert read(text) == [PlainText(text)]
+    assert read(*text) == [PlainText(text)]
+    assert read(f"a{text}b") == [PlainText(f"a{text}b")]
 
 
 def test_an_id_and_a_name_may_be_as_long_as_the_grammar_says():
@@ -241,16 +249,16 @@ def test_an_id_and_a_name_may_be_as_long_as_the_grammar_says():
 
 def test_nothing_is_held_back_that_cannot_become_a_sentinel():
     grammar = Grammar()
-    assert grammar.feed("a ⟦BE") == [Said("a ")]
-    assert grammar.feed("T") == [Said("⟦BET")]
+    assert grammar.feed("a ⟦BE") == [PlainText("a ")]
+    assert grammar.feed("T") == [PlainText("⟦BET")]
 
 
 def test_text_inside_a_frame_is_told_as_it_comes():
     grammar = Grammar()
     grammar.feed(B)
-    assert grammar.feed('{"a') == [Body("O1", '{"a')]
-    assert grammar.feed('": "b ⟦') == [Body("O1", '": "b ')]
-    assert grammar.feed("x") == [Body("O1", "⟦x")]
+    assert grammar.feed('{"a') == [FrameText("O1", '{"a')]
+    assert grammar.feed('": "b ⟦') == [FrameText("O1", '": "b ')]
+    assert grammar.feed("x") == [FrameText("O1", "⟦x")]
 
 
 def test_a_long_string_after_its_own_end_is_text_by_the_rule():
@@ -275,7 +283,10 @@ def test_ids_are_unique_over_all_answers_of_a_stream():
     used: set[str] = set()
     Grammar(used=used).feed(f"{B}1{E}")
     pieces = Grammar(used=used).feed(f"{B}1{E}")
-    assert comparable(pieces)[:2] == [("duplicate_id", "O1"), Opened("object", "O1.2", "Action")]
+    assert comparable(pieces)[:2] == [
+        ("duplicate_id", "O1"),
+        FrameOpened("object", "O1.2", "Action"),
+    ]
 
 
 def test_a_frame_that_expires_is_closed_and_the_rest_of_it_passed_over():
@@ -284,11 +295,11 @@ def test_a_frame_that_expires_is_closed_and_the_rest_of_it_passed_over():
     assert grammar.open_id == "O1"
     assert comparable(grammar.expire()) == [
         ("frame_timeout", "O1"),
-        Closed("object", "O1", "Action", "[1,", trouble="frame_timeout", **LOST),
+        FrameClosed("object", "O1", "Action", "[1,", trouble="frame_timeout", **LOST),
     ]
     assert grammar.open_id == ""
     assert grammar.expire() == []
-    assert grammar.feed(f"2]{E} x") == [Said(" x")]
+    assert grammar.feed(f"2]{E} x") == [PlainText(" x")]
     assert grammar.close() == []
 
 
@@ -323,25 +334,25 @@ def test_no_cut_of_any_text_changes_what_is_read(text, cuts):
 @settings(max_examples=300, deadline=None)
 @given(RUBBISH)
 def test_frames_follow_one_another_and_bodies_are_told_whole(text):
-    opened: Opened | None = None
+    opened: FrameOpened | None = None
     told: list[str] = []
     ids: set[str] = set()
     for piece in read(text):
         match piece:
-            case Opened(_, id, _):
+            case FrameOpened(_, id, _):
                 assert opened is None
                 assert id not in ids
                 ids.add(id)
                 opened, told = piece, []
-            case Body(id, chunk):
+            case FrameText(id, chunk):
                 assert opened is not None
                 assert opened.id == id
                 told.append(chunk)
-            case Closed(kind, id, name, body):
-                assert opened == Opened(kind, id, name)
+            case FrameClosed(kind, id, name, body):
+                assert opened == FrameOpened(kind, id, name)
                 assert "".join(told) == body
                 opened = None
-            case Said():
+            case PlainText():
                 assert opened is None
     assert opened is None
 
@@ -349,7 +360,7 @@ def test_frames_follow_one_another_and_bodies_are_told_whole(text):
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(exclude_characters="⟦")))
 def test_text_without_brackets_passes_as_it_is(text):
-    assert read(text) == ([Said(text)] if text else [])
+    assert read(text) == ([PlainText(text)] if text else [])
 
 
 def feed_endless(grammar: Grammar, piece: str, times: int) -> None:

@@ -76,7 +76,7 @@ def judge(play: Play) -> None:
                 open_[id][1].append(chunk)
             case ev.JsonEnd() | ev.ResultEnd():
                 judge_end(event, *open_.pop(event.id))
-            case ev.ToolCall(id, name, args):
+            case ev.RunToolCall(id, name, args):
                 assert id not in ids
                 ids.add(id)
                 calls.add(id)
@@ -88,7 +88,7 @@ def judge(play: Play) -> None:
                 pass
     assert (open_, calls) == ({}, set())
     assert [ev.name_of(e) for e in play.events].count("done") == 1
-    assert isinstance(play.events[-1], ev.Done)
+    assert isinstance(play.events[-1], ev.RunDone)
 
 
 def judge_end(end: ev.JsonEnd | ev.ResultEnd, schema: str, chunks: list[str]) -> None:
@@ -156,8 +156,8 @@ def joined(events: list[ev.Event]) -> list[ev.Event]:
     for event in events:
         last = out[-1] if out else None
         match last, event:
-            case ev.TextDelta(a), ev.TextDelta(b):
-                out[-1] = ev.TextDelta(a + b)
+            case ev.RunTextDelta(a), ev.RunTextDelta(b):
+                out[-1] = ev.RunTextDelta(a + b)
             case ((ev.JsonDelta() | ev.ResultDelta()), (ev.JsonDelta() | ev.ResultDelta())) if (
                 last.id == event.id
             ):

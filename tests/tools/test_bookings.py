@@ -12,7 +12,7 @@ import pytest
 
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.tools.bookings import BOOKINGS_CREATE
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.places import town
 from toolbridge.tools.registry import Registry
 
@@ -33,7 +33,7 @@ def bookings(path):
 
 
 async def book(store, key="", **changes):
-    context = Context(caller="ada", idempotency_key=key, store=store)
+    context = ToolContext(caller="ada", idempotency_key=key, store=store)
     return await REGISTRY.call("bookings.create", {**ASKED, **changes}, context)
 
 
@@ -106,7 +106,7 @@ async def test_a_text_is_only_a_text(store, tmp_path, name):
 
 
 async def test_without_a_store_nothing_is_booked():
-    outcome = await REGISTRY.call("bookings.create", ASKED, Context())
+    outcome = await REGISTRY.call("bookings.create", ASKED, ToolContext())
     assert outcome.result["error"]["reason"] == "no_store"
 
 
@@ -218,7 +218,7 @@ async def test_a_booking_that_was_too_slow_is_not_made_twice(store, tmp_path):
     with closing(sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)) as other:
         await store.get("a", "k")
         other.execute("begin immediate")
-        context = Context(caller="ada", idempotency_key="k", store=store)
+        context = ToolContext(caller="ada", idempotency_key="k", store=store)
         booking = asyncio.create_task(REGISTRY.call("bookings.create", ASKED, context, timeout=0.5))
         await asyncio.sleep(0.7)
         other.execute("rollback")

@@ -8,7 +8,7 @@ import pytest
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.tools import fs
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.fs import MOST, fs_read
 from toolbridge.tools.registry import Registry
 
@@ -40,7 +40,7 @@ def descriptors():
 
 async def read(root, *more, **asked):
     registry = Registry([fs_read([root, *more])])
-    return await registry.call("fs.read", asked, Context(), timeout=5)
+    return await registry.call("fs.read", asked, ToolContext(), timeout=5)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import loads
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.http import HttpTools, _Guard, is_public
 from toolbridge.tools.registry import Registry
 
@@ -57,13 +57,13 @@ async def placed(*answers, hosts=("127.0.0.1:{}",), **options):
 async def call(tools, port, host="127.0.0.1", context=None, **options):
     tool = tools.tool("light.set", f"http://{host}:{port}/hook", timeout=2.0)
     registry = Registry([tool])
-    return await registry.call("light.set", {"on": True}, context or Context(), **options)
+    return await registry.call("light.set", {"on": True}, context or ToolContext(), **options)
 
 
 async def test_the_arguments_are_posted_with_the_key_of_the_call():
     store = SqliteStore()
     async with placed(answer(b'{"state":"on"}')) as (place, tools, port):
-        mine = Context(run="run_1", idempotency_key="k", store=store)
+        mine = ToolContext(run="run_1", idempotency_key="k", store=store)
         outcome = await call(tools, port, context=mine)
         again = await call(tools, port, context=mine)
     await store.close()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolbridge.tools.clock import Moment
-from toolbridge.tools.context import Context
+from toolbridge.tools.clock import ClockTime
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.places import PLACES_SEARCH, town
 from toolbridge.tools.registry import Registry
 
@@ -11,7 +11,7 @@ REGISTRY = Registry([PLACES_SEARCH])
 
 
 async def ids(**asked):
-    outcome = await REGISTRY.call("places.search", asked, Context())
+    outcome = await REGISTRY.call("places.search", asked, ToolContext())
     assert outcome.code == "", outcome.message
     return [place["id"] for place in outcome.result]
 
@@ -47,7 +47,7 @@ async def test_a_search_finds_what_fits_best_then_what_is_near(asked, expected):
     ],
 )  # fmt: skip
 async def test_wrong_arguments_are_said(wrong):
-    outcome = await REGISTRY.call("places.search", wrong, Context())
+    outcome = await REGISTRY.call("places.search", wrong, ToolContext())
     assert outcome.code == "invalid_arguments"
 
 
@@ -66,4 +66,4 @@ async def test_wrong_arguments_are_said(wrong):
     ],
 )
 def test_a_night_belongs_to_the_evening_before(place, minute, day, expected):
-    assert town()[place].is_open(Moment(minute, day)) is expected
+    assert town()[place].is_open(ClockTime(minute, day)) is expected

@@ -12,12 +12,12 @@ import pytest
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.tools.context import Context, Refused
+from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.functions import tool
-from toolbridge.tools.registry import Registry, Tool
+from toolbridge.tools.registry import RegisteredTool, Registry
 from toolbridge.tools.threads import Threads
 
-NOBODY = Context()
+NOBODY = ToolContext()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def failing(times, error=ValueError, value="well"):
             raise error("broken pipe")
         return value
 
-    return Tool("flaky", "", {}, run), runs
+    return RegisteredTool("flaky", "", {}, run), runs
 
 
 async def test_a_function_is_a_tool_by_its_signature():
@@ -53,7 +53,7 @@ async def test_a_function_is_a_tool_by_its_signature():
 
 async def test_a_decorated_function_says_more_and_is_given_its_context(store):
     @tool(name="who.am_i", timeout=3.0, idempotent=True)
-    async def who(greeting: str, context: Context) -> str:
+    async def who(greeting: str, context: ToolContext) -> str:
         return f"{greeting} {context.caller} {context.call}"
 
     registry = Registry([who])
@@ -61,13 +61,13 @@ async def test_a_decorated_function_says_more_and_is_given_its_context(store):
     assert (found.timeout, found.idempotent, found.waits) == (3.0, True, True)
     assert list(found.parameters["properties"]) == ["greeting"]
     outcome = await registry.call(
-        "who.am_i", {"greeting": "hello"}, Context(caller="ada", call="T1", store=store)
+        "who.am_i", {"greeting": "hello"}, ToolContext(caller="ada", call="T1", store=store)
     )
     assert outcome.result == "hello ada T1"
 
 
 async def test_an_unknown_name_is_told_the_nearest():
-    registry = Registry([Tool("places.search", "", {}, lambda _a, _c: None)])
+    registry = Registry([RegisteredTool("places.search", "", {}, lambda _a, _c: None)])
     outcome = await registry.call("place.search", {}, NOBODY)
     assert outcome.code == "unknown_tool"
     assert "'places.search'" in outcome.result["error"]["message"]
@@ -77,11 +77,11 @@ async def test_an_unknown_name_is_told_the_nearest():
 @pytest.mark.parametrize("name", ["", "a b", "x" * 129, "é", "a\n"])
 def test_a_name_that_no_frame_can_carry_is_refused(name):
     with pytest.raises(ConfigError):
-        Registry([Tool(name, "", {}, lambda _a, _c: None)])
+        Registry([RegisteredTool(name, "", {}, lambda _a, _c: None)])
 
 
 def test_a_name_is_given_once():
-    one = Tool("a", "", {}, lambda _a, _c: None)
+    one = RegisteredTool("a", "", {}, lambda _a, _c: None)
     with pytest.raises(ConfigError):
         Registry([one, one])
     with pytest.raises(ConfigError):
@@ -89,8 +89,8 @@ def test_a_name_is_given_once():
 
 
 async def test_an_extension_leaves_the_original_alone():
-    original = Registry([Tool("a", "", {}, lambda _a, _c: 1)])
-    extended = original.extended([Tool("b", "", {}, lambda _a, _c: 2)])
+    original = Registry([RegisteredTool("a", "", {}, lambda _a, _c: 1)])
+    extended = original.extended([RegisteredTool("b", "", {}, lambda _a, _c: 2)])
     assert (original.names, extended.names) == (("a",), ("a", "b"))
     assert "b" not in original
     assert [t.name for t in extended] == ["a", "b"]
@@ -122,7 +122,7 @@ async def test_a_refusal_and_wrong_arguments_are_not_asked_again():
 
     def no(n: int) -> None:
         runs.append(n)
-        raise Refused("closed", "we are closed")
+        raise ToolRefused("closed", "we are closed")
 
     registry = Registry([no])
     refused = await registry.call("no", {"n": 1}, NOBODY, retries=5)
@@ -143,7 +143,7 @@ async def test_a_tool_out_of_time_is_run_again_only_where_that_does_no_harm(idem
         runs.append(1)
         await asyncio.sleep(60)
 
-    slow = Tool("slow", "", {}, run, timeout=0.05, idempotent=idempotent)
+    slow = RegisteredTool("slow", "", {}, run, timeout=0.05, idempotent=idempotent)
     outcome = await Registry([slow]).call("slow", {}, NOBODY)
     assert (outcome.code, len(runs)) == ("tool_timeout", expected)
     assert outcome.result["error"]["message"] == "slow did not end within 50 ms"
@@ -163,7 +163,7 @@ async def test_a_caller_grants_time_and_a_tool_takes_no_more(monkeypatch, own, g
         return await real(tasks, timeout=timeout)
 
     monkeypatch.setattr("toolbridge.tools.registry.asyncio.wait", wait)
-    registry = Registry([Tool("a", "", {}, lambda _a, _c: 1, timeout=own)])
+    registry = Registry([RegisteredTool("a", "", {}, lambda _a, _c: 1, timeout=own)])
     await registry.call("a", {}, NOBODY, timeout=granted)
     assert seen == [expected]
 
@@ -178,7 +178,7 @@ async def test_a_coroutine_that_ignores_its_end_does_not_hold_the_caller():
             except asyncio.CancelledError:
                 continue
 
-    registry = Registry([Tool("stubborn", "", {}, stubborn, timeout=0.05)])
+    registry = Registry([RegisteredTool("stubborn", "", {}, stubborn, timeout=0.05)])
     started = time.monotonic()
     assert (await registry.call("stubborn", {}, NOBODY)).code == "tool_timeout"
     assert time.monotonic() - started < 2
@@ -188,7 +188,9 @@ async def test_a_coroutine_that_ignores_its_end_does_not_hold_the_caller():
 
 async def test_a_function_that_blocks_does_not_stop_the_loop():
     ended = threading.Event()
-    registry = Registry([Tool("block", "", {}, lambda _a, _c: ended.wait(30), timeout=0.2)])
+    registry = Registry(
+        [RegisteredTool("block", "", {}, lambda _a, _c: ended.wait(30), timeout=0.2)]
+    )
     ticks = 0
 
     async def tick():
@@ -213,7 +215,9 @@ async def test_the_caller_may_leave_and_the_tool_is_cancelled():
         finally:
             left.set()
 
-    calling = asyncio.create_task(Registry([Tool("w", "", {}, wait)]).call("w", {}, NOBODY))
+    calling = asyncio.create_task(
+        Registry([RegisteredTool("w", "", {}, wait)]).call("w", {}, NOBODY)
+    )
     await asyncio.sleep(0.02)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -226,7 +230,9 @@ async def test_no_tool_ends_the_server(error):
     def run(arguments, context):
         raise error
 
-    outcome = await Registry([Tool("bad", "", {}, run)]).call("bad", {}, NOBODY, retries=0)
+    outcome = await Registry([RegisteredTool("bad", "", {}, run)]).call(
+        "bad", {}, NOBODY, retries=0
+    )
     assert outcome.code == "tool_failed"
     assert error.__name__ in outcome.message
 
@@ -235,7 +241,7 @@ async def test_a_coroutine_that_gives_up_has_failed():
     async def run(arguments, context):
         raise asyncio.CancelledError
 
-    outcome = await Registry([Tool("bad", "", {}, run)]).call("bad", {}, NOBODY)
+    outcome = await Registry([RegisteredTool("bad", "", {}, run)]).call("bad", {}, NOBODY)
     assert (outcome.code, outcome.message) == ("tool_failed", "bad gave up")
 
 
@@ -244,8 +250,8 @@ async def test_threads_are_bounded_and_come_free_again():
     threads = Threads(2)
     registry = Registry(
         [
-            Tool("hang", "", {}, lambda _a, _c: let_go.wait(30), timeout=0.05),
-            Tool("quick", "", {}, lambda _a, _c: 1, timeout=0.05),
+            RegisteredTool("hang", "", {}, lambda _a, _c: let_go.wait(30), timeout=0.05),
+            RegisteredTool("quick", "", {}, lambda _a, _c: 1, timeout=0.05),
         ],
         threads=threads,
     )
@@ -281,7 +287,7 @@ def test_a_tool_that_never_ends_does_not_keep_the_process():
 
 @pytest.mark.req("TF-24")
 async def test_a_result_is_capped_and_says_so():
-    registry = Registry([Tool("big", "", {}, lambda _a, _c: "x" * 10_000_000)])
+    registry = Registry([RegisteredTool("big", "", {}, lambda _a, _c: "x" * 10_000_000)])
     outcome = await registry.call("big", {}, NOBODY)
     assert outcome.truncated
     assert len(outcome.result) <= 65_536
@@ -295,7 +301,7 @@ async def test_what_is_no_json_is_a_failure_and_not_run_twice():
         runs.append(1)
         return object()
 
-    outcome = await Registry([Tool("odd", "", {}, odd)]).call("odd", {}, NOBODY)
+    outcome = await Registry([RegisteredTool("odd", "", {}, odd)]).call("odd", {}, NOBODY)
     assert (outcome.code, len(runs)) == ("tool_failed", 1)
 
 
@@ -303,7 +309,7 @@ async def test_what_is_no_json_is_a_failure_and_not_run_twice():
 async def test_a_repeat_with_the_same_key_gets_the_first_result(store):
     flaky, runs = failing(0, value={"n": 1.5})
     registry = Registry([flaky])
-    mine = Context(caller="ada", idempotency_key="k1", store=store)
+    mine = ToolContext(caller="ada", idempotency_key="k1", store=store)
     first = await registry.call("flaky", {"a": 1, "b": [1, {"c": 2}]}, mine)
     again = await registry.call("flaky", {"b": [1.0, {"c": 2}], "a": 1.0}, mine)
     assert (first.cached, again.cached) == (False, True)
@@ -314,7 +320,7 @@ async def test_a_repeat_with_the_same_key_gets_the_first_result(store):
 @pytest.mark.req("TF-35")
 async def test_another_key_caller_tool_or_argument_is_another_call(store):
     runs = []
-    tools = [Tool(name, "", {}, lambda _a, c: runs.append(c.key)) for name in ("a", "b")]
+    tools = [RegisteredTool(name, "", {}, lambda _a, c: runs.append(c.key)) for name in ("a", "b")]
     registry = Registry(tools)
     for caller, key, name, arguments in [
         ("ada", "k", "a", {}),
@@ -324,10 +330,10 @@ async def test_another_key_caller_tool_or_argument_is_another_call(store):
         ("ada", "k", "a", {"x": 1}),
         ("ada", "k", "a", {"x": "1"}),
     ]:
-        context = Context(caller=caller, idempotency_key=key, store=store)
+        context = ToolContext(caller=caller, idempotency_key=key, store=store)
         assert not (await registry.call(name, arguments, context)).cached
     assert len(runs) == 6
-    kept = await registry.call("a", {}, Context(caller="ada", idempotency_key="k", store=store))
+    kept = await registry.call("a", {}, ToolContext(caller="ada", idempotency_key="k", store=store))
     assert (kept.cached, kept.result) == (True, None), "null is a result like any other"
 
 
@@ -335,14 +341,14 @@ async def test_without_a_key_nothing_is_kept(store):
     flaky, runs = failing(0)
     registry = Registry([flaky])
     for _ in range(2):
-        assert not (await registry.call("flaky", {}, Context(store=store))).cached
+        assert not (await registry.call("flaky", {}, ToolContext(store=store))).cached
     assert len(set(runs)) == 2
 
 
 async def test_a_failure_is_not_kept(store):
     flaky, _ = failing(1)
     registry = Registry([flaky])
-    mine = Context(idempotency_key="k", store=store)
+    mine = ToolContext(idempotency_key="k", store=store)
     assert (await registry.call("flaky", {}, mine, retries=0)).code == "tool_failed"
     outcome = await registry.call("flaky", {}, mine, retries=0)
     assert (outcome.result, outcome.cached) == ("well", False)
@@ -357,8 +363,8 @@ async def test_a_repeat_waits_for_the_first_while_that_still_runs(store):
         await asyncio.sleep(0.05)
         return len(runs)
 
-    registry = Registry([Tool("slow", "", {}, slow)])
-    mine = Context(idempotency_key="k", store=store)
+    registry = Registry([RegisteredTool("slow", "", {}, slow)])
+    mine = ToolContext(idempotency_key="k", store=store)
     outcomes = await asyncio.gather(*(registry.call("slow", {}, mine) for _ in range(5)))
     assert [outcome.result for outcome in outcomes] == [1] * 5
     assert sorted(outcome.cached for outcome in outcomes) == [False, True, True, True, True]
@@ -372,8 +378,8 @@ async def test_a_repeat_runs_itself_when_the_first_was_given_up(store):
         await asyncio.sleep(0.05)
         return len(runs)
 
-    registry = Registry([Tool("slow", "", {}, slow)])
-    mine = Context(idempotency_key="k", store=store)
+    registry = Registry([RegisteredTool("slow", "", {}, slow)])
+    mine = ToolContext(idempotency_key="k", store=store)
     first = asyncio.create_task(registry.call("slow", {}, mine))
     await asyncio.sleep(0.01)
     second = asyncio.create_task(registry.call("slow", {}, mine))
@@ -386,7 +392,7 @@ async def test_a_key_without_a_store_keeps_nothing():
     flaky, runs = failing(0)
     registry = Registry([flaky])
     for _ in range(2):
-        assert not (await registry.call("flaky", {}, Context(idempotency_key="k"))).cached
+        assert not (await registry.call("flaky", {}, ToolContext(idempotency_key="k"))).cached
     assert len(runs) == 2
     assert runs[0] == runs[1], "the tool itself can tell"
 
@@ -397,7 +403,9 @@ async def test_a_store_that_cannot_be_read_keeps_no_tool_from_running(store, mon
 
     flaky, _ = failing(0)
     monkeypatch.setattr(store, "_get", broken)
-    outcome = await Registry([flaky]).call("flaky", {}, Context(idempotency_key="k", store=store))
+    outcome = await Registry([flaky]).call(
+        "flaky", {}, ToolContext(idempotency_key="k", store=store)
+    )
     assert outcome.result == "well"
 
 
@@ -405,7 +413,7 @@ async def test_a_system_without_threads_is_a_failure_that_passes(monkeypatch):
     def start(self):
         raise RuntimeError("can't start new thread")
 
-    registry = Registry([Tool("a", "", {}, lambda _a, _c: 1)], threads=Threads(1))
+    registry = Registry([RegisteredTool("a", "", {}, lambda _a, _c: 1)], threads=Threads(1))
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", start)
         assert (await registry.call("a", {}, NOBODY, retries=2)).code == "tool_failed"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolbridge.core.json import dump_bytes
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.registry import Registry
 from toolbridge.tools.sqlite import MOST, sqlite_query
 from toolbridge.tools.sqlite_process import SqlProcess
@@ -33,7 +33,7 @@ def file(tmp_path):
 async def ask(file, sql, *parameters, seconds=1.0, **more):
     registry = Registry([sqlite_query({"main": file}, seconds=seconds)])
     asked = {"sql": sql, "parameters": list(parameters), **more}
-    return await registry.call("sqlite.query", asked, Context(), timeout=20)
+    return await registry.call("sqlite.query", asked, ToolContext(), timeout=20)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,9 @@ async def test_names_not_paths_choose_the_database(file, tmp_path):
     assert (await ask(file, "select 1", database="main")).result["rows"] == [[1]]
     wrong = await ask(file, "select 1", database=str(file))
     assert wrong.result["error"]["reason"] == "unknown_database"
-    none = await Registry([sqlite_query({})]).call("sqlite.query", {"sql": "select 1"}, Context())
+    none = await Registry([sqlite_query({})]).call(
+        "sqlite.query", {"sql": "select 1"}, ToolContext()
+    )
     assert none.result["error"]["message"].endswith("none is allowed")
 
 
@@ -188,7 +190,7 @@ async def test_questions_after_a_stopped_one_and_side_by_side_are_answered(file)
     registry = Registry([sqlite_query({"main": file}, seconds=0.3)])
 
     async def one(sql):
-        return await registry.call("sqlite.query", {"sql": sql}, Context(), timeout=20)
+        return await registry.call("sqlite.query", {"sql": sql}, ToolContext(), timeout=20)
 
     assert (await one(ONE_FUNCTION[0])).code == "tool_failed"
     outcomes = await asyncio.gather(*[one(f"select {n}") for n in range(12)])
@@ -200,7 +202,7 @@ async def test_a_warm_process_answers_the_next_question(file):
     times = []
     for n in range(10):
         started = time.monotonic()
-        outcome = await registry.call("sqlite.query", {"sql": f"select {n}"}, Context())
+        outcome = await registry.call("sqlite.query", {"sql": f"select {n}"}, ToolContext())
         times.append(time.monotonic() - started)
         assert outcome.result["rows"] == [[n]]
     assert sorted(times)[5] < 0.05

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.registry import Registry
 from toolbridge.tools.time import time_now
 
@@ -16,7 +16,7 @@ REGISTRY = Registry([time_now(lambda: 1_900_000_000.9)])
      ({"tz": "Asia/Kolkata"}, "2030-03-17T23:16:40+05:30")],
 )  # fmt: skip
 async def test_the_time_is_told_in_a_zone(asked, expected):
-    result = (await REGISTRY.call("time.now", asked, Context())).result
+    result = (await REGISTRY.call("time.now", asked, ToolContext())).result
     assert result == {
         "time": expected, "tz": asked.get("tz", "UTC"), "weekday": "Sunday", "unix": 1_900_000_000,
     }  # fmt: skip
@@ -26,9 +26,9 @@ async def test_the_time_is_told_in_a_zone(asked, expected):
     "tz", ["Mars/Base", "../etc/passwd", "/etc/passwd", "Europe", "", "a\0b", 5]
 )
 async def test_a_zone_that_is_none_is_said(tz):
-    assert (await REGISTRY.call("time.now", {"tz": tz}, Context())).code == "invalid_arguments"
+    assert (await REGISTRY.call("time.now", {"tz": tz}, ToolContext())).code == "invalid_arguments"
 
 
 async def test_the_clock_is_the_system_s_unless_given():
-    result = (await Registry([time_now()]).call("time.now", {}, Context())).result
+    result = (await Registry([time_now()]).call("time.now", {}, ToolContext())).result
     assert result["unix"] > 1_700_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.upstream import local
-from toolbridge.upstream.local import Engine, Loaded
+from toolbridge.upstream.local import Engine, LoadedModel
 
 STUB = Path(__file__).parent / "stub_engine"
 
@@ -34,7 +34,7 @@ def engine(monkeypatch, tmp_path):
 
 def test_a_model_is_served_and_described(engine):
     loaded = engine("fine", window=4096).wait_until_ready()
-    assert loaded == Loaded("small.Q4", loaded.url, 4096, tools=True, vision=False)
+    assert loaded == LoadedModel("small.Q4", loaded.url, 4096, tools=True, vision=False)
     with urllib.request.urlopen(f"{loaded.url}/props") as reply:
         assert b'"model_alias": ["small.Q4"]' in reply.read()
 

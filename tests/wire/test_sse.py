@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tests.strategies import cuts
 
 from toolbridge.core.errors import BrokenWire
-from toolbridge.wire.sse import Frame, SseReader, write_frame
+from toolbridge.wire.sse import SseEvent, SseReader, write_frame
 
 BOM = b"\xef\xbb\xbf"
 
@@ -36,39 +36,43 @@ def every_cut(data):
 
 
 CASES = [
-    pytest.param(b"data: a\n\n", [Frame(b"a")], id="lf"),
-    pytest.param(b"data: a\r\n\r\n", [Frame(b"a")], id="crlf"),
-    pytest.param(b"data: a\r\r", [Frame(b"a")], id="cr"),
-    pytest.param(b"data: a\r\ndata: b\r\n\r\n", [Frame(b"a\nb")], id="crlf-inside"),
-    pytest.param(b"data: a\r\n\rdata: b\n\r\n", [Frame(b"a"), Frame(b"b")], id="mixed"),
-    pytest.param(b"data: a\r\r\ndata: b\r\n\n", [Frame(b"a"), Frame(b"b")], id="cr-then-crlf"),
-    pytest.param(BOM + b"data: a\n\n", [Frame(b"a")], id="bom"),
-    pytest.param(b"data: a\n\n" + BOM + b"data: b\n\n", [Frame(b"a")], id="bom-later-is-no-bom"),
-    pytest.param(b": note\n\ndata: a\n: note\n\n", [Frame(b"a")], id="comments"),
-    pytest.param(b"data: a\ndata: b\n\n", [Frame(b"a\nb")], id="two-data-lines"),
-    pytest.param(b"data:a\ndata:  b\n\n", [Frame(b"a\n b")], id="one-space-is-taken"),
-    pytest.param(b"data\n\n", [Frame(b"")], id="data-without-colon"),
-    pytest.param(b"data:\n\n", [Frame(b"")], id="empty-data"),
-    pytest.param(b"data:\ndata:\n\n", [Frame(b"\n")], id="two-empty-lines-of-data"),
-    pytest.param(b"event: x\n\ndata: a\n\n", [Frame(b"a")], id="event-without-data"),
-    pytest.param(b"event: x\ndata: a\n\n", [Frame(b"a", "x")], id="event"),
-    pytest.param(b"data: a\nid: 7\nevent: x\n\n", [Frame(b"a", "x", "7")], id="any-order"),
-    pytest.param(b"retry: 10\nfoo: bar\ndata: a\n\n", [Frame(b"a")], id="other-fields"),
-    pytest.param(b"data: a: b\n\n", [Frame(b"a: b")], id="colon-in-data"),
+    pytest.param(b"data: a\n\n", [SseEvent(b"a")], id="lf"),
+    pytest.param(b"data: a\r\n\r\n", [SseEvent(b"a")], id="crlf"),
+    pytest.param(b"data: a\r\r", [SseEvent(b"a")], id="cr"),
+    pytest.param(b"data: a\r\ndata: b\r\n\r\n", [SseEvent(b"a\nb")], id="crlf-inside"),
+    pytest.param(b"data: a\r\n\rdata: b\n\r\n", [SseEvent(b"a"), SseEvent(b"b")], id="mixed"),
+    pytest.param(
+        b"data: a\r\r\ndata: b\r\n\n", [SseEvent(b"a"), SseEvent(b"b")], id="cr-then-crlf"
+    ),
+    pytest.param(BOM + b"data: a\n\n", [SseEvent(b"a")], id="bom"),
+    pytest.param(b"data: a\n\n" + BOM + b"data: b\n\n", [SseEvent(b"a")], id="bom-later-is-no-bom"),
+    pytest.param(b": note\n\ndata: a\n: note\n\n", [SseEvent(b"a")], id="comments"),
+    pytest.param(b"data: a\ndata: b\n\n", [SseEvent(b"a\nb")], id="two-data-lines"),
+    pytest.param(b"data:a\ndata:  b\n\n", [SseEvent(b"a\n b")], id="one-space-is-taken"),
+    pytest.param(b"data\n\n", [SseEvent(b"")], id="data-without-colon"),
+    pytest.param(b"data:\n\n", [SseEvent(b"")], id="empty-data"),
+    pytest.param(b"data:\ndata:\n\n", [SseEvent(b"\n")], id="two-empty-lines-of-data"),
+    pytest.param(b"event: x\n\ndata: a\n\n", [SseEvent(b"a")], id="event-without-data"),
+    pytest.param(b"event: x\ndata: a\n\n", [SseEvent(b"a", "x")], id="event"),
+    pytest.param(b"data: a\nid: 7\nevent: x\n\n", [SseEvent(b"a", "x", "7")], id="any-order"),
+    pytest.param(b"retry: 10\nfoo: bar\ndata: a\n\n", [SseEvent(b"a")], id="other-fields"),
+    pytest.param(b"data: a: b\n\n", [SseEvent(b"a: b")], id="colon-in-data"),
     pytest.param(b"\n\n\r\n\r", [], id="only-line-ends"),
     pytest.param(b"", [], id="nothing"),
     pytest.param(BOM, [], id="only-bom"),
     pytest.param(
         'data: "\u2028\u2029\x85\x0b\x0c\x1c"\n\n'.encode(),
-        [Frame('"\u2028\u2029\x85\x0b\x0c\x1c"'.encode())],
+        [SseEvent('"\u2028\u2029\x85\x0b\x0c\x1c"'.encode())],
         id="other-separators-are-data",
     ),
-    pytest.param("data: \U0001f600\n\n".encode(), [Frame("\U0001f600".encode())], id="four-bytes"),
-    pytest.param(b"data: \xff\xfe\n\n", [Frame(b"\xff\xfe")], id="not-utf8-stays"),
-    pytest.param(b"event: \xff\ndata: a\n\n", [Frame(b"a", "\ufffd")], id="event-not-utf8"),
-    pytest.param(b"data: a\n", [Frame(b"a", whole=False)], id="no-empty-line"),
-    pytest.param(b"data: a\r", [Frame(b"a", whole=False)], id="ends-in-cr"),
-    pytest.param(b"data: a\n\ndata: b", [Frame(b"a"), Frame(b"b", whole=False)], id="cut"),
+    pytest.param(
+        "data: \U0001f600\n\n".encode(), [SseEvent("\U0001f600".encode())], id="four-bytes"
+    ),
+    pytest.param(b"data: \xff\xfe\n\n", [SseEvent(b"\xff\xfe")], id="not-utf8-stays"),
+    pytest.param(b"event: \xff\ndata: a\n\n", [SseEvent(b"a", "\ufffd")], id="event-not-utf8"),
+    pytest.param(b"data: a\n", [SseEvent(b"a", whole=False)], id="no-empty-line"),
+    pytest.param(b"data: a\r", [SseEvent(b"a", whole=False)], id="ends-in-cr"),
+    pytest.param(b"data: a\n\ndata: b", [SseEvent(b"a"), SseEvent(b"b", whole=False)], id="cut"),
     pytest.param(b"event: x\nda", [], id="cut-in-a-name"),
 ]
 
@@ -115,7 +119,7 @@ def test_many_short_events_in_one_piece_are_not_one_long_event():
 
 def test_what_came_before_a_long_event_is_told_first():
     reader = SseReader(max_frame=24)
-    assert reader.feed(b"data: a\n\ndata: " + b"x" * 30) == [Frame(b"a")]
+    assert reader.feed(b"data: a\n\ndata: " + b"x" * 30) == [SseEvent(b"a")]
     for read_on in (lambda: reader.feed(b"\n\n"), reader.close):
         with pytest.raises(BrokenWire):
             read_on()
@@ -124,18 +128,18 @@ def test_what_came_before_a_long_event_is_told_first():
 def test_frames_come_as_soon_as_they_are_whole():
     reader = SseReader()
     assert reader.feed(b"data: a\n") == []
-    assert reader.feed(b"\n") == [Frame(b"a")]
+    assert reader.feed(b"\n") == [SseEvent(b"a")]
     assert reader.feed(b"data: b\r") == []
-    assert reader.feed(b"\r") == [Frame(b"b")]
+    assert reader.feed(b"\r") == [SseEvent(b"b")]
 
 
 def test_what_is_closed_holds_nothing_back():
     reader = SseReader()
     reader.feed(b"data: a")
-    assert reader.close() == [Frame(b"a", whole=False)]
+    assert reader.close() == [SseEvent(b"a", whole=False)]
     assert reader.close() == []
 
 
 @pytest.mark.parametrize(("data", "event"), [(b'{"a":1}', b""), (b'{"a":1}', b"ping")])
 def test_a_written_frame_reads_back(data, event):
-    assert read([write_frame(data, event)]) == [Frame(data, event.decode())]
+    assert read([write_frame(data, event)]) == [SseEvent(data, event.decode())]

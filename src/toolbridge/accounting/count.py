@@ -58,7 +58,7 @@ def _text(part: Part) -> Iterator[str]:
             yield from _text(inner)
 
 
-class Family(msgspec.Struct, frozen=True):
+class TokenizerFamily(msgspec.Struct, frozen=True):
     """What is known of a tokenizer and of the words that its API adds around ours."""
 
     characters: float = 3.6
@@ -73,10 +73,12 @@ class Family(msgspec.Struct, frozen=True):
 
 
 FAMILIES = {
-    "": Family(),
-    "openai": Family(characters=4.0, start=5, tools=24, tool=6),
-    "gemini": Family(characters=3.7, start=4, message=3),
-    "anthropic": Family(characters=3.0, ideographs=1.1, start=6, message=2, tools=549, tool=53),
+    "": TokenizerFamily(),
+    "openai": TokenizerFamily(characters=4.0, start=5, tools=24, tool=6),
+    "gemini": TokenizerFamily(characters=3.7, start=4, message=3),
+    "anthropic": TokenizerFamily(
+        characters=3.0, ideographs=1.1, start=6, message=2, tools=549, tool=53
+    ),
 }
 """Measured overheads; Anthropic's and Google's ratios lean on OpenAI's vocabulary, which is public."""
 
@@ -98,7 +100,7 @@ def estimate_request(request: Request, *, family: str = "") -> int:
     return max(1, round(tokens))
 
 
-def _weigh(text: str, kind: Family) -> float:
+def _weigh(text: str, kind: TokenizerFamily) -> float:
     """Return the tokens of a text."""
     if text.isascii():
         return len(text) / kind.characters
@@ -108,12 +110,12 @@ def _weigh(text: str, kind: Family) -> float:
     return plain / kind.characters + ideographs / kind.ideographs + letters / _LETTERS_PER_TOKEN
 
 
-def _tool(tool: Tool, kind: Family) -> float:
+def _tool(tool: Tool, kind: TokenizerFamily) -> float:
     written = dumps(tool.schema if tool.hosted is None else tool.hosted)
     return kind.tool + _weigh(tool.name + tool.description + written, kind)
 
 
-def _part(part: Part, kind: Family) -> float:
+def _part(part: Part, kind: TokenizerFamily) -> float:
     match part:
         case Text(text) | Thinking(text):
             return _weigh(text, kind)

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     file = trust.allow(path, os.environ)
     # Read from the list that was just written, so that exactly what is shown was allowed.
     content = trust.read_allowed(file, os.environ)
-    config = configuration.read(configuration.Source(file, content))
+    config = configuration.read(configuration.ConfigSource(file, content))
     print("\n".join([f"allowed {file}", *_contents(config)]))
     return 0
 

@@ -33,7 +33,7 @@ TIERS = ("opus", "sonnet", "haiku", "fable")
 OWN = ("--config", "--model", "--claude")
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServedModel(msgspec.Struct, frozen=True):
     """What the gateway serves for a name."""
 
     address: str
@@ -132,7 +132,7 @@ def _run_client(command: list[str], env: Mapping[str, str]) -> int:
 
 
 def environment(
-    env: Mapping[str, str], url: str, key: str, served: Served, tiers: Mapping[str, str]
+    env: Mapping[str, str], url: str, key: str, served: ServedModel, tiers: Mapping[str, str]
 ) -> dict[str, str]:
     """Return Claude Code's environment. What the user has set about models and windows stays."""
     ours = {
@@ -175,7 +175,7 @@ def _tiers(url: str, key: str) -> dict[str, str]:
     return found
 
 
-def ask_for(url: str, model: str, key: str) -> Served:
+def ask_for(url: str, model: str, key: str) -> ServedModel:
     """Return what the gateway serves for `model`; raise with its own words when it does not."""
     ask = urllib.request.Request(  # noqa: S310  the gateway's own address
         f"{url}/v1/models/{urllib.parse.quote(model, safe='')}",
@@ -184,7 +184,7 @@ def ask_for(url: str, model: str, key: str) -> Served:
     try:
         with urllib.request.urlopen(ask, timeout=10) as answer:  # noqa: S310
             address = answer.headers.get("x-toolbridge-model") or model
-            return Served(address, int(json.load(answer).get("max_input_tokens", 0)))
+            return ServedModel(address, int(json.load(answer).get("max_input_tokens", 0)))
     except urllib.error.HTTPError as error:
         with error:
             said = error.read(65_536)

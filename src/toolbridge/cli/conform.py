@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolbridge.conformance import report, scripted_upstream
-from toolbridge.conformance.cases import APIS, Book, load
-from toolbridge.conformance.runner import Gateway, Outcome, Runner
+from toolbridge.conformance.cases import APIS, CaseBook, load
+from toolbridge.conformance.runner import CaseOutcome, Runner, ScoredGateway
 from toolbridge.core.errors import ConfigError
 
 PORT = 21100
@@ -54,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
-def _list(book: Book) -> int:
+def _list(book: CaseBook) -> int:
     for case in book.cases:
         print(f"{case.id:<44} {case.family:<10} {case.why}")
     print(f"{len(book.cases)} cases")
     return 0
 
 
-def _print(outcomes: list[Outcome]) -> None:
+def _print(outcomes: list[CaseOutcome]) -> None:
     print(report.table(outcomes))
     if failed := report.failures(outcomes):
         print(f"\n{failed}")
@@ -72,7 +72,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
+async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     if not args.api:
         raise ConfigError(f"say with --api what the client speaks: {', '.join(APIS)}")
     upstream = args.upstream or "openai_chat"
@@ -80,18 +80,18 @@ async def _other(args: argparse.Namespace, book: Book) -> list[Outcome]:
     try:
         async with scripted_upstream.serve(args.listen) as played:
             _say(report.how_to_configure(upstream, played.url, args.model))
-            gateway = Gateway(args.url, args.model, args.key, passthrough=args.passthrough)
+            gateway = ScoredGateway(args.url, args.model, args.key, passthrough=args.passthrough)
             return await Runner(book, played).run(cases, args.api, gateway)
     except OSError as error:
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
 
 
-async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
+async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     from toolbridge.conformance import self_gateway
 
     fronts = _chosen(args.api, self_gateway.served(), "is not served to clients yet")
     backs = _chosen(args.upstream, self_gateway.spoken(), "cannot be spoken to upstreams yet")
-    outcomes: list[Outcome] = []
+    outcomes: list[CaseOutcome] = []
     async with (
         scripted_upstream.serve() as played,
         self_gateway.gateway(self_gateway.configured(played.url)) as url,
@@ -100,7 +100,7 @@ async def _own(args: argparse.Namespace, book: Book) -> list[Outcome]:
         runs = []
         for front, back, passthrough in _pairs(fronts, backs):
             cases = book.select(api=back, client=front, only=args.only, passthrough=passthrough)
-            gateway = Gateway(
+            gateway = ScoredGateway(
                 url, self_gateway.model(back, passthrough=passthrough), passthrough=passthrough
             )
             runs.append(runner.run(cases, front, gateway))

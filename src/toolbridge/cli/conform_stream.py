@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from toolbridge.conformance.streams import report
-from toolbridge.conformance.streams.cases import Case, load, select
-from toolbridge.conformance.streams.runner import Outcome, run_other, run_own
+from toolbridge.conformance.streams.cases import StreamCase, load, select
+from toolbridge.conformance.streams.runner import StreamOutcome, run_other, run_own
 from toolbridge.conformance.streams.self_gateway import PROVIDER, TOOLS
 from toolbridge.core.errors import ConfigError
 
@@ -32,14 +32,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
-def _list(cases: list[Case]) -> int:
+def _list(cases: list[StreamCase]) -> int:
     for case in cases:
         print(f"{case.id:<52} {case.proves}")
     print(f"{len(cases)} cases")
     return 0
 
 
-async def _score(args: argparse.Namespace, cases: list[Case]) -> list[Outcome]:
+async def _score(args: argparse.Namespace, cases: list[StreamCase]) -> list[StreamOutcome]:
     if args.own:
         return await run_own(cases)
     print(_how_to_configure(args.listen), file=sys.stderr)
@@ -49,7 +49,7 @@ async def _score(args: argparse.Namespace, cases: list[Case]) -> list[Outcome]:
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
 
 
-def _print(outcomes: list[Outcome], seconds: float) -> None:
+def _print(outcomes: list[StreamOutcome], seconds: float) -> None:
     print(report.table(outcomes))
     if failed := report.failures(outcomes):
         print(f"\n{failed}")
@@ -57,7 +57,7 @@ def _print(outcomes: list[Outcome], seconds: float) -> None:
     print(f"\n{passed} passed, {len(outcomes) - passed} failed, in {seconds:.0f} s")
 
 
-def _save(folder: Path, outcomes: list[Outcome]) -> None:
+def _save(folder: Path, outcomes: list[StreamOutcome]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{MATRIX}.json").write_text(report.as_json(outcomes) + "\n", "utf-8")
     (folder / f"{MATRIX}.svg").write_text(report.as_svg(outcomes), "utf-8")

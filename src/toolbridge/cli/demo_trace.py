@@ -45,7 +45,7 @@ class Trace:
 
     def tell(self, ms: float, event: fe.Event) -> None:
         match event:
-            case fe.TextDelta(text):
+            case fe.RunTextDelta(text):
                 self._go_on(ms, "text", "text", text)
             case fe.JsonBegin(id, schema):
                 self._line(ms, "object", f"{id} {schema}", holds=id)
@@ -64,15 +64,15 @@ class Trace:
 
     def _tell_other(self, ms: float, event: fe.Event) -> None:
         match event:
-            case fe.ToolCall(id, name, args, client):
+            case fe.RunToolCall(id, name, args, client):
                 who = "  (yours to answer)" if client else ""
                 self._line(ms, "tool", f"{id} {name} {dumps(args)}{who}")
             case fe.ToolResult(id, name, result, cached):
                 kept = "  (from before)" if cached else ""
                 self._line(ms, "tool", f"{id} {name} → {dumps(result)}{kept}")
-            case fe.Error(code, message, id):
+            case fe.RunError(code, message, id):
                 self._line(ms, "error", f"{code}{f' ({id})' if id else ''}: {message}")
-            case fe.Done():
+            case fe.RunDone():
                 self._line(ms, "done", "")
             case _:
                 pass

@@ -10,7 +10,7 @@ from toolbridge import providers
 from toolbridge.cli import state
 from toolbridge.config import Config, ModelConfig
 from toolbridge.upstream import weights
-from toolbridge.upstream.local import WINDOW, Engine, Loaded
+from toolbridge.upstream.local import WINDOW, Engine, LoadedModel
 
 PROVIDER = "local"
 
@@ -37,7 +37,7 @@ def _small() -> Path:
     return found
 
 
-def configured(config: Config, loaded: Loaded, *, default: bool) -> Config:
+def configured(config: Config, loaded: LoadedModel, *, default: bool) -> Config:
     """Return `config` with the model as `local/NAME`; what the user has set about it stays."""
     address = f"{PROVIDER}/{loaded.name}"
     place = msgspec.structs.replace(providers.load("llamacpp"), url=f"{loaded.url}/v1", key="")

@@ -5,7 +5,7 @@ import asyncio
 
 from toolbridge.cli import options
 from toolbridge.config import Config
-from toolbridge.routing.models import Listed, ModelRoutes
+from toolbridge.routing.models import ListedModel, ModelRoutes
 from toolbridge.upstream.http import Upstream
 
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def list_models(config: Config) -> tuple[str, list[Listed]]:
+async def list_models(config: Config) -> tuple[str, list[ListedModel]]:
     async with Upstream() as upstream:
         roster = ModelRoutes(config, upstream)
         await roster.look_around()

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from toolbridge import config
-from toolbridge.config import Config, Source
+from toolbridge.config import Config, ConfigSource
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def load(args: argparse.Namespace) -> Config:
     return config.load(args.config, flags=_flags(args))
 
 
-def load_with_source(args: argparse.Namespace) -> tuple[Config, Source]:
+def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
     """Return the configuration, and the file that it is from; say why a file is not used."""
     source = config.choose(args.config)
     if source.refused:

@@ -42,4 +42,4 @@ def run(args: argparse.Namespace) -> int:
             trace.tell(ms, event)
         sys.stdout.flush()
     trace.close()
-    return 0 if events and isinstance(events[-1][1], fe.Done) else 1
+    return 0 if events and isinstance(events[-1][1], fe.RunDone) else 1

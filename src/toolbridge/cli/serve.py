@@ -187,7 +187,7 @@ def address(listener: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
-class Start(msgspec.Struct, frozen=True):
+class StartReport(msgspec.Struct, frozen=True):
     """What is known when a gateway starts."""
 
     url: str
@@ -199,16 +199,16 @@ class Start(msgspec.Struct, frozen=True):
     problems: Sequence[str] = ()
 
 
-async def _start(roster: "ModelRoutes", url: str, file: Path | None) -> Start:
+async def _start(roster: "ModelRoutes", url: str, file: Path | None) -> StartReport:
     problems = await roster.problems()
     window = 0
     if roster.default:
         with contextlib.suppress(ToolbridgeError):  # the problems have it
             window = (await roster.route(roster.default)).target.window
-    return Start(url, roster.default, roster.found, window, file, problems)
+    return StartReport(url, roster.default, roster.found, window, file, problems)
 
 
-def banner(config: Config, start: Start) -> str:
+def banner(config: Config, start: StartReport) -> str:
     """Return what a person needs to know to use this server."""
     lines = [
         f"toolbridge {version()} at {start.url}",
@@ -229,7 +229,7 @@ def banner(config: Config, start: Start) -> str:
     return "\n".join(lines)
 
 
-def recipe(config: Config, start: Start) -> list[str]:
+def recipe(config: Config, start: StartReport) -> list[str]:
     """Return Claude Code's variables.
 
     It takes the window of a Claude name from its own tables, so that the real name must be set.

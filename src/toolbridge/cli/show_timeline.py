@@ -39,7 +39,7 @@ def rows_of(events: Iterable[tuple[float, fe.Event]]) -> list[Row]:
     by_id: dict[str, Row] = {}
     for ms, event in events:
         match event:
-            case fe.TextDelta(text):
+            case fe.RunTextDelta(text):
                 if not rows or rows[-1].kind != "text":
                     rows.append(Row("text", "text", ms, ms))
                 rows[-1].end = ms
@@ -47,9 +47,9 @@ def rows_of(events: Iterable[tuple[float, fe.Event]]) -> list[Row]:
             case fe.JsonBegin(id, schema) | fe.ResultBegin(id, schema):
                 kind = "object" if isinstance(event, fe.JsonBegin) else "result"
                 rows.append(by_id.setdefault(id, Row(kind, f"{id} {schema}", ms, ms)))
-            case fe.ToolCall(id, name, args):
+            case fe.RunToolCall(id, name, args):
                 rows.append(by_id.setdefault(id, Row("tool", f"{id} {name}", ms, ms, dumps(args))))
-            case fe.Error(code, message):
+            case fe.RunError(code, message):
                 rows.append(Row("error", code, ms, ms, message, over=True))
             case _:
                 _go_on(by_id, ms, event)

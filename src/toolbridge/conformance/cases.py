@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from toolbridge.conformance.client_requests import Ask, Tool
+from toolbridge.conformance.client_requests import CaseRequest, CaseTool
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject
 
@@ -17,14 +17,14 @@ APIS = ("anthropic", "openai_chat", "openai_responses", "gemini", "ollama")
 REQUESTS = "requests.toml"
 
 
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call that the client must see."""
 
     name: str
     arguments: JsonObject = {}
 
 
-class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must come out, in words that hold for every client API.
 
     What is not said is not checked, except this: the stream is legal, and an answer that ends well
@@ -45,7 +45,7 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text_has: tuple[str, ...] = ()
     text_lacks: tuple[str, ...] = ()
     thinking: str | None = None
-    calls: tuple[Wanted, ...] = ()
+    calls: tuple[ExpectedCall, ...] = ()
     runnable: tuple[str, ...] | None = None
     """The only tools that a client could run: calls that are closed and have what the tool requires.
     Replaces the check of `calls`."""
@@ -74,7 +74,7 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words that must stand somewhere in what the upstream was sent."""
 
 
-class Framing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WireFraming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the lines of an answer become bytes; the default is the API's own way."""
 
     eol: str = ""
@@ -111,23 +111,23 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: str = ""
     """One frame per line. `~wait SECONDS` pauses; `~raw "JSON string"` sends bytes as they are;
     `~split N` cuts what follows into pieces of N bytes, `~split 0` no more."""
-    framing: Framing = Framing()
+    framing: WireFraming = WireFraming()
     gzip: bool = False
     end: Literal["clean", "cut", "rst", "hang"] = "clean"
     abort: Literal["", "early", "speaking"] = ""
     """When the client leaves: before anything came, or at the first words."""
-    expect: Expect = Expect()
+    expect: Expectation = Expectation()
 
     @property
     def id(self) -> str:
         return f"{self.api}/{self.name}"
 
 
-class Book(msgspec.Struct, frozen=True):
+class CaseBook(msgspec.Struct, frozen=True):
     """All cases, and the requests that they name."""
 
     cases: tuple[Case, ...]
-    asks: dict[str, Ask]
+    asks: dict[str, CaseRequest]
 
     def select(
         self, *, api: str, client: str, only: str = "*", passthrough: bool = False
@@ -153,7 +153,7 @@ def folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[3] / "conformance"
 
 
-def load(path: Path | None = None) -> Book:
+def load(path: Path | None = None) -> CaseBook:
     """Return the cases in a folder; raise `ConfigError` that names the file and the fault."""
     place = path or folder()
     cases: list[Case] = []
@@ -163,7 +163,7 @@ def load(path: Path | None = None) -> Book:
     asks = _read_asks(place / REQUESTS)
     if unknown := {case.ask for case in cases} - asks.keys():
         raise ConfigError(f"{REQUESTS} has no {', '.join(sorted(unknown))}")
-    return Book(tuple(cases), asks)
+    return CaseBook(tuple(cases), asks)
 
 
 class _CaseFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -172,7 +172,7 @@ class _CaseFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _AskFile(msgspec.Struct, forbid_unknown_fields=True):
-    tool: list[Tool]
+    tool: list[CaseTool]
     ask: dict[str, JsonObject]
 
 
@@ -184,7 +184,7 @@ def _read_cases(file: Path) -> list[Case]:
     return [msgspec.structs.replace(case, api=read.api) for case in read.case]
 
 
-def _read_asks(file: Path) -> dict[str, Ask]:
+def _read_asks(file: Path) -> dict[str, CaseRequest]:
     try:
         read = msgspec.convert(tomllib.loads(expand(file.read_text("utf-8"))), _AskFile)
         tools = {tool.name: tool for tool in read.tool}
@@ -193,10 +193,10 @@ def _read_asks(file: Path) -> dict[str, Ask]:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def _ask(given: dict[str, object], tools: dict[str, Tool]) -> Ask:
+def _ask(given: dict[str, object], tools: dict[str, CaseTool]) -> CaseRequest:
     offered = given.pop("tools", [])
     names = offered if isinstance(offered, list) else []
-    ask = msgspec.convert(given, Ask)
+    ask = msgspec.convert(given, CaseRequest)
     return msgspec.structs.replace(ask, tools=tuple(tools[str(name)] for name in names))
 
 

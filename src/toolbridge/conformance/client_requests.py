@@ -11,7 +11,7 @@ MARK = "conform-"
 the scripted upstream which case it is to play."""
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CasePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of `text`, `thinking`, `image`, `call` and `result` is set."""
 
     text: str | None = None
@@ -31,21 +31,21 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: bool = False
 
 
-class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CaseTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Literal["system", "user", "assistant"]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CasePart, ...] = ()
 
 
-class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CaseTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     description: str = ""
     schema: JsonObject = {}
 
 
-class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    turns: tuple[Turn, ...]
+class CaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    turns: tuple[CaseTurn, ...]
     system: str = ""
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[CaseTool, ...] = ()
     choice: str = ""
     """`auto`, `none`, `required` or the name of a tool."""
     max_tokens: int = 1024
@@ -53,7 +53,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thinking: bool = False
 
 
-class Sent(msgspec.Struct, frozen=True):
+class EncodedRequest(msgspec.Struct, frozen=True):
     """A request in a client's own words."""
 
     path: str
@@ -61,7 +61,7 @@ class Sent(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
-def marked(ask: Ask, mark: str) -> Ask:
+def marked(ask: CaseRequest, mark: str) -> CaseRequest:
     """Return `ask` with `mark` at the end of the first words that the user says."""
     turns = list(ask.turns)
     for at, turn in enumerate(turns):
@@ -69,12 +69,12 @@ def marked(ask: Ask, mark: str) -> Ask:
             if turn.role == "user" and part.text:
                 parts = list(turn.parts)
                 parts[place] = msgspec.structs.replace(part, text=f"{part.text} ({mark})")
-                turns[at] = Turn(turn.role, tuple(parts))
+                turns[at] = CaseTurn(turn.role, tuple(parts))
                 return msgspec.structs.replace(ask, turns=tuple(turns))
     raise ValueError("a request needs words of the user, to carry its mark")
 
 
-def tool_named(ask: Ask, call_id: str) -> str:
+def tool_named(ask: CaseRequest, call_id: str) -> str:
     """Return the name of the tool that the call `call_id` asked for, for APIs that want it again."""
     for turn in ask.turns:
         for part in turn.parts:

@@ -13,7 +13,7 @@ _CUT = (ConnectionError, asyncio.IncompleteReadError)
 
 
 @dataclass
-class Reply:
+class GatewayReply:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     status_after: float = 0.0
@@ -37,7 +37,7 @@ class HttpClient:
         self._host = place.hostname or "127.0.0.1"
         self._port = place.port or (443 if self._secure else 80)
         self._prefix = place.path.rstrip("/")
-        self.reply = Reply()
+        self.reply = GatewayReply()
 
     async def ask(
         self,
@@ -47,7 +47,7 @@ class HttpClient:
         *,
         limit: float,
         leave: asyncio.Event | None = None,
-    ) -> Reply:
+    ) -> GatewayReply:
         """Send a request and read to the end, for `limit` seconds, or until `leave` is set."""
         try:
             self._reader, self._writer = await asyncio.open_connection(

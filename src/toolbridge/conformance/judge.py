@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from toolbridge.conformance import upstreams
-from toolbridge.conformance.cases import Case, Expect, expand
-from toolbridge.conformance.client_requests import Ask
-from toolbridge.conformance.clients import Client
-from toolbridge.conformance.http_client import Reply
+from toolbridge.conformance.cases import Case, Expectation, expand
+from toolbridge.conformance.client_requests import CaseRequest
+from toolbridge.conformance.clients import CaseClient
+from toolbridge.conformance.http_client import GatewayReply
 from toolbridge.conformance.json_path import items, pick, text
 from toolbridge.conformance.observed import Observed, ObservedCall
-from toolbridge.conformance.scripted_upstream import Heard
+from toolbridge.conformance.scripted_upstream import ReceivedRequest
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 
 _SHOWN = 160
@@ -22,12 +22,12 @@ class Evidence:
     """All that is known of one case that was played."""
 
     case: Case
-    ask: Ask
+    ask: CaseRequest
     api: str
     """The client's."""
-    client: Client
-    reply: Reply
-    heard: list[Heard]
+    client: CaseClient
+    reply: GatewayReply
+    heard: list[ReceivedRequest]
     hung_up_after: float | None = None
 
 
@@ -158,7 +158,7 @@ def _calls(found: Evidence, seen: Observed) -> Iterable[str]:
         yield _differs("calls", wanted, came)
 
 
-def _is_runnable(call: ObservedCall, ask: Ask) -> bool:
+def _is_runnable(call: ObservedCall, ask: CaseRequest) -> bool:
     """Whether a client would run `call`: it is an object and has what the tool requires."""
     given = call.arguments
     tool = next((tool for tool in ask.tools if tool.name == call.name), None)
@@ -193,7 +193,7 @@ def _timing(found: Evidence, seen: Observed) -> Iterable[str]:
         yield "the client was sent no sign of life while the upstream was silent"
 
 
-def _silence(reply: Reply) -> float:
+def _silence(reply: GatewayReply) -> float:
     times = [reply.status_after, *(at for at, _ in reply.pieces), reply.after]
     return max(later - earlier for earlier, later in pairwise(times))
 
@@ -232,7 +232,7 @@ def _received(found: Evidence) -> Iterable[str]:
     yield from _paths(expect, body)
 
 
-def _paths(expect: Expect, body: JsonObject) -> Iterable[str]:
+def _paths(expect: Expectation, body: JsonObject) -> Iterable[str]:
     for path, value in expect.received.items():
         if (came := pick(body, path)) != value:
             yield _differs(f"{path} at the upstream", value, came)

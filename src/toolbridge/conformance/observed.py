@@ -63,23 +63,23 @@ class Observed(msgspec.Struct):
                 self.fault(f"the arguments of {call.name} are no JSON object: {call.written[:80]}")
 
 
-class Frame(NamedTuple):
+class ObservedEvent(NamedTuple):
     event: str
     data: str
 
 
-class Frames(NamedTuple):
-    frames: list[Frame]
+class ObservedEvents(NamedTuple):
+    frames: list[ObservedEvent]
     comments: int
     rest: bytes
     """What came after the last whole frame."""
 
 
-def split_sse(body: bytes) -> Frames:
+def split_sse(body: bytes) -> ObservedEvents:
     """Return the events of a stream as a plain reader sees them."""
     pieces = body.replace(b"\r\n", b"\n").split(b"\n\n")
     rest = pieces.pop()
-    found: list[Frame] = []
+    found: list[ObservedEvent] = []
     comments = 0
     for piece in pieces:
         event, data = "", []
@@ -90,8 +90,8 @@ def split_sse(body: bytes) -> Frames:
             event = value if name == "event" else event
             data += [value] if name == "data" else []
         if data or event:
-            found.append(Frame(event, "\n".join(data)))
-    return Frames(found, comments, rest)
+            found.append(ObservedEvent(event, "\n".join(data)))
+    return ObservedEvents(found, comments, rest)
 
 
 def parse(data: str | bytes, seen: Observed) -> JsonObject | None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from toolbridge.conformance import upstreams
-from toolbridge.conformance.runner import Outcome
+from toolbridge.conformance.runner import CaseOutcome
 from toolbridge.core.json import Json, JsonObject, dumps
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[CaseOutcome]) -> str:
     """Return passed / all by family; one pair of APIs reads best downwards, many across."""
     pairs = list(dict.fromkeys(o.pair for o in outcomes))
     families = list(dict.fromkeys(o.family for o in outcomes))
@@ -27,11 +27,11 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
 
 
-def _score(outcomes: Sequence[Outcome]) -> str:
+def _score(outcomes: Sequence[CaseOutcome]) -> str:
     return f"{sum(o.passed for o in outcomes)}/{len(outcomes)}" if outcomes else "-"
 
 
-def failures(outcomes: Sequence[Outcome]) -> str:
+def failures(outcomes: Sequence[CaseOutcome]) -> str:
     """Return each case that failed, and why."""
     lines: list[str] = []
     for outcome in outcomes:
@@ -41,18 +41,18 @@ def failures(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[CaseOutcome]) -> str:
     passed = sum(o.passed for o in outcomes)
     return f"{passed} passed, {len(outcomes) - passed} failed"
 
 
-def as_json(outcomes: Sequence[Outcome]) -> str:
+def as_json(outcomes: Sequence[CaseOutcome]) -> str:
     results: list[Json] = [_result(outcome) for outcome in outcomes]
     passed = sum(o.passed for o in outcomes)
     return dumps({"passed": passed, "failed": len(outcomes) - passed, "results": results})
 
 
-def _result(outcome: Outcome) -> JsonObject:
+def _result(outcome: CaseOutcome) -> JsonObject:
     return {
         "case": outcome.case,
         "family": outcome.family,

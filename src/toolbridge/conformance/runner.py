@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from toolbridge.conformance import clients
-from toolbridge.conformance.cases import Book, Case
+from toolbridge.conformance.cases import Case, CaseBook
 from toolbridge.conformance.client_requests import marked
 from toolbridge.conformance.http_client import HttpClient
 from toolbridge.conformance.judge import Evidence, judge
-from toolbridge.conformance.scripted_upstream import Playing, ScriptedUpstream
+from toolbridge.conformance.scripted_upstream import PlayedCase, ScriptedUpstream
 from toolbridge.core.json import dump_bytes
 
 AT_ONCE = 16
@@ -18,7 +18,7 @@ LIMIT = 60.0
 """Seconds that a case may take; a busy machine needs them."""
 
 
-class Gateway(msgspec.Struct, frozen=True):
+class ScoredGateway(msgspec.Struct, frozen=True):
     """What is being scored."""
 
     url: str
@@ -28,7 +28,7 @@ class Gateway(msgspec.Struct, frozen=True):
     """Whether it forwards bytes untouched where client and upstream speak the same API."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CaseOutcome(msgspec.Struct, frozen=True):
     case: str
     family: str
     client: str
@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Runner:
     """Plays the cases of a book."""
 
-    def __init__(self, book: Book, script: ScriptedUpstream, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, book: CaseBook, script: ScriptedUpstream, *, at_once: int = AT_ONCE) -> None:
         self._book = book
         self._script = script
         self._turnstile = asyncio.Semaphore(at_once)
@@ -58,12 +58,12 @@ class Runner:
         self,
         cases: Iterable[Case],
         api: str,
-        gateway: Gateway,
-        note: Callable[[Outcome], None] = lambda _: None,
-    ) -> list[Outcome]:
+        gateway: ScoredGateway,
+        note: Callable[[CaseOutcome], None] = lambda _: None,
+    ) -> list[CaseOutcome]:
         """Return the outcome of each case for a client of `api`."""
 
-        async def one(case: Case) -> Outcome:
+        async def one(case: Case) -> CaseOutcome:
             async with self._turnstile:
                 outcome = await self._play(case, api, gateway)
             note(outcome)
@@ -71,13 +71,13 @@ class Runner:
 
         return [*await asyncio.gather(*(one(case) for case in cases))]
 
-    async def _play(self, case: Case, api: str, gateway: Gateway) -> Outcome:
+    async def _play(self, case: Case, api: str, gateway: ScoredGateway) -> CaseOutcome:
         mark, playing = self._script.begin(case)
         try:
             found = await self._exchange(case, api, gateway, mark, playing)
         finally:
             self._script.end(mark)
-        return Outcome(
+        return CaseOutcome(
             case=case.id,
             family=case.family,
             client=api,
@@ -88,7 +88,7 @@ class Runner:
         )
 
     async def _exchange(
-        self, case: Case, api: str, gateway: Gateway, mark: str, playing: Playing
+        self, case: Case, api: str, gateway: ScoredGateway, mark: str, playing: PlayedCase
     ) -> Evidence:
         client = clients.load(api)
         ask = marked(self._book.asks[case.ask], mark)
@@ -104,7 +104,7 @@ class Runner:
         return Evidence(case, ask, api, client, reply, playing.heard, hung_up)
 
 
-async def _leave(case: Case, playing: Playing, leave: asyncio.Event) -> None:
+async def _leave(case: Case, playing: PlayedCase, leave: asyncio.Event) -> None:
     """Leave when the case says so: as soon as the upstream was asked, or when it speaks."""
     await playing.asked.wait()
     if case.abort == "speaking":
@@ -113,7 +113,7 @@ async def _leave(case: Case, playing: Playing, leave: asyncio.Event) -> None:
     leave.set()
 
 
-async def _hung_up_after(playing: Playing, limit: float) -> float | None:
+async def _hung_up_after(playing: PlayedCase, limit: float) -> float | None:
     """Return how long the upstream waited for its connection to close; None: in vain."""
     if not limit:
         return None

@@ -31,7 +31,7 @@ _PATIENCE = 20.0
 
 
 @dataclass
-class Heard:
+class ReceivedRequest:
     """One request that reached the upstream."""
 
     path: str
@@ -43,11 +43,11 @@ class Heard:
 
 
 @dataclass
-class Playing:
+class PlayedCase:
     """A case that is being played."""
 
     case: Case
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[ReceivedRequest] = field(default_factory=list)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     speaking: asyncio.Event = field(default_factory=asyncio.Event)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,7 +57,7 @@ class ScriptedUpstream:
     """The cases under way, by their marks."""
 
     def __init__(self) -> None:
-        self._playing: dict[str, Playing] = {}
+        self._playing: dict[str, PlayedCase] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[object]] = set()
         self.url = ""
@@ -74,17 +74,17 @@ class ScriptedUpstream:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def begin(self, case: Case) -> tuple[str, Playing]:
+    def begin(self, case: Case) -> tuple[str, PlayedCase]:
         """Return the mark that requests for `case` must carry."""
         self._count += 1
         mark = f"{MARK}{self._count:08x}"
-        self._playing[mark] = Playing(case)
+        self._playing[mark] = PlayedCase(case)
         return mark, self._playing[mark]
 
     def end(self, mark: str) -> None:
         del self._playing[mark]
 
-    def find(self, body: bytes) -> Playing | None:
+    def find(self, body: bytes) -> PlayedCase | None:
         found = _MARK.search(body)
         return self._playing.get(found[0].decode()) if found else None
 
@@ -111,7 +111,7 @@ async def serve(port: int = 0) -> AsyncIterator[ScriptedUpstream]:
         await script.close()
 
 
-async def _hear(reader: asyncio.StreamReader) -> Heard | None:
+async def _hear(reader: asyncio.StreamReader) -> ReceivedRequest | None:
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:
@@ -119,8 +119,8 @@ async def _hear(reader: asyncio.StreamReader) -> Heard | None:
     path = head.split(" ", 2)[1]
     length = re.search(r"(?im)^content-length: *(\d+)", head)
     if length is None and re.search(r"(?im)^transfer-encoding: *chunked", head):
-        return Heard(path, await _read_chunks(reader))
-    return Heard(path, await reader.readexactly(int(length[1]) if length else 0))
+        return ReceivedRequest(path, await _read_chunks(reader))
+    return ReceivedRequest(path, await reader.readexactly(int(length[1]) if length else 0))
 
 
 async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
@@ -134,7 +134,7 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 
 async def _answer(
     script: ScriptedUpstream,
-    heard: Heard,
+    heard: ReceivedRequest,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
@@ -159,7 +159,7 @@ async def _answer(
         watching.cancel()
 
 
-async def _watch(reader: asyncio.StreamReader, playing: Playing) -> None:
+async def _watch(reader: asyncio.StreamReader, playing: PlayedCase) -> None:
     """Note when the other side hangs up."""
     with suppress(ConnectionError):
         await reader.read(1)
@@ -174,7 +174,7 @@ async def _fail(writer: asyncio.StreamWriter, status: int) -> None:
     await writer.drain()
 
 
-async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
+async def _speak(writer: asyncio.StreamWriter, playing: PlayedCase) -> None:
     case = playing.case
     headers = {
         "content-type": case.type or _type(case),
@@ -196,7 +196,7 @@ async def _speak(writer: asyncio.StreamWriter, playing: Playing) -> None:
             playing.speaking.set()
 
 
-async def _end(writer: asyncio.StreamWriter, playing: Playing) -> None:
+async def _end(writer: asyncio.StreamWriter, playing: PlayedCase) -> None:
     match playing.case.end:
         case "clean":
             writer.write(b"0\r\n\r\n")
@@ -218,7 +218,7 @@ def _type(case: Case) -> str:
     return "application/json" if whole else upstreams.load(case.api).content_type
 
 
-class Piece(NamedTuple):
+class TimedBytes(NamedTuple):
     """Bytes that go out at once, after a pause; `size` asks for them to be cut further."""
 
     data: bytes
@@ -226,7 +226,7 @@ class Piece(NamedTuple):
     size: int = 0
 
 
-def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[Piece]:
+def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[TimedBytes]:
     """Yield what `case` sends, as it goes out.
 
     `@tool0@` in an answer stands for the first of `tools`, under the name that the upstream was
@@ -236,24 +236,24 @@ def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[Piece]:
     if case.framing.bom and frames:
         frames[0] = frames[0]._replace(data=b"\xef\xbb\xbf" + frames[0].data)
     if case.gzip:
-        yield Piece(gzip.compress(b"".join(frame.data for frame in frames)))
+        yield TimedBytes(gzip.compress(b"".join(frame.data for frame in frames)))
         return
     for frame in frames:
         size = frame.size or len(frame.data) or 1
         for start in range(0, len(frame.data) or 1, size):
-            yield Piece(frame.data[start : start + size], 0.0 if start else frame.pause)
+            yield TimedBytes(frame.data[start : start + size], 0.0 if start else frame.pause)
 
 
-def _named(frame: Piece, tools: Sequence[str]) -> Piece:
+def _named(frame: TimedBytes, tools: Sequence[str]) -> TimedBytes:
     data = frame.data
     for at, name in enumerate(tools):
         data = data.replace(b"@tool%d@" % at, name.encode())
     return frame._replace(data=data)
 
 
-def _frames(case: Case) -> Iterator[Piece]:
+def _frames(case: Case) -> Iterator[TimedBytes]:
     if case.whole or case.status >= 400:
-        yield Piece(case.answer.strip().encode())
+        yield TimedBytes(case.answer.strip().encode())
         return
     api = upstreams.load(case.api)
     size = 0
@@ -262,11 +262,11 @@ def _frames(case: Case) -> Iterator[Piece]:
         if word == "~split":
             size = int(rest)
         elif word == "~wait":
-            yield Piece(b"", float(rest))
+            yield TimedBytes(b"", float(rest))
         elif word == "~raw":
-            yield Piece(text(loads(rest)).encode("utf-8", "surrogatepass"), size=size)
+            yield TimedBytes(text(loads(rest)).encode("utf-8", "surrogatepass"), size=size)
         elif line:
-            yield Piece(api.frame(line, case.framing), size=size)
+            yield TimedBytes(api.frame(line, case.framing), size=size)
 
 
 def _write_whole(writer: asyncio.StreamWriter, status: int, body: JsonObject) -> None:
@@ -275,7 +275,7 @@ def _write_whole(writer: asyncio.StreamWriter, status: int, body: JsonObject) ->
     writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
 
 
-def _stock(heard: Heard) -> tuple[int, JsonObject]:
+def _stock(heard: ReceivedRequest) -> tuple[int, JsonObject]:
     """Return the answer to what gateways ask besides: what models there are and what they can."""
     if heard.path.startswith("/api/show"):
         return 200, _SHOWN

@@ -10,7 +10,7 @@ from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.conformance import clients, upstreams
 from toolbridge.conformance.cases import APIS
-from toolbridge.conformance.client_requests import Ask
+from toolbridge.conformance.client_requests import CaseRequest
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import routes
 from toolbridge.server.app import App, plain_path
@@ -26,7 +26,7 @@ def served() -> list[str]:
 
 
 def _is_served(api: str) -> bool:
-    sent = clients.load(api).ask(Ask(turns=()), "conform", True)
+    sent = clients.load(api).ask(CaseRequest(turns=()), "conform", True)
     methods = routes.find(plain_path(sent.path.partition("?")[0]))
     return methods is not None and "POST" in methods
 

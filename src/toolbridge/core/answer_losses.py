@@ -2,7 +2,7 @@
 
 A decoder reports what our events cannot hold, as `Lost`. What an event holds and a client's API
 cannot write is known from the whole message alone, so each codec describes its answers once, as
-`Shows`, and the functions here compare a message with that: no encoder does more work per delta.
+`AnswerFeatures`, and the functions here compare a message with that: no encoder does more work per delta.
 The gateway puts the result into its header and log, `toolbridge translate` prints it, and encoders
 write it into their last event.
 """
@@ -24,7 +24,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST = 60
 
 
-class Shows(msgspec.Struct, frozen=True):
+class AnswerFeatures(msgspec.Struct, frozen=True):
     """What an answer of an API can hold beside text, thoughts and calls."""
 
     api: str
@@ -43,7 +43,7 @@ class Shows(msgspec.Struct, frozen=True):
     """The types of citation that are its own."""
 
 
-def losses_of(message: Message, shows: Shows) -> tuple[Loss, ...]:
+def losses_of(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
     """Return what an answer of this API leaves out of `message`, each kind once."""
     found: dict[str, Loss] = {}
     for loss in _losses(message, shows):
@@ -52,12 +52,12 @@ def losses_of(message: Message, shows: Shows) -> tuple[Loss, ...]:
     return tuple(found.values())
 
 
-def all_losses(message: Message, shows: Shows) -> tuple[Loss, ...]:
+def all_losses(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
     """Return what the answer lost on both sides: in its decoder, and where this API writes it."""
     return (*message.losses, *losses_of(message, shows))
 
 
-def loss_field(message: Message, shows: Shows) -> JsonObject:
+def loss_field(message: Message, shows: AnswerFeatures) -> JsonObject:
     """Return the field for a last event that lists what was lost; nothing where nothing was."""
     lost: list[Json] = [str(loss) for loss in all_losses(message, shows) if not loss.minor]
     return {FIELD: {"lost": lost}} if lost else {}
@@ -68,7 +68,7 @@ def kind_name(kind: str) -> str:
     return _UNSAFE.sub("_", kind)[:_LONGEST] or "part"
 
 
-def _losses(message: Message, shows: Shows) -> Iterator[Loss]:
+def _losses(message: Message, shows: AnswerFeatures) -> Iterator[Loss]:
     if message.alternatives and not shows.alternatives:
         yield Loss("answer.choices", f"{shows.api} gives one answer to a request")
     if message.logprobs and not shows.logprobs:
@@ -91,33 +91,33 @@ def _losses(message: Message, shows: Shows) -> Iterator[Loss]:
             yield _foreign_loss(part, shows)
 
 
-def _foreign_loss(part: Foreign, shows: Shows) -> Loss:
+def _foreign_loss(part: Foreign, shows: AnswerFeatures) -> Loss:
     what = f"answer.{kind_name(part.kind)}"
     if part.text:
         return Loss(what, f"written as text: {shows.api} has no such part", minor=True)
     return Loss(what, f"only {part.origin} has such a part")
 
 
-def _holds(citation: JsonObject, shows: Shows) -> bool:
+def _holds(citation: JsonObject, shows: AnswerFeatures) -> bool:
     if str(citation.get("type")) in shows.citations:
         return True
     return shows.links and maybe_link(citation, "") is not None
 
 
-def _holds_image(image: Image, shows: Shows) -> bool:
+def _holds_image(image: Image, shows: AnswerFeatures) -> bool:
     return ("data" in shows.images and bool(image.data)) or (
         "url" in shows.images and bool(image.url)
     )
 
 
-def _holds_foreign(part: Foreign, shows: Shows) -> bool:
+def _holds_foreign(part: Foreign, shows: AnswerFeatures) -> bool:
     return shows.foreign and part.origin == shows.api
 
 
 # ── words in place of a part ─────────────────────────────────────────────────
 
 
-def words_for(part: Part, shows: Shows) -> str:
+def words_for(part: Part, shows: AnswerFeatures) -> str:
     """Return what an API writes in place of a part that it cannot hold; nothing where it can."""
     if isinstance(part, Foreign) and not _holds_foreign(part, shows):
         return part.text
@@ -132,7 +132,7 @@ def _image_words(image: Image) -> str:
     return f"[{image.media_type or 'image'} that this API cannot show]"
 
 
-def in_words(content: tuple[Part, ...], shows: Shows) -> tuple[Part, ...]:
+def in_words(content: tuple[Part, ...], shows: AnswerFeatures) -> tuple[Part, ...]:
     """Return parts with words in place of those that an API cannot hold."""
     return tuple(Text(words) if (words := words_for(part, shows)) else part for part in content)
 
@@ -140,7 +140,7 @@ def in_words(content: tuple[Part, ...], shows: Shows) -> tuple[Part, ...]:
 Spelled: TypeAlias = ev.TextStart | ev.TextDelta | ev.TextEnd | ev.PartAdded
 
 
-def spelled(event: ev.PartAdded, shows: Shows) -> list[Spelled]:
+def spelled(event: ev.PartAdded, shows: AnswerFeatures) -> list[Spelled]:
     """Return a part as it is, or as the events of a text where an API cannot hold it."""
     words = words_for(event.part, shows)
     if not words:

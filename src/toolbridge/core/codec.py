@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from toolbridge.core.answer_losses import Shows
+from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
@@ -163,7 +163,7 @@ class Codec:
     """Reads a stream or a whole body: a whole reply is a stream that came at once."""
     stream_encoder: Callable[[AnswerContext], Encoder]
     encode_message: Callable[[Message, AnswerContext], bytes]
-    shows: Shows
+    shows: AnswerFeatures
     """What its answers can hold: whatever else a message has is a loss."""
     decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]
     encode_rejection: Callable[[Problem, str], Rejection]

@@ -27,7 +27,7 @@ class Opaque(msgspec.Struct, frozen=True):
     value: str
 
 
-class Source(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Origin(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Where a part, a turn or a tool stood in the client's request, and how it was written there.
 
     The same API gets the client's own JSON back, unless the part was changed since; for any other
@@ -47,7 +47,7 @@ class Source(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The part as it was decoded, to see whether it has changed."""
 
     def __eq__(self, other: object) -> bool:
-        return other is None or isinstance(other, Source)
+        return other is None or isinstance(other, Origin)
 
     def __hash__(self) -> int:
         return 0
@@ -59,7 +59,7 @@ class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
     """What it rests on; `core.citations` says which of them every API understands."""
     cache: Cache = ""
     opaque: tuple[Opaque, ...] = ()
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
@@ -70,7 +70,7 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
     field: str = ""
     """The name that the provider gave it, in an API that has several and where it is not the
     usual one. A client of the same API gets it under that name."""
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
@@ -83,7 +83,7 @@ class Image(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
     detail: str = ""
     cache: Cache = ""
     opaque: tuple[Opaque, ...] = ()
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
@@ -99,20 +99,20 @@ class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
     cite: bool = False
     """Whether the answer should say where in it something was found."""
     cache: Cache = ""
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Audio(msgspec.Struct, frozen=True, tag="audio", omit_defaults=True):
     data: str
     media_type: str = ""
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Reference(msgspec.Struct, frozen=True, tag="reference", omit_defaults=True):
     """A tool that was found by a search among the deferred ones, and may now be called."""
 
     name: str
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
@@ -121,7 +121,7 @@ class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
     origin: str
     kind: str
     raw: JsonObject
-    source: Source | None = None
+    source: Origin | None = None
     text: str = ""
     """What other APIs write in its place, where words can say it: code that ran, its output."""
 
@@ -139,7 +139,7 @@ class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
     raw: str = ""
     opaque: tuple[Opaque, ...] = ()
     cache: Cache = ""
-    source: Source | None = None
+    source: Origin | None = None
 
 
 ResultPart: TypeAlias = Text | Image | Document | Audio | Reference | Foreign
@@ -152,7 +152,7 @@ class Result(msgspec.Struct, frozen=True, tag="result", omit_defaults=True):
     name: str = ""
     """The tool's name, where the API gives it or history has found it out."""
     cache: Cache = ""
-    source: Source | None = None
+    source: Origin | None = None
 
 
 Part: TypeAlias = Text | Thinking | Image | Document | Audio | Reference | Foreign | Call | Result
@@ -162,7 +162,7 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Role
     content: tuple[Part, ...]
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -186,7 +186,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     hosted: JsonObject | None = None
     native: JsonObject | None = None
     """How `origin` offers it; empty where a part of the conversation does."""
-    source: Source | None = None
+    source: Origin | None = None
 
 
 class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,6 +1,6 @@
 """The client's own JSON of a part, for the API that it came in.
 
-Decoders attach a `Source` to every part and tool. An encoder of the same API writes the client's
+Decoders attach a `Origin` to every part and tool. An encoder of the same API writes the client's
 JSON again where nothing has changed the part, so that fields, forms and types that are newer than
 we are arrive as they were sent. Where history had to change a part, its unknown fields are kept.
 """
@@ -12,12 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.json import JsonObject, maybe_object
-from toolbridge.core.messages import Part, Request, Result, Source, Tool, Turn
+from toolbridge.core.messages import Origin, Part, Request, Result, Tool, Turn
 
 P = TypeVar("P", bound=Part | Tool | Turn)
 
 
-def sourced(part: P, source: Source) -> P:
+def sourced(part: P, source: Origin) -> P:
     """Return `part` with its source, which remembers the part as it is.
 
     Both must be newly made and nobody else's: they are changed in place, which is several times
@@ -38,7 +38,7 @@ def own_words(part: Part | Tool | Turn, api: str) -> JsonObject | None:
     return _object(source.raw)
 
 
-def _unchanged(part: Part | Tool | Turn, source: Source) -> bool:
+def _unchanged(part: Part | Tool | Turn, source: Origin) -> bool:
     if source.of == part:
         return True
     was = source.of

@@ -9,8 +9,8 @@ from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Request, Result, StopReason, Text, Thinking
 from toolbridge.core.usage import Usage
 from toolbridge.demo.conversation import read_conversation
-from toolbridge.demo.framed_signs import wants_frames
-from toolbridge.demo.plan import Reply, plan
+from toolbridge.demo.plan import DemoReply, plan
+from toolbridge.demo.structured_signs import wants_frames
 
 MODEL = "toolbridge-demo"
 WINDOW = 200_000
@@ -23,7 +23,7 @@ def answer(request: Request, ids: Ids) -> list[Event]:
     """Return the whole answer to `request`, the same for the same request and ids."""
     framed = _in_frames(request) if wants_frames(request) else None
     if framed is not None:
-        return _Speaker(request, ids).speak(Reply(framed), framed)
+        return _Speaker(request, ids).speak(DemoReply(framed), framed)
     conversation = read_conversation(request)
     reply = plan(request, conversation)
     rest = reply.text.removeprefix(conversation.begun)
@@ -32,7 +32,7 @@ def answer(request: Request, ids: Ids) -> list[Event]:
 
 def _in_frames(request: Request) -> str | None:
     """Return the answer in frames; what they need is loaded for the first of them."""
-    from toolbridge.demo.framed import framed_answer
+    from toolbridge.demo.structured import framed_answer
 
     return framed_answer(request)
 
@@ -73,7 +73,7 @@ class _Speaker:
         self._stop: StopReason = "end"
         self._stop_sequence = ""
 
-    def speak(self, reply: Reply, text: str) -> list[Event]:
+    def speak(self, reply: DemoReply, text: str) -> list[Event]:
         said = self._draft.start(model=MODEL)
         for piece in self._affordable(reply.thinking):
             said += self._draft.think(piece)

@@ -16,7 +16,7 @@ from toolbridge.core.messages import Call, Document, Image, Reference, Request, 
 from toolbridge.demo.edit_blocks import without_rules
 
 
-class Done(msgspec.Struct, frozen=True):
+class FinishedCall(msgspec.Struct, frozen=True):
     """A call of ours and what came of it."""
 
     name: str
@@ -27,7 +27,7 @@ class Done(msgspec.Struct, frozen=True):
     """Which of the calls since the last words it was; -1 for one that nobody made."""
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class DemoConversation(msgspec.Struct, frozen=True):
     words: str = ""
     """The user's own last words."""
     asked: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Conversation(msgspec.Struct, frozen=True):
     """The media types of what the user attached to the last words."""
     calls: tuple[Call, ...] = ()
     """What was called since the last words."""
-    done: tuple[Done, ...] = ()
+    done: tuple[FinishedCall, ...] = ()
     """What came of it."""
     loaded: frozenset[str] = frozenset()
     """The deferred tools that a search has found."""
@@ -72,13 +72,13 @@ _CWD = re.compile(
 )
 
 
-def read_conversation(request: Request) -> Conversation:
+def read_conversation(request: Request) -> DemoConversation:
     """Return what `request` says, sorted into what was asked and what was done about it."""
     last = _last_words(request.turns)
     since = request.turns[last + 1 :]
     calls = tuple(part for turn in since for part in turn.content if isinstance(part, Call))
     asked = tuple(words for turn in request.turns if (words := own_words(turn)))
-    return Conversation(
+    return DemoConversation(
         words=own_words(request.turns[last]) if last >= 0 else "",
         asked=asked,
         system="\n".join(_system_texts(request)),
@@ -171,7 +171,7 @@ def _loaded(turns: tuple[Turn, ...]) -> Iterator[str]:
                 yield from (inner.name for inner in part.content if isinstance(inner, Reference))
 
 
-def _done(turns: tuple[Turn, ...], calls: tuple[Call, ...]) -> Iterator[Done]:
+def _done(turns: tuple[Turn, ...], calls: tuple[Call, ...]) -> Iterator[FinishedCall]:
     # An id may come twice; its results are then taken in the order of its calls.
     positions: dict[str, deque[int]] = {}
     for at, call in enumerate(calls):
@@ -185,11 +185,11 @@ def _done(turns: tuple[Turn, ...], calls: tuple[Call, ...]) -> Iterator[Done]:
                 yield _outcome(call, part, at)
 
 
-def _outcome(call: Call, result: Result, position: int) -> Done:
+def _outcome(call: Call, result: Result, position: int) -> FinishedCall:
     text = clean("\n".join(_result_texts(result)))
     failed = result.is_error or _says_failure(text)
     name = call.name or result.name or "tool"
-    return Done(name, call.arguments, _essence(text), failed, position)
+    return FinishedCall(name, call.arguments, _essence(text), failed, position)
 
 
 def _result_texts(result: Result) -> Iterator[str]:

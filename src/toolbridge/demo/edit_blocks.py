@@ -5,7 +5,7 @@ Such a client describes its format in the system prompt and repeats it after the
 
 import re
 
-from toolbridge.demo.intent import Intent, Write
+from toolbridge.demo.intent import Intent, WriteFile
 
 _RULES = re.compile(
     r"\n\s*(?:To suggest changes to a file you MUST|# \*SEARCH/REPLACE block\* Rules:"
@@ -21,7 +21,7 @@ def without_rules(text: str) -> str:
 
 def edit_of(intents: list[Intent], system: str) -> str:
     """Return the files to write in the format that `system` describes; nothing if it has none."""
-    writes = [intent for intent in intents if isinstance(intent, Write)]
+    writes = [intent for intent in intents if isinstance(intent, WriteFile)]
     if not writes or len(writes) < len(intents):
         return ""
     if "*SEARCH/REPLACE" in system:
@@ -31,11 +31,11 @@ def edit_of(intents: list[Intent], system: str) -> str:
     return ""
 
 
-def _listing(write: Write) -> str:
+def _listing(write: WriteFile) -> str:
     return f"{write.path}\n```\n{_lines(write.content)}```"
 
 
-def _search_replace(write: Write) -> str:
+def _search_replace(write: WriteFile) -> str:
     # An empty SEARCH half creates the file.
     replaced = f"<<<<<<< SEARCH\n=======\n{_lines(write.content)}>>>>>>> REPLACE"
     return f"{write.path}\n```\n{replaced}\n```"

@@ -31,7 +31,7 @@ _COMMON_WORDS = (
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-class Facts:
+class PromptFacts:
     """A prompt, read once for each kind of thing that may stand in it."""
 
     def __init__(self, words: str) -> None:

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 
 _DEEPEST = 12
 _LARGEST = 2**53
@@ -19,7 +19,7 @@ _LARGEST = 2**53
 class Filler(msgspec.Struct, frozen=True):
     """What values are made from."""
 
-    facts: Facts
+    facts: PromptFacts
     say: str = ""
     """The text for properties that want an answer in words."""
     fallback: str = "demo"
@@ -33,7 +33,7 @@ def fill(schema: JsonObject, filler: Filler, name: str = "") -> Json:
     return _value(name, schema, filler, _Root(schema))
 
 
-def maybe_from_prompt(name: str, schema: JsonObject, facts: Facts, used: int = 0) -> Json:
+def maybe_from_prompt(name: str, schema: JsonObject, facts: PromptFacts, used: int = 0) -> Json:
     """Return what the prompt says for the property `name`, or None when it says nothing.
 
     `used` is how many of the prompt's numbers other properties have taken.
@@ -170,7 +170,7 @@ def _mentioned(options: list[str], words: str) -> str:
     return next((option for option in options if option and is_said(option)), "")
 
 
-def _numeric(shape: JsonObject, facts: Facts, *, whole: bool) -> int | float:
+def _numeric(shape: JsonObject, facts: PromptFacts, *, whole: bool) -> int | float:
     default = shape.get("default")
     wanted = facts.numbers[0] if facts.numbers else default
     known = _float(wanted)
@@ -252,7 +252,7 @@ _SPOKEN = ("description", "explanation", "reason", "justification", "summary", "
            "message", "text", "content", "result", "output", "reply", "title", "comment")  # fmt: skip
 
 
-def _hinted(name: str, shape: JsonObject, facts: Facts) -> str:
+def _hinted(name: str, shape: JsonObject, facts: PromptFacts) -> str:
     """Return what the prompt has for a property of this name."""
     key = name.lower().replace("_", "").replace("-", "")
     kind = str(shape.get("format"))

@@ -9,27 +9,27 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolbridge.demo.paths import Named, find_path, is_path, unquote
+from toolbridge.demo.paths import NamedPath, find_path, is_path, unquote
 
 
-class Write(msgspec.Struct, frozen=True):
+class WriteFile(msgspec.Struct, frozen=True):
     path: str
     content: str
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunCommand(msgspec.Struct, frozen=True):
     command: str
 
 
-class Read(msgspec.Struct, frozen=True):
+class ReadFile(msgspec.Struct, frozen=True):
     path: str
 
 
-class List(msgspec.Struct, frozen=True):
+class ListFiles(msgspec.Struct, frozen=True):
     path: str
 
 
-Intent: TypeAlias = Write | Run | Read | List
+Intent: TypeAlias = WriteFile | RunCommand | ReadFile | ListFiles
 
 _VERBS = "create|write|make|save|put|store|generate|run|execute|read|show|open|print|display|view|cat|list"
 _THEN = re.compile(rf"[,;.]?\s(?:and )?then,? (?=(?:{_VERBS})\b)", re.IGNORECASE)
@@ -104,7 +104,7 @@ def _read_one(piece: str, *, also: bool) -> Intent | None:
 
 def _moved(intent: Intent | None, folder: str) -> Intent | None:
     """Return `intent` in `folder`, where the words named one before the verb."""
-    if not isinstance(intent, Write | Read) or not (is_path(folder) or "/" in folder):
+    if not isinstance(intent, WriteFile | ReadFile) or not (is_path(folder) or "/" in folder):
         return intent
     if intent.path.startswith(("/", "~")):
         return intent
@@ -170,7 +170,7 @@ _PRINTING = {"py": 'print("{}")', "js": 'console.log("{}");', "sh": 'echo "{}"'}
 
 def _read_folder(rest: str) -> Intent | None:
     match = _FOLDER.match(rest)
-    return Run(f"mkdir -p {match[1].rstrip('.!?')}") if match else None
+    return RunCommand(f"mkdir -p {match[1].rstrip('.!?')}") if match else None
 
 
 def _read_write(rest: str) -> Intent | None:
@@ -184,10 +184,10 @@ def _read_write(rest: str) -> Intent | None:
     content = _content_after(path, after) if introduced else None
     if content is None:
         content = _content_before(before, after)
-    return None if content is None else Write(path, content)
+    return None if content is None else WriteFile(path, content)
 
 
-def _placed(named: Named, after: str) -> tuple[str, str]:
+def _placed(named: NamedPath, after: str) -> tuple[str, str]:
     """Join "x.txt in /tmp", and return what follows."""
     place = _PLACE.match(after)
     if place is None:
@@ -277,7 +277,7 @@ _ENDING = re.compile(
 def _read_run(rest: str) -> Intent | None:
     ticked = re.search(r"`{1,3}([^`]{1,2000})`", rest)
     if ticked is not None:
-        return Run(ticked[1].removeprefix("bash\n").removeprefix("sh\n").strip())
+        return RunCommand(ticked[1].removeprefix("bash\n").removeprefix("sh\n").strip())
     lead = _COMMAND.match(rest)
     said = lead[0].lower() if lead else ""
     command = rest[len(said) :].strip()
@@ -286,7 +286,7 @@ def _read_run(rest: str) -> Intent | None:
         return None
     command = _ENDING.sub("", unquote(command)).strip()
     is_program = re.match(r"[\w./~-]{1,100}(?:\s|$|=)", command)
-    return Run(command.removesuffix(".")) if is_program else None
+    return RunCommand(command.removesuffix(".")) if is_program else None
 
 
 # Reading and listing.
@@ -314,14 +314,14 @@ def _read_reading(order: str) -> Intent | None:
     if verb is None or len(order) > 300:
         return None
     named = find_path(order[verb.end() :])
-    return Read(named.path) if named else None
+    return ReadFile(named.path) if named else None
 
 
 def _read_listing(order: str) -> Intent | None:
     match = _LISTING.match(order)
     if match is None or len(order) > 300:
         return None
-    return List(_directory(order[match.end() :]))
+    return ListFiles(_directory(order[match.end() :]))
 
 
 def _directory(rest: str) -> str:

@@ -8,9 +8,9 @@ import re
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Call, Tool
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler, fill, maybe_from_prompt
-from toolbridge.demo.offer import Kit, name_tokens, properties_of, required_of
+from toolbridge.demo.offer import OfferedTools, name_tokens, properties_of, required_of
 from toolbridge.demo.tools import forced
 
 _MOST_CALLS = 4
@@ -32,15 +32,15 @@ _NAMED = re.compile(
 )
 
 
-def named_tool(words: str, kit: Kit) -> Tool | None:
+def named_tool(words: str, kit: OfferedTools) -> Tool | None:
     """Return the tool that the words name: "call get_time", "use the Read tool"."""
     said = {name.rstrip(".").lower() for name in _NAMED.findall(words)}
     return next((tool for tool in kit.tools if tool.name.lower() in said), None)
 
 
-def matching_calls(words: str, kit: Kit) -> list[Call]:
+def matching_calls(words: str, kit: OfferedTools) -> list[Call]:
     """Return the calls that the words ask for, one for each thing that they name."""
-    facts = Facts(words)
+    facts = PromptFacts(words)
     named = named_tool(words, kit)
     if named is not None:
         return calls_of(named, words)
@@ -54,10 +54,10 @@ def matching_calls(words: str, kit: Kit) -> list[Call]:
 
 def calls_of(tool: Tool, words: str) -> list[Call]:
     """Return calls of `tool` in any case, with what the words give."""
-    return _filled(tool, Facts(words)) or [forced(tool, words)]
+    return _filled(tool, PromptFacts(words)) or [forced(tool, words)]
 
 
-def _score(tool: Tool, facts: Facts) -> int:
+def _score(tool: Tool, facts: PromptFacts) -> int:
     tokens = name_tokens(tool.name)
     if not tokens or _STEERING & set(tokens):
         return 0
@@ -72,7 +72,7 @@ def _score(tool: Tool, facts: Facts) -> int:
     return _purpose_score(tool, facts, said, telling)
 
 
-def _purpose_score(tool: Tool, facts: Facts, said: set[str], telling: set[str]) -> int:
+def _purpose_score(tool: Tool, facts: PromptFacts, said: set[str], telling: set[str]) -> int:
     """Return how many words of the tool's first sentence the user said, if that is telling."""
     purpose = _stems(re.split(r"[.\n]", tool.description[:200])[0])
     shared = {word for word in purpose & said if len(word) > 3} - _PLAIN
@@ -96,7 +96,7 @@ def _stem(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > 3 else word
 
 
-def _filled(tool: Tool, facts: Facts) -> list[Call]:
+def _filled(tool: Tool, facts: PromptFacts) -> list[Call]:
     """Return `tool` called with what the words give, or nothing when they give too little."""
     if tool.freeform:
         return []
@@ -124,7 +124,7 @@ def _is_harmless(shape: JsonObject) -> bool:
     return bool(shape.get("enum")) or str(shape.get("type")).lower() in _LIMITED
 
 
-def _mentioned_options(tool: Tool, facts: Facts) -> JsonObject:
+def _mentioned_options(tool: Tool, facts: PromptFacts) -> JsonObject:
     """Return the optional choices that the words make: "in celsius"."""
     found: JsonObject = {}
     for name, shape in properties_of(tool).items():
@@ -134,7 +134,7 @@ def _mentioned_options(tool: Tool, facts: Facts) -> JsonObject:
     return found
 
 
-def _optional(tool: Tool, facts: Facts) -> JsonObject:
+def _optional(tool: Tool, facts: PromptFacts) -> JsonObject:
     """Return the first optional text that the words name, for tools that require nothing."""
     for name, shape in properties_of(tool).items():
         value: Json = maybe_from_prompt(name, shape, facts) if facts.names or facts.quoted else None
@@ -143,7 +143,7 @@ def _optional(tool: Tool, facts: Facts) -> JsonObject:
     return {}
 
 
-def _spread(values: JsonObject, facts: Facts) -> list[JsonObject]:
+def _spread(values: JsonObject, facts: PromptFacts) -> list[JsonObject]:
     """Return one set of arguments for each name in a list of names."""
     for group in facts.groups:
         for key, value in values.items():

@@ -10,7 +10,7 @@ import msgspec
 
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Tool
-from toolbridge.demo.conversation import Conversation
+from toolbridge.demo.conversation import DemoConversation
 
 PATHS = ("filepath", "path", "filename", "absolutepath", "targetfile", "file", "fname")
 CONTENTS = ("content", "contents", "filetext", "text", "body", "filecontent", "newcontent", "data")
@@ -29,27 +29,27 @@ _OTHER_READS = {"image", "media", "notebook", "background", "output", "web", "ur
 _OTHER_SHELLS = {"background", "stdin", "kill", "output", "workflow", "task", "agent", "code"}
 
 
-class Kit(msgspec.Struct, frozen=True):
+class OfferedTools(msgspec.Struct, frozen=True):
     """The tools that may be called now, and the place where they work."""
 
     tools: tuple[Tool, ...] = ()
     cwd: str = ""
 
 
-def kit_of(request: Request, conversation: Conversation) -> Kit:
+def kit_of(request: Request, conversation: DemoConversation) -> OfferedTools:
     """Return the tools that may be called now."""
     if request.tool_choice.mode == "none":
-        return Kit((), conversation.cwd)
+        return OfferedTools((), conversation.cwd)
     allowed = request.tool_choice.names
     usable = (
         tool
         for tool in request.tools
         if _is_ours(tool, conversation) and (not allowed or tool.name in allowed)
     )
-    return Kit(tuple(usable), conversation.cwd)
+    return OfferedTools(tuple(usable), conversation.cwd)
 
 
-def _is_ours(tool: Tool, conversation: Conversation) -> bool:
+def _is_ours(tool: Tool, conversation: DemoConversation) -> bool:
     """Whether the model may call `tool`: not what the API runs itself or has not loaded yet."""
     if tool.hosted is not None or not tool.name:
         return False
@@ -83,23 +83,23 @@ def key_of(tool: Tool, wanted: tuple[str, ...]) -> str:
     return next((keys[name] for name in wanted if name in keys), "")
 
 
-def writer_of(kit: Kit) -> Tool | None:
+def writer_of(kit: OfferedTools) -> Tool | None:
     return _best(kit, _writer_score)
 
 
-def shell_of(kit: Kit) -> Tool | None:
+def shell_of(kit: OfferedTools) -> Tool | None:
     return _best(kit, _shell_score)
 
 
-def reader_of(kit: Kit) -> Tool | None:
+def reader_of(kit: OfferedTools) -> Tool | None:
     return _best(kit, _reader_score)
 
 
-def lister_of(kit: Kit) -> Tool | None:
+def lister_of(kit: OfferedTools) -> Tool | None:
     return _best(kit, _lister_score)
 
 
-def _best(kit: Kit, score: Callable[[Tool], int]) -> Tool | None:
+def _best(kit: OfferedTools, score: Callable[[Tool], int]) -> Tool | None:
     scored = [(score(tool), tool) for tool in kit.tools]
     best = max((points for points, _ in scored), default=0)
     return next((tool for points, tool in scored if points == best and best > 0), None)

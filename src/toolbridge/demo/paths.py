@@ -5,7 +5,7 @@ import re
 import msgspec
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedPath(msgspec.Struct, frozen=True):
     """A path, and where in the text it was named."""
 
     path: str
@@ -38,15 +38,15 @@ def is_path(token: str) -> bool:
     return token.rpartition(".")[2].lower() not in _DOMAINS
 
 
-def find_path(text: str) -> Named | None:
+def find_path(text: str) -> NamedPath | None:
     """Return the first file that `text` names: by its form, else by the word before it."""
-    by_word: Named | None = None
+    by_word: NamedPath | None = None
     previous = ""
     for match in _TOKEN.finditer(text[:_LONGEST]):
         quoted = match[1] or match[2] or match[3]
         bare = quoted or _bare(match[4])
         end = match.end() if quoted else match.start() + len(bare)
-        named = Named(bare, match.start(), end)
+        named = NamedPath(bare, match.start(), end)
         if previous in {"called", "named"} and bare and bare.lower() not in _STOP:
             return named
         if is_path(bare) and " " not in bare:

@@ -7,17 +7,17 @@ import msgspec
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Problem, Request, Tool
 from toolbridge.demo import speech
-from toolbridge.demo.conversation import Conversation
+from toolbridge.demo.conversation import DemoConversation
 from toolbridge.demo.edit_blocks import edit_of
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler, fill
 from toolbridge.demo.intent import Intent, read_intents
 from toolbridge.demo.matching import calls_of, matching_calls
-from toolbridge.demo.offer import Kit, kit_of, name_tokens, shell_of
+from toolbridge.demo.offer import OfferedTools, kit_of, name_tokens, shell_of
 from toolbridge.demo.tools import forced, fulfil
 
 
-class Reply(msgspec.Struct, frozen=True):
+class DemoReply(msgspec.Struct, frozen=True):
     """An answer before it is spoken."""
 
     text: str = ""
@@ -49,7 +49,7 @@ _TITLE_SYSTEM = re.compile(
 )
 
 
-def plan(request: Request, conversation: Conversation) -> Reply:
+def plan(request: Request, conversation: DemoConversation) -> DemoReply:
     """Return what to answer."""
     marks = {mark.lower() for mark in _MARK.findall(conversation.words)}
     words = _MARK.sub("", conversation.words).strip()
@@ -57,7 +57,7 @@ def plan(request: Request, conversation: Conversation) -> Reply:
     if staged is not None:
         reply = staged
     elif _SUMMARY.search(words) or ("<summary>" in words and "<analysis>" in words):
-        reply = Reply(speech.summary_of(conversation), thinking="I am asked for a summary.")
+        reply = DemoReply(speech.summary_of(conversation), thinking="I am asked for a summary.")
     elif _wants_title(request, conversation):
         reply = _title(request, conversation)
     else:
@@ -65,11 +65,11 @@ def plan(request: Request, conversation: Conversation) -> Reply:
     return _with_thinking(request, reply, marks)
 
 
-def _staged(marks: set[str]) -> Reply | None:
+def _staged(marks: set[str]) -> DemoReply | None:
     """Return what a mark in the words asks for, for tests and demonstrations."""
     if "error" in marks:
         problem = Problem("overloaded", "the demo model was asked to fail", provider="demo")
-        return Reply("I begin to answer, and then", problem=problem)
+        return DemoReply("I begin to answer, and then", problem=problem)
     texts = {
         "empty": "",
         "long": " ".join(_COUNTING[at % 10] for at in range(_LONG)),
@@ -77,10 +77,10 @@ def _staged(marks: set[str]) -> Reply | None:
         "json": '{"answer": "yes"}',
         "code": speech.CODE,
     }
-    return next((Reply(texts[mark]) for mark in texts if mark in marks), None)
+    return next((DemoReply(texts[mark]) for mark in texts if mark in marks), None)
 
 
-def _with_thinking(request: Request, reply: Reply, marks: set[str]) -> Reply:
+def _with_thinking(request: Request, reply: DemoReply, marks: set[str]) -> DemoReply:
     mode = request.think.mode
     asked = mode in {"on", "auto", "between_tools"} and request.think.effort != "none"
     if (not asked and not ("think" in marks and mode == "unset")) or "empty" in marks:
@@ -94,26 +94,28 @@ def _with_thinking(request: Request, reply: Reply, marks: set[str]) -> Reply:
 # Titles.
 
 
-def _wants_title(request: Request, conversation: Conversation) -> bool:
+def _wants_title(request: Request, conversation: DemoConversation) -> bool:
     if _TITLE_SYSTEM.search(conversation.system[:4000]):
         return not request.tools
     return not request.tools and bool(speech.TITLE_ORDER.search(conversation.words))
 
 
-def _title(request: Request, conversation: Conversation) -> Reply:
+def _title(request: Request, conversation: DemoConversation) -> DemoReply:
     title = speech.title_of(conversation)
     schema = request.output.schema if request.output else None
     if schema is not None:
-        filled = fill(schema, Filler(Facts(""), say=title, fallback=title))
-        return Reply(dumps(filled), thinking="I am asked for a title.")
+        filled = fill(schema, Filler(PromptFacts(""), say=title, fallback=title))
+        return DemoReply(dumps(filled), thinking="I am asked for a title.")
     as_json = request.output is not None or '"title"' in conversation.words
-    return Reply(dumps({"title": title}) if as_json else title, thinking="I am asked for a title.")
+    return DemoReply(
+        dumps({"title": title}) if as_json else title, thinking="I am asked for a title."
+    )
 
 
 # Acting.
 
 
-def _work(request: Request, conversation: Conversation, words: str, marks: set[str]) -> _Work:
+def _work(request: Request, conversation: DemoConversation, words: str, marks: set[str]) -> _Work:
     kit = kit_of(request, conversation)
     if marks & {"tool", "tool2", "texttool", "thinktool"}:
         work = _marked(kit, two="tool2" in marks)
@@ -131,7 +133,7 @@ def _called(steps: list[list[Call]]) -> _Work:
     return _Work(tuple(tuple(step) for step in steps if step))
 
 
-def _asked(kit: Kit, words: str) -> _Work:
+def _asked(kit: OfferedTools, words: str) -> _Work:
     """Return the calls for what the words ask, by intent first, by the tools' own words second."""
     steps: list[tuple[Call, ...]] = []
     intents: list[Intent] = []
@@ -148,7 +150,7 @@ def _asked(kit: Kit, words: str) -> _Work:
     return _called([matching_calls(words, kit)])
 
 
-def _marked(kit: Kit, *, two: bool) -> _Work:
+def _marked(kit: OfferedTools, *, two: bool) -> _Work:
     tool = shell_of(kit) or next(iter(kit.tools), None)
     if tool is None:
         return _Work()
@@ -157,7 +159,7 @@ def _marked(kit: Kit, *, two: bool) -> _Work:
     return _called([[forced(tool, "Berlin", fallback="one"), forced(tool, "Rome", fallback="two")]])
 
 
-def _act(request: Request, conversation: Conversation, work: _Work, words: str) -> Reply:
+def _act(request: Request, conversation: DemoConversation, work: _Work, words: str) -> DemoReply:
     failed = any(one.failed for one in conversation.done)
     upcoming = [] if failed else _upcoming(work, conversation.calls)
     if upcoming:
@@ -165,7 +167,7 @@ def _act(request: Request, conversation: Conversation, work: _Work, words: str) 
     text = _say(conversation, work, words)
     final = _final_tool(kit_of(request, conversation))
     if final is not None and final.name not in {call.name for call in conversation.calls}:
-        return Reply(calls=(forced(final, words, say=text, fallback=text),))
+        return DemoReply(calls=(forced(final, words, say=text, fallback=text),))
     return _spoken(request, conversation, text)
 
 
@@ -183,17 +185,17 @@ def _upcoming(work: _Work, made: tuple[Call, ...]) -> list[Call]:
     return []
 
 
-def _calling(request: Request, work: _Work, calls: list[Call], position: int) -> Reply:
+def _calling(request: Request, work: _Work, calls: list[Call], position: int) -> DemoReply:
     intents = list(work.intents[position : position + len(calls)])
     said = speech.announce(calls, intents)
     thinking = (
         f"The user wants me to {speech.purpose(intents[0])}." if intents else "A tool fits this."
     )
     quiet = request.tool_choice.mode in {"required", "named"}
-    return Reply("" if quiet else said, tuple(calls), thinking)
+    return DemoReply("" if quiet else said, tuple(calls), thinking)
 
 
-def _say(conversation: Conversation, work: _Work, words: str) -> str:
+def _say(conversation: DemoConversation, work: _Work, words: str) -> str:
     if conversation.done:
         said = speech.report(conversation.done, _purposes(conversation, work))
         return f"{said}\n\n{work.obstacle}".strip()
@@ -209,7 +211,7 @@ def _say(conversation: Conversation, work: _Work, words: str) -> str:
     return talk
 
 
-def _purposes(conversation: Conversation, work: _Work) -> list[Intent | None]:
+def _purposes(conversation: DemoConversation, work: _Work) -> list[Intent | None]:
     """Return what each result was for; nothing for calls that another model made."""
     planned = [call.name for step in work.steps for call in step]
     intents = dict(zip(range(len(planned)), zip(planned, work.intents, strict=False), strict=False))
@@ -220,19 +222,19 @@ def _purposes(conversation: Conversation, work: _Work) -> list[Intent | None]:
     return purposes
 
 
-def _spoken(request: Request, conversation: Conversation, text: str) -> Reply:
+def _spoken(request: Request, conversation: DemoConversation, text: str) -> DemoReply:
     thinking = "The tools have answered." if conversation.done else ""
     if request.output is None:
-        return Reply(text, thinking=thinking)
+        return DemoReply(text, thinking=thinking)
     if request.output.schema is None:
-        return Reply(dumps({"answer": text}), thinking=thinking)
-    filler = Filler(Facts(conversation.words), say=text)
-    return Reply(dumps(fill(request.output.schema, filler)), thinking=thinking)
+        return DemoReply(dumps({"answer": text}), thinking=thinking)
+    filler = Filler(PromptFacts(conversation.words), say=text)
+    return DemoReply(dumps(fill(request.output.schema, filler)), thinking=thinking)
 
 
 _FINAL = {"structuredoutput", "finalresult", "finalanswer"}
 
 
-def _final_tool(kit: Kit) -> Tool | None:
+def _final_tool(kit: OfferedTools) -> Tool | None:
     """Return the tool that takes the answer itself: some clients want it in no other way."""
     return next((tool for tool in kit.tools if "".join(name_tokens(tool.name)) in _FINAL), None)

@@ -3,8 +3,8 @@
 import re
 
 from toolbridge.core.messages import Call
-from toolbridge.demo.conversation import Conversation, Done
-from toolbridge.demo.intent import Intent, List, Read, Run, Write, read_intents
+from toolbridge.demo.conversation import DemoConversation, FinishedCall
+from toolbridge.demo.intent import Intent, ListFiles, ReadFile, RunCommand, WriteFile, read_intents
 from toolbridge.demo.paths import unquote
 from toolbridge.demo.sums import maybe_sum
 
@@ -72,13 +72,13 @@ def announce(calls: list[Call], intents: list[Intent]) -> str:
 
 def purpose(intent: Intent) -> str:
     match intent:
-        case Write(path):
+        case WriteFile(path):
             return f"create {path}"
-        case Run(command):
+        case RunCommand(command):
             return f"run `{command}`"
-        case Read(path):
+        case ReadFile(path):
             return f"read {path}"
-        case List(path):
+        case ListFiles(path):
             return "list the files here" if path == "." else f"list the files in {path}"
 
 
@@ -88,23 +88,23 @@ def unable(intent: Intent, offered: int) -> str:
     return f"I would {purpose(intent)}, but {why}. With an agent such as Claude Code I can do it."
 
 
-def report(done: tuple[Done, ...], purposes: list[Intent | None]) -> str:
+def report(done: tuple[FinishedCall, ...], purposes: list[Intent | None]) -> str:
     """Say what came of the calls."""
     return "\n\n".join(_outcome(*pair) for pair in zip(done, purposes, strict=True))
 
 
-def _outcome(done: Done, intent: Intent | None) -> str:
+def _outcome(done: FinishedCall, intent: Intent | None) -> str:
     if done.failed:
         why = excerpt(done.text) or "it gave no reason"
         return f"The tool {done.name} failed, so this is not done: {why}"
     match intent:
-        case Write(path):
+        case WriteFile(path):
             return _written(path, done)
-        case Run(command):
+        case RunCommand(command):
             return _shown(f"I ran `{command}`.", done.text, "It printed nothing.")
-        case Read(path):
+        case ReadFile(path):
             return _shown(f"Here is {path}:", done.text, "It is empty.")
-        case List():
+        case ListFiles():
             return _shown("These are the files:", done.text, "There are none.")
         case None:
             return _shown(f"The tool {done.name} answered:", done.text, "nothing.")
@@ -121,7 +121,7 @@ _DENIES = re.compile(
 )
 
 
-def _written(path: str, done: Done) -> str:
+def _written(path: str, done: FinishedCall) -> str:
     """Report a file as created only where the result says so; many tools fail in plain words."""
     if not done.text or (_CONFIRMS.search(done.text) and not _DENIES.search(done.text[:400])):
         return f"Done: I created {path}."
@@ -152,7 +152,7 @@ _SESSION = re.compile(
 )
 
 
-def title_of(conversation: Conversation) -> str:
+def title_of(conversation: DemoConversation) -> str:
     """Return a short name for the conversation."""
     told = _SESSION.search(conversation.words)
     subject = told[2].strip() if told else _without_order(conversation)
@@ -165,7 +165,7 @@ def title_of(conversation: Conversation) -> str:
     return title[:1].upper() + title[1:] if title else "New conversation"
 
 
-def _without_order(conversation: Conversation) -> str:
+def _without_order(conversation: DemoConversation) -> str:
     """Return what the conversation is about, without the order to name it."""
     lines = [line for line in conversation.words.split("\n") if not TITLE_ORDER.search(line)]
     return unquote("\n".join(lines)) or "".join(conversation.asked[:1])
@@ -175,7 +175,7 @@ def _title_words(text: str) -> list[str]:
     return [word.rpartition("/")[2] or word for word in text.replace("`", "").split()]
 
 
-def summary_of(conversation: Conversation) -> str:
+def summary_of(conversation: DemoConversation) -> str:
     """Return what was asked and done, in the tags that the client wants."""
     asked = conversation.asked[:-1] or ("nothing yet",)
     lines = "\n".join(f"- {words[:200]}" for words in asked)

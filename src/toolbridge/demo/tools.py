@@ -4,16 +4,16 @@ import shlex
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Call, Tool
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler, fill
-from toolbridge.demo.intent import Intent, List, Read, Run, Write
+from toolbridge.demo.intent import Intent, ListFiles, ReadFile, RunCommand, WriteFile
 from toolbridge.demo.offer import (
     COMMANDS,
     CONTENTS,
     FOLDERS,
     PATHS,
     PATTERNS,
-    Kit,
+    OfferedTools,
     key_of,
     lister_of,
     name_tokens,
@@ -27,20 +27,20 @@ from toolbridge.demo.offer import (
 from toolbridge.demo.paths import absolute
 
 
-def fulfil(intent: Intent, kit: Kit) -> Call | None:
+def fulfil(intent: Intent, kit: OfferedTools) -> Call | None:
     """Return the call that does what is asked, or None when no tool can."""
     match intent:
-        case Write():
+        case WriteFile():
             return _write(intent, kit)
-        case Run(command):
+        case RunCommand(command):
             return run(command, kit)
-        case Read(path):
+        case ReadFile(path):
             return _read(path, kit) or run(f"cat {shlex.quote(path)}", kit)
-        case List(path):
+        case ListFiles(path):
             return _list(path, kit) or run(f"ls -la {shlex.quote(path)}", kit)
 
 
-def _write(intent: Write, kit: Kit) -> Call | None:
+def _write(intent: WriteFile, kit: OfferedTools) -> Call | None:
     writer = writer_of(kit)
     if writer is not None:
         path, content = key_of(writer, PATHS), key_of(writer, CONTENTS)
@@ -49,7 +49,7 @@ def _write(intent: Write, kit: Kit) -> Call | None:
     return run(_writing_command(intent, kit.cwd), kit) or _patch(intent, kit)
 
 
-def _writing_command(intent: Write, cwd: str) -> str:
+def _writing_command(intent: WriteFile, cwd: str) -> str:
     target = shlex.quote(intent.path)
     folder = intent.path.rpartition("/")[0]
     stands = not folder.strip("/.~") or f"{cwd}/".startswith(f"{folder}/")
@@ -59,7 +59,7 @@ def _writing_command(intent: Write, cwd: str) -> str:
     return f"{before}printf '%s\\n' {shlex.quote(intent.content)} > {target}"
 
 
-def _patch(intent: Write, kit: Kit) -> Call | None:
+def _patch(intent: WriteFile, kit: OfferedTools) -> Call | None:
     """Return the file as a patch, for clients that write files in no other way."""
     for tool in kit.tools:
         if name_tokens(tool.name) == ["apply", "patch"]:
@@ -70,7 +70,7 @@ def _patch(intent: Write, kit: Kit) -> Call | None:
     return None
 
 
-def run(command: str, kit: Kit) -> Call | None:
+def run(command: str, kit: OfferedTools) -> Call | None:
     """Return the call that runs `command` in the client's shell."""
     shell = shell_of(kit)
     if shell is None:
@@ -90,7 +90,7 @@ def _as_command(command: str, tool: Tool, key: str) -> Json:
     return [command] if key.endswith("s") else ["bash", "-lc", command]
 
 
-def _read(path: str, kit: Kit) -> Call | None:
+def _read(path: str, kit: OfferedTools) -> Call | None:
     reader = reader_of(kit)
     if reader is None:
         return None
@@ -99,7 +99,7 @@ def _read(path: str, kit: Kit) -> Call | None:
     return _complete(reader, given, f"Read {path}", ("view", "read"))
 
 
-def _list(path: str, kit: Kit) -> Call | None:
+def _list(path: str, kit: OfferedTools) -> Call | None:
     lister = lister_of(kit)
     if lister is None:
         return None
@@ -110,7 +110,7 @@ def _list(path: str, kit: Kit) -> Call | None:
     return _complete(lister, given, f"List {path}", ("list", "ls", "view"))
 
 
-def _placed(path: str, tool: Tool, key: str, kit: Kit) -> str:
+def _placed(path: str, tool: Tool, key: str, kit: OfferedTools) -> str:
     """Return `path` as the tool wants it: from the root only where it says so."""
     described = str(properties_of(tool).get(key, {}).get("description", ""))
     asks = "absolute" in f"{key} {described} {tool.description}".lower()
@@ -123,16 +123,16 @@ def forced(tool: Tool, words: str, say: str = "", fallback: str = "demo") -> Cal
         return Call("", tool.name, {"input": words or fallback})
     command = key_of(tool, COMMANDS)
     given: JsonObject = {}
-    if command and shell_of(Kit((tool,))) is tool:
+    if command and shell_of(OfferedTools((tool,))) is tool:
         given[command] = _as_command(f"echo {fallback}-ok", tool, command)
-    filled = fill(tool.schema, Filler(Facts(words), say=say, fallback=fallback))
+    filled = fill(tool.schema, Filler(PromptFacts(words), say=say, fallback=fallback))
     values = filled if isinstance(filled, dict) else {}
     return Call("", tool.name, {**values, **given})
 
 
 def _complete(tool: Tool, given: JsonObject, purpose: str, prefer: tuple[str, ...] = ()) -> Call:
     """Return the call with every other required property filled by its schema."""
-    filler = Filler(Facts(""), say=purpose, prefer=prefer)
+    filler = Filler(PromptFacts(""), say=purpose, prefer=prefer)
     shapes = properties_of(tool)
     missing = [name for name in required_of(tool) if name not in given]
     filled: JsonObject = {name: fill(shapes.get(name, {}), filler, name) for name in missing}

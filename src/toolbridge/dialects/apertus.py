@@ -1,7 +1,7 @@
 """Apertus: a list of objects whose key is the name."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader, Span
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -13,7 +13,8 @@ DIALECT = Dialect(
         {
             "<|tools_prefix|>": (
                 JsonBody(
-                    close=("<|tools_suffix|>",), shape=Shape(keyed=True, ends=("<|tools_suffix|>",))
+                    close=("<|tools_suffix|>",),
+                    shape=CallShape(keyed=True, ends=("<|tools_suffix|>",)),
                 ),
             )
         },

@@ -1,7 +1,7 @@
 """Apriel: a list in JSON; the thoughts end at a headline."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -13,7 +13,7 @@ DIALECT = Dialect(
         {
             "<tool_calls>": (
                 JsonBody(
-                    close=("</tool_calls>",), shape=Shape(ends=("</tool_calls>",), id_last=True)
+                    close=("</tool_calls>",), shape=CallShape(ends=("</tool_calls>",), id_last=True)
                 ),
             )
         },

@@ -1,7 +1,7 @@
 """Cohere Command A and R7B: a list of actions."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader, Span
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -12,7 +12,7 @@ DIALECT = Dialect(
     reader=MarkReader(
         {
             "<|START_ACTION|>": (
-                JsonBody(close=("<|END_ACTION|>",), shape=Shape(ends=("<|END_ACTION|>",))),
+                JsonBody(close=("<|END_ACTION|>",), shape=CallShape(ends=("<|END_ACTION|>",))),
             )
         },
         thoughts=(Span("<|START_THINKING|>", "<|END_THINKING|>"),),

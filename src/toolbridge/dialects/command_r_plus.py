@@ -1,7 +1,7 @@
 """Cohere Command R+: `Action:` and fenced JSON."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -10,7 +10,7 @@ DIALECT = Dialect(
     name="command_r_plus",
     marks=("Action:",),
     reader=MarkReader(
-        {"Action:": (JsonBody(shape=Shape(strict=True), fence=True),)},
+        {"Action:": (JsonBody(shape=CallShape(strict=True), fence=True),)},
         drop=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
     ),
     render=Renderer(

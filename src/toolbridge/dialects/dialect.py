@@ -20,11 +20,11 @@ class Render(Protocol):
 
     def calls(self, calls: Sequence[Call]) -> str: ...
 
-    def results(self, results: "Sequence[Answer]") -> str: ...
+    def results(self, results: "Sequence[ResultText]") -> str: ...
 
 
 @dataclass(frozen=True)
-class Answer:
+class ResultText:
     """What came back for a call, as text."""
 
     name: str

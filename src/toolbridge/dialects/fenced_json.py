@@ -1,7 +1,7 @@
 """JSON in a fenced block."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON
@@ -11,7 +11,7 @@ DIALECT = Dialect(
     name="fenced_json",
     marks=("```json",),
     reader=MarkReader(
-        {"```": (JsonBody(shape=Shape(strict=True), fence=True),), "{": BARE_JSON},
+        {"```": (JsonBody(shape=CallShape(strict=True), fence=True),), "{": BARE_JSON},
         first=("{",),
     ),
     render=Renderer(call=f"```json\n{NAME_ARGUMENTS}\n```"),

@@ -1,7 +1,7 @@
 """InternLM and Intern-S1: JSON between action marks."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import NAME_PARAMETERS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -15,7 +15,7 @@ DIALECT = Dialect(
                 JsonBody(
                     close=("<|action_end|>",),
                     lead=("<|plugin|>", "<|interpreter|>"),
-                    shape=Shape(ends=("<|action_end|>",)),
+                    shape=CallShape(ends=("<|action_end|>",)),
                 ),
             )
         }

@@ -31,7 +31,7 @@ class KimiCalls(NamedJson):
         raise NotACall(written)
 
 
-class KimiWriting(Renderer):
+class KimiRenderer(Renderer):
     """A call that came from elsewhere gets an id as Kimi writes it."""
 
     def calls(self, calls: Sequence[Call]) -> str:
@@ -62,7 +62,7 @@ DIALECT = Dialect(
         drop=("<|im_end|>",),
         leftovers=("<|tool_call_argument_begin|>", *_SECTION_END),
     ),
-    render=KimiWriting(
+    render=KimiRenderer(
         open="<|tool_calls_section_begin|>",
         call="<|tool_call_begin|>$id<|tool_call_argument_begin|>$arguments<|tool_call_end|>",
         close="<|tool_calls_section_end|>",

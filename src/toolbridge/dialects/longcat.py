@@ -2,12 +2,12 @@
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader, Span
 from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
 
-_JSON = JsonBody(close=("</longcat_tool_call>",), shape=Shape(ends=("</longcat_tool_call>",)))
+_JSON = JsonBody(close=("</longcat_tool_call>",), shape=CallShape(ends=("</longcat_tool_call>",)))
 _PAIRS = PairCalls(
     call=("<longcat_tool_call",),
     call_close=("</longcat_tool_call",),

@@ -1,12 +1,12 @@
 """Mistral up to v7: a list in JSON after `[TOOL_CALLS]`."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody, NamedJson
 
-_JSON = JsonBody(close=("[/TOOL_CALLS]",), shape=Shape(ends=("[/TOOL_CALLS]",), id_last=True))
+_JSON = JsonBody(close=("[/TOOL_CALLS]",), shape=CallShape(ends=("[/TOOL_CALLS]",), id_last=True))
 _NAMED = NamedJson(
     separators=("[ARGS]",),
     needs_separator=False,

@@ -1,7 +1,7 @@
 """Nemotron Nano 2: a list in JSON in `<TOOLCALL>`."""
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.tag_json import JsonBody
@@ -10,7 +10,7 @@ DIALECT = Dialect(
     name="nemotron_nano_v2",
     marks=("<TOOLCALL>",),
     reader=MarkReader(
-        {"<TOOLCALL>": (JsonBody(close=("</TOOLCALL>",), shape=Shape(ends=("</TOOLCALL>",))),)},
+        {"<TOOLCALL>": (JsonBody(close=("</TOOLCALL>",), shape=CallShape(ends=("</TOOLCALL>",))),)},
         drop=("<SPECIAL_12>",),
     ),
     render=Renderer(

@@ -16,7 +16,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.dialects import load
-from toolbridge.dialects.dialect import Answer, Dialect
+from toolbridge.dialects.dialect import Dialect, ResultText
 
 _INTRODUCTION = """\
 You can use the tools below. Each line describes one tool as JSON: its name, what it does and the \
@@ -127,7 +127,7 @@ def _say_results(
     if not results:
         return
     answers = [
-        Answer(result.name or names.get(result.call_id, ""), result.call_id, _text(result))
+        ResultText(result.name or names.get(result.call_id, ""), result.call_id, _text(result))
         for result in results
     ]
     content.append(Text(dialect.render.results(answers)))

@@ -12,7 +12,7 @@ from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.names import heal_choice, heal_key
-from toolbridge.healing.reading import Reading, brief
+from toolbridge.healing.reading import TolerantReading, brief
 from toolbridge.healing.schema import (
     MAX_VISITS,
     Schema,
@@ -39,7 +39,7 @@ class Coercion:
     def __init__(
         self,
         schema: Schema,
-        read: Callable[[str], Reading],
+        read: Callable[[str], TolerantReading],
         written: Callable[[Path], str | None],
         *,
         level: int = 2,

@@ -15,7 +15,7 @@ from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
 from toolbridge.healing.names import plain
 from toolbridge.healing.reading import (
     NOT_FINITE,
-    Reading,
+    TolerantReading,
     brief,
     clip,
     decode,
@@ -134,7 +134,7 @@ class Ladder:
 
     def heal_resumed(self, reader: TolerantReader) -> Healing:
         """Heal the rest of an object whose first members are settled, and stay as they are."""
-        reading = Reading()
+        reading = TolerantReading()
         first = reader.docs[0] if reader.docs else None
         if reader.hopeless or not isinstance(first, dict):
             return self._hopeless()
@@ -145,14 +145,14 @@ class Ladder:
         more = reading.value if isinstance(reading.value, dict) else {}
         return self.heal_object({**more, **first})
 
-    def _misread(self, reading: Reading) -> bool:
+    def _misread(self, reading: TolerantReading) -> bool:
         """Whether a key that nobody knows says that a quote was guessed wrongly."""
         if not self._schema or not isinstance(reading.value, dict):
             return False
         names = {plain(name) for name in self._names()}
         return bool(names) and any(plain(key) not in names for key in reading.value)
 
-    def _read(self, text: str) -> Reading:
+    def _read(self, text: str) -> TolerantReading:
         return read_text(text, self._names)
 
     def _names(self) -> frozenset[str]:

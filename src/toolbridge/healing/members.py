@@ -5,7 +5,7 @@ import re
 from toolbridge.core.json import JsonObject
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.scalars import ScalarReader
-from toolbridge.healing.strings import INNER_QUOTES, Frame
+from toolbridge.healing.strings import INNER_QUOTES, OpenContainer
 
 
 class MemberReader(ScalarReader):
@@ -62,7 +62,7 @@ class MemberReader(ScalarReader):
         """Judge a key that comes again: after quotes inside a string, that ended too early."""
         self.hopeless |= INNER_QUOTES in self.notes
 
-    def read_bare_key(self, frame: Frame) -> bool:
+    def read_bare_key(self, frame: OpenContainer) -> bool:
         found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)
         if found is None:
             word = lx.NUMBER.match(self.text, self.at)
@@ -80,7 +80,7 @@ class MemberReader(ScalarReader):
             self.at += 1
         return True
 
-    def read_colon(self, frame: Frame) -> bool:
+    def read_colon(self, frame: OpenContainer) -> bool:
         """Pass over what separates a key and its value; return whether a value may follow."""
         separator = lx.SEPARATOR.match(self.text, self.at)
         if separator is None:
@@ -90,7 +90,7 @@ class MemberReader(ScalarReader):
             self.note("wrong colon", separator.start(1))
         return True
 
-    def _value_follows(self, frame: Frame) -> bool:
+    def _value_follows(self, frame: OpenContainer) -> bool:
         """Whether a value follows a key at once, without a colon."""
         self.at = self.skip_space(self.at)
         mark = self.text[self.at : self.at + 1]

@@ -25,14 +25,14 @@ _PLAIN_QUOTE = re.compile(r"(?<!\\)\"")
 _QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
 
 
-class Broken:
+class InvalidJson:
     """What strict JSON makes of a text that is none."""
 
 
-BROKEN = Broken()
+BROKEN = InvalidJson()
 
 
-class Reading:
+class TolerantReading:
     """What was read, and what had to be put right for it."""
 
     __slots__ = ("cut", "doubtful", "found", "guessed", "notes", "open", "value")
@@ -64,12 +64,12 @@ def clip(text: str, size: int = 60) -> str:
     return text if len(text) <= size else text[: size - 1] + "\u2026"
 
 
-def read_text(text: str, names: Callable[[], frozenset[str]] = frozenset) -> Reading:
+def read_text(text: str, names: Callable[[], frozenset[str]] = frozenset) -> TolerantReading:
     """Read arguments as text; `names` gives the names of the parameters, if they are needed."""
     return read_decoded(decode(text), text, names)
 
 
-def decode(text: str) -> "Json | Broken":
+def decode(text: str) -> "Json | InvalidJson":
     """Return the value of strict JSON."""
     try:
         value: Json = _strict.decode(text)
@@ -78,11 +78,13 @@ def decode(text: str) -> "Json | Broken":
     return value
 
 
-def read_decoded(value: "Json | Broken", text: str, names: Callable[[], frozenset[str]]) -> Reading:
+def read_decoded(
+    value: "Json | InvalidJson", text: str, names: Callable[[], frozenset[str]]
+) -> TolerantReading:
     """Read `text`, of which strict JSON makes `value`."""
-    reading = Reading()
+    reading = TolerantReading()
     for _ in range(MAX_LAYERS):
-        if isinstance(value, Broken):
+        if isinstance(value, InvalidJson):
             inner = _peel(text, reading)
             if inner is None:
                 _read_tolerantly(text, names, reading)
@@ -95,7 +97,7 @@ def read_decoded(value: "Json | Broken", text: str, names: Callable[[], frozense
     return reading
 
 
-def _take_value(value: Json, text: str, reading: Reading) -> str | None:
+def _take_value(value: Json, text: str, reading: TolerantReading) -> str | None:
     """Take a value; return the text inside a string that holds more JSON."""
     reading.value, reading.found = value, True
     if isinstance(value, str) and value.lstrip()[:1] in _MORE_JSON:
@@ -105,7 +107,7 @@ def _take_value(value: Json, text: str, reading: Reading) -> str | None:
     return None
 
 
-def _peel(text: str, reading: Reading) -> str | None:
+def _peel(text: str, reading: TolerantReading) -> str | None:
     """Return what stands inside one layer around the arguments, or None when there is none."""
     if _BARE.match(text) and (text.find(text[:8], 8) < 0 or not _last_emission(text)):
         return None
@@ -148,14 +150,16 @@ def _last_emission(text: str) -> int:
     return start
 
 
-def _read_tolerantly(text: str, names: Callable[[], frozenset[str]], reading: Reading) -> None:
+def _read_tolerantly(
+    text: str, names: Callable[[], frozenset[str]], reading: TolerantReading
+) -> None:
     reader = TolerantReader(text, names)
     reading.found = reader.read()
     if reading.found:
         take_reader(reader, reading)
 
 
-def take_reader(reader: TolerantReader, reading: Reading) -> None:
+def take_reader(reader: TolerantReader, reading: TolerantReading) -> None:
     """Take over what `reader` has read."""
     reading.cut |= reader.cut
     reading.open = reader.open
@@ -169,7 +173,7 @@ def take_reader(reader: TolerantReader, reading: Reading) -> None:
     reading.value = docs[0] if len(docs) == 1 else _one(docs, reading)
 
 
-def _one(docs: list[Json], reading: Reading) -> Json:
+def _one(docs: list[Json], reading: TolerantReading) -> Json:
     """Return the one value that several in a row stand for."""
     full = [doc for doc in docs if doc not in ({}, [])]
     if not full:

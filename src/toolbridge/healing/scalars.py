@@ -2,7 +2,7 @@
 
 from toolbridge.core.json import Json
 from toolbridge.healing import tokens as lx
-from toolbridge.healing.strings import LONG, Frame, StringReader
+from toolbridge.healing.strings import LONG, OpenContainer, StringReader
 
 
 class ScalarReader(StringReader):
@@ -22,7 +22,7 @@ class ScalarReader(StringReader):
             self.note("escaped quotes")
             self.at += 1
 
-    def read_scalar(self, frame: Frame) -> None:
+    def read_scalar(self, frame: OpenContainer) -> None:
         text = self.text
         if text[self.at] == "\\":
             self.skip_backslash()
@@ -70,7 +70,7 @@ class ScalarReader(StringReader):
             self.note("literal that is not JSON's" if finite else "number that is not finite")
         return value
 
-    def _read_bare(self, frame: Frame) -> None:
+    def _read_bare(self, frame: OpenContainer) -> None:
         """Read a string without quotes: up to where the next member or the end can begin."""
         text, start, at = self.text, self.at, self.at
         in_object = isinstance(frame.holder, dict)
@@ -97,7 +97,7 @@ class ScalarReader(StringReader):
         self.doubtful |= len(raw) > LONG or raw.count('"') % 2 == 1 or '":' in raw
         self.put(raw)
 
-    def _ends_bare(self, frame: Frame, at: int, *, in_object: bool) -> bool:
+    def _ends_bare(self, frame: OpenContainer, at: int, *, in_object: bool) -> bool:
         mark = self.text[at]
         if mark in lx.SEPARATORS:
             return not in_object or self.next_fits(at + 1, in_object=True, dirty=True)

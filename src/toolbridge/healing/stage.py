@@ -16,7 +16,7 @@ from toolbridge.core.messages import Call, HealingReport, Step, Tool
 from toolbridge.healing.ladder import Ladder
 from toolbridge.healing.names import heal_name
 from toolbridge.healing.schema import Schema
-from toolbridge.healing.streaming import Outcome, StreamHealing
+from toolbridge.healing.streaming import HealedArguments, StreamHealing
 
 _FREEFORM: JsonObject = {
     "type": "object",
@@ -34,7 +34,7 @@ class _Block:
         self.flow = flow
         self.start: ev.CallStart | None = None
         self.call: Call | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: HealedArguments | None = None
         self.steps: tuple[Step, ...] = ()
         self.decided = flow is None
         self.dropped = False
@@ -128,7 +128,7 @@ class Healer:
         if not block.outcome.cut and not block.outcome.open:
             self._settle(block, block.outcome)
 
-    def _settle(self, block: _Block, outcome: Outcome) -> None:
+    def _settle(self, block: _Block, outcome: HealedArguments) -> None:
         """Send the rest of a call and its end."""
         if block.call is None or block.flow is None:
             return
@@ -161,7 +161,9 @@ class Healer:
                 self._drop(block)
         self._say(self._fold.refinish(event))
 
-    def _settle_last(self, block: _Block, outcome: Outcome, event: ev.Finished | ev.Failed) -> None:
+    def _settle_last(
+        self, block: _Block, outcome: HealedArguments, event: ev.Finished | ev.Failed
+    ) -> None:
         """Decide about a call whose JSON does not end."""
         if isinstance(event, ev.Failed):
             if not block.decided:
@@ -181,11 +183,11 @@ class Healer:
             cut = msgspec.structs.replace(block.call, raw=block.flow.text)
             self._fold.healed.append(cut_report(cut))
 
-    def _broken(self, block: _Block, outcome: Outcome, *, limit: bool) -> Outcome:
+    def _broken(self, block: _Block, outcome: HealedArguments, *, limit: bool) -> HealedArguments:
         text = block.flow.text if block.flow else ""
         raw: JsonObject = {"raw": text}
         step = Step("cut off by the token limit" if limit else "cut off", 0, text[-60:], "")
-        return Outcome(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
+        return HealedArguments(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
 
     # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
 

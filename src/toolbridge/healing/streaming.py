@@ -23,7 +23,7 @@ _SPECIAL = re.compile(r"[\"\\,\x00-\x1f\ud800-\udfff]")
 _UNPLAIN = frozenset({"enum", "const", "format", "anyOf", "oneOf", "allOf", "nullable"})
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class HealedArguments(msgspec.Struct, frozen=True):
     """What a call came to when it was over."""
 
     arguments: JsonObject
@@ -183,30 +183,30 @@ class StreamHealing:
 
     # The end.
 
-    def finish(self) -> Outcome:
+    def finish(self) -> HealedArguments:
         """Say what the call came to."""
         text = self.text
         whole = self._reader.value if self._reader.complete and not self._stopped else None
         if isinstance(whole, dict):
             steps = (Step("raw control character", 1, dumps(self._escaped), ""),)
-            return Outcome(whole, "".join(self._kept), steps if self._escaped else ())
+            return HealedArguments(whole, "".join(self._kept), steps if self._escaped else ())
         if not self.sent:
             return self._heal_all(text)
         healing = self._heal_rest("".join(self._clean))
         if healing.hopeless or not self._honours(healing.value):
-            return Outcome({}, "", healing.steps, healing.cut, healing.open, hopeless=True)
+            return HealedArguments({}, "", healing.steps, healing.cut, healing.open, hopeless=True)
         rest = self._write_rest(healing.value)
-        return Outcome(healing.value, rest, healing.steps, healing.cut, healing.open)
+        return HealedArguments(healing.value, rest, healing.steps, healing.cut, healing.open)
 
-    def _heal_all(self, text: str) -> Outcome:
+    def _heal_all(self, text: str) -> HealedArguments:
         healing = Ladder(text, self._rules, self._level, words=self._words).heal_text()
         if healing.hopeless:
             rest = dumps(healing.value)
-            return Outcome(
+            return HealedArguments(
                 healing.value, rest, healing.steps, healing.cut, healing.open, hopeless=True
             )
         rest = dumps(healing.value) if healing.steps else text if text.strip() else ""
-        return Outcome(healing.value, rest, healing.steps, healing.cut, healing.open)
+        return HealedArguments(healing.value, rest, healing.steps, healing.cut, healing.open)
 
     def _settled_members(self) -> JsonObject:
         return {m.key: m.value for m in self._reader.members if m.end <= self.sent}

@@ -27,7 +27,7 @@ _SUSPECT = frozenset(
 )  # fmt: skip
 
 
-class Frame:
+class OpenContainer:
     """An object or array that is being read."""
 
     __slots__ = ("closer", "holder", "key", "words")
@@ -75,7 +75,7 @@ class StringReader:
         """Whether nothing can be made of the text."""
         self.docs: list[Json] = []
         """The outermost values."""
-        self.stack: list[Frame] = []
+        self.stack: list[OpenContainer] = []
         self.notes: dict[str, int] = {}
         """What was put right, and where first."""
 

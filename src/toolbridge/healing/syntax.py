@@ -9,7 +9,7 @@ import re
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.members import MemberReader
-from toolbridge.healing.strings import Frame
+from toolbridge.healing.strings import OpenContainer
 
 MAX_DEPTH = 200
 _FIRST_MARKS = frozenset("\"'{[")
@@ -128,7 +128,7 @@ class TolerantReader(MemberReader):
     # Brackets.
 
     def _begin(self, holder: JsonObject | list[Json], closer: str) -> None:
-        self.stack.append(Frame(holder, closer))
+        self.stack.append(OpenContainer(holder, closer))
 
     def _open_bracket(self) -> bool:
         bracket, stack = self.text[self.at], self.stack
@@ -143,7 +143,7 @@ class TolerantReader(MemberReader):
         holder: JsonObject | list[Json] = {} if bracket in "{\uff5b" else []
         if stack:
             self.put(holder)
-        stack.append(Frame(holder, lx.OPENERS[bracket]))
+        stack.append(OpenContainer(holder, lx.OPENERS[bracket]))
         self.at += 1
         return True
 
@@ -165,7 +165,7 @@ class TolerantReader(MemberReader):
             if self.at == before and stack and stack[-1] is frame:
                 self.hopeless = True
 
-    def _go_on(self, frame: Frame) -> bool:
+    def _go_on(self, frame: OpenContainer) -> bool:
         """Pass on to what comes next; return whether it is a member and not an end."""
         if not self._skip_filler(frame):
             self._end_of_text()
@@ -187,7 +187,7 @@ class TolerantReader(MemberReader):
         self.at = self.size
         return True
 
-    def _skip_filler(self, frame: Frame) -> bool:
+    def _skip_filler(self, frame: OpenContainer) -> bool:
         """Pass over what separates two members; return whether anything follows."""
         text, at = self.text, self.at
         fresh = not frame.holder and not frame.words
@@ -211,7 +211,7 @@ class TolerantReader(MemberReader):
         elif bare and (fresh or bare != "," or self.text[self.at] in lx.ENDS):
             self.note(_filler_name(bare), at)
 
-    def _close_bracket(self, frame: Frame) -> None:
+    def _close_bracket(self, frame: OpenContainer) -> None:
         """Take a closing bracket: the one that is due, or a wrong or an early one."""
         mark, at = self.text[self.at], self.at
         if frame.closer in (mark, ""):
@@ -246,7 +246,7 @@ class TolerantReader(MemberReader):
         if not self.stack:
             self.docs.append(holder)
 
-    def _with_words(self, frame: Frame) -> Json:
+    def _with_words(self, frame: OpenContainer) -> Json:
         if frame.holder or not self.stack:
             self.note("key without a value")
             return frame.holder
@@ -264,7 +264,7 @@ class TolerantReader(MemberReader):
 
     # Members and elements.
 
-    def _read_member(self, frame: Frame, holder: JsonObject) -> None:
+    def _read_member(self, frame: OpenContainer, holder: JsonObject) -> None:
         if self.read_clear_members(holder):
             return
         sound = lx.SOUND_KEY.match(self.text, self.at)
@@ -277,7 +277,7 @@ class TolerantReader(MemberReader):
         if sound is not None or self.read_colon(frame):
             self._read_member_value(frame)
 
-    def _read_odd_key(self, frame: Frame) -> bool:
+    def _read_odd_key(self, frame: OpenContainer) -> bool:
         """Read a key that is not as it should be; return whether there is one."""
         self.skip_backslash()
         mark = self.text[self.at : self.at + 1]
@@ -289,7 +289,7 @@ class TolerantReader(MemberReader):
             return False
         return self.read_bare_key(frame)
 
-    def _read_member_value(self, frame: Frame) -> None:
+    def _read_member_value(self, frame: OpenContainer) -> None:
         mark = self.text[self.at : self.at + 1]
         if not mark:
             self.cut = True
@@ -301,7 +301,7 @@ class TolerantReader(MemberReader):
         else:
             self.read_scalar(frame)
 
-    def _read_element(self, frame: Frame, holder: list[Json]) -> None:
+    def _read_element(self, frame: OpenContainer, holder: list[Json]) -> None:
         self.skip_backslash()
         mark = self.text[self.at : self.at + 1]
         if mark in lx.OPENERS:
@@ -311,7 +311,7 @@ class TolerantReader(MemberReader):
         if self.text[self.at : self.at + 1] in (":", " ") and holder and self.stack:
             self._element_is_key(frame, holder)
 
-    def _element_is_key(self, frame: Frame, holder: list[Json]) -> None:
+    def _element_is_key(self, frame: OpenContainer, holder: list[Json]) -> None:
         """Close an array when what looked like its last element is the next key of its object."""
         separator = lx.SEPARATOR.match(self.text, self.at)
         if separator is None or not isinstance(holder[-1], str) or self.stack[-1] is not frame:

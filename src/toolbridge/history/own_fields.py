@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from toolbridge.core.messages import Foreign, Loss, Part, Request, Result, Source, Tool, Turn
+from toolbridge.core.messages import Foreign, Loss, Origin, Part, Request, Result, Tool, Turn
 from toolbridge.core.shared_fields import title
 
 MESSAGE = "message"
@@ -44,7 +44,7 @@ def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Requ
     return request, losses
 
 
-def _paths(source: Source) -> tuple[str, ...]:
+def _paths(source: Origin) -> tuple[str, ...]:
     if not source.unknown:
         return source.around
     return (*(f"{source.path}.{name}" for name in source.unknown), *source.around)

@@ -18,7 +18,7 @@ _WORD = 32
 _SIGNATURE = re.compile(r"(\w+)\(([^()]*)\)")
 
 
-class Malformed(BrokenWire):
+class MalformedAnswer(BrokenWire):
     """What a contract is said to have answered cannot be its answer."""
 
 
@@ -104,7 +104,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def decode(types: Sequence[str], data: bytes) -> list[Value]:
-    """Return the values; raise `Malformed` when `data` does not hold them."""
+    """Return the values; raise `MalformedAnswer` when `data` does not hold them."""
     return [_decode(type, data, n * _WORD) for n, type in enumerate(types)]
 
 
@@ -116,10 +116,10 @@ def _decode(type: str, data: bytes, at: int) -> Value:
     inside = data[start + _WORD :]
     if type.endswith("[]"):
         if size * _WORD > len(inside):
-            raise Malformed("a contract's list is longer than its answer")
+            raise MalformedAnswer("a contract's list is longer than its answer")
         return decode([type[:-2]] * size, inside)
     if size > len(inside):
-        raise Malformed("a contract's text is longer than its answer")
+        raise MalformedAnswer("a contract's text is longer than its answer")
     return inside[:size].decode("utf-8", "replace") if type == "string" else inside[:size]
 
 
@@ -140,5 +140,5 @@ def _read_number(data: bytes, at: int) -> int:
 def _word(data: bytes, at: int) -> bytes:
     word = data[at : at + _WORD]
     if len(word) < _WORD:
-        raise Malformed("a contract's answer ends in the middle")
+        raise MalformedAnswer("a contract's answer ends in the middle")
     return word

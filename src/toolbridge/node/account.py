@@ -12,12 +12,12 @@ from typing import TypeAlias
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.node import encryption
 from toolbridge.node.address import address_of
-from toolbridge.node.calls import Call
+from toolbridge.node.calls import ContractCall
 from toolbridge.node.chain import Chain, Receipt, advised
 from toolbridge.node.encryption import Secret
 from toolbridge.node.ledger import Budget, Ledger
 from toolbridge.node.reverts import Reverted
-from toolbridge.node.rpc import Refused
+from toolbridge.node.rpc import RpcRejected
 from toolbridge.node.transaction import Signed, Transaction, sign
 
 Note: TypeAlias = Callable[[Signed], Awaitable[None]]
@@ -27,7 +27,7 @@ _ROOM = (5, 4)
 """Gas is estimated on the last block; the next one may need some more."""
 
 
-class Uncertain(TimedOut):
+class TransactionUncertain(TimedOut):
     """A transaction was sent, or maybe not, and is not part of the chain yet."""
 
     def __init__(self, hash: str, why: str) -> None:
@@ -47,7 +47,7 @@ class Account:
         self._sending = asyncio.Lock()
         self.address = address_of(encryption.public_key(key))
 
-    async def prepare(self, call: Call) -> Transaction:
+    async def prepare(self, call: ContractCall) -> Transaction:
         """Return the transaction that would be sent now; raise `Reverted` if it would fail."""
         asked = call.asked_by(self.address)
         gas = await self._chain.estimate_gas(asked, call.function)
@@ -73,11 +73,11 @@ class Account:
         (fee,) = await self._chain.read(oracle, "getL1Fee", raw)
         return transaction.cost + 2 * (fee if isinstance(fee, int) else 0)
 
-    async def send(self, call: Call, note: Note | None = None) -> Receipt:
+    async def send(self, call: ContractCall, note: Note | None = None) -> Receipt:
         """Send a call and wait for the chain to take it.
 
         `note` is told the signed transaction before it is sent. Raise `Reverted` when it failed on
-        the chain, `Refused` when it was not taken, `Uncertain` when nobody knows.
+        the chain, `RpcRejected` when it was not taken, `TransactionUncertain` when nobody knows.
         """
         line, hash, doubt = await self._broadcast(call, note)
         receipt = await self.settled(hash, doubt)
@@ -87,13 +87,15 @@ class Account:
         return receipt
 
     async def settled(self, hash: str, doubt: str = "") -> Receipt:
-        """Return what became of a transaction; raise `Uncertain` when that stays unknown."""
+        """Return what became of a transaction; raise `TransactionUncertain` when that stays unknown."""
         try:
             receipt = await self._chain.wait_for(hash, self._wait)
         except (Unreachable, TimedOut, BrokenWire, Rejected) as error:
-            raise Uncertain(hash, doubt or str(error)) from None
+            raise TransactionUncertain(hash, doubt or str(error)) from None
         if receipt is None:
-            raise Uncertain(hash, doubt or f"not part of the chain after {self._wait:g} s")
+            raise TransactionUncertain(
+                hash, doubt or f"not part of the chain after {self._wait:g} s"
+            )
         return receipt
 
     async def again(self, raw: bytes) -> None:
@@ -101,7 +103,7 @@ class Account:
         with suppress(Unreachable, TimedOut, BrokenWire, Rejected):
             await self._chain.send(raw)
 
-    async def _broadcast(self, call: Call, note: Note | None) -> tuple[int, str, str]:
+    async def _broadcast(self, call: ContractCall, note: Note | None) -> tuple[int, str, str]:
         """Return the line of its gas, the hash, and why it is doubtful that it was sent."""
         async with self._sending:  # two at once would take the same number
             transaction = await self.prepare(call)
@@ -113,7 +115,7 @@ class Account:
                 raise
 
     async def _deliver(
-        self, call: Call, transaction: Transaction, note: Note | None
+        self, call: ContractCall, transaction: Transaction, note: Note | None
     ) -> tuple[str, str]:
         for left in reversed(range(_TRIES)):
             signed = sign(transaction, self._key)
@@ -121,7 +123,7 @@ class Account:
                 await note(signed)
             try:
                 await self._chain.send(signed.raw)
-            except Refused as error:
+            except RpcRejected as error:
                 if _known(error):
                     break
                 if not left or not _taken(error):
@@ -133,7 +135,7 @@ class Account:
             break
         return signed.hash, ""
 
-    async def _why(self, call: Call) -> Reverted:
+    async def _why(self, call: ContractCall) -> Reverted:
         """Return why a call failed that had looked well: the same call tells, asked again."""
         try:
             await self._chain.simulate(call.asked_by(self.address), call.function)
@@ -144,12 +146,12 @@ class Account:
         return Reverted(call.function, "", "something changed in the same moment: try again")
 
 
-def _known(error: Refused) -> bool:
+def _known(error: RpcRejected) -> bool:
     """Whether the server has this very transaction already."""
     return "already known" in error.message or "already imported" in error.message
 
 
-def _taken(error: Refused) -> bool:
+def _taken(error: RpcRejected) -> bool:
     """Whether another transaction has our number, so that ours can never be taken."""
     words = error.message.lower()
     return "nonce too low" in words or "replacement transaction" in words

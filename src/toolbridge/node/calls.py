@@ -13,7 +13,7 @@ PRECISION = 1000
 
 
 @dataclass(frozen=True)
-class Call:
+class ContractCall:
     """A call that changes something."""
 
     contract: str
@@ -36,7 +36,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Terms:
+class SessionTerms:
     """What every session is paid for with."""
 
     marketplace: str
@@ -53,21 +53,21 @@ class Terms:
         """Return how many tokens the deposit pays for."""
         return self.deposit * PRECISION // price if price else 0
 
-    def create(self, host: str, price: int) -> Call:
+    def create(self, host: str, price: int) -> ContractCall:
         """Return the call that pays for a session with `host`."""
         times = (price, self.duration, self.interval, self.timeout)
         if not self.token:
             name, given = "createSessionJobForModel", (host, self.model, *times)
-            return Call(self.marketplace, name, given, self.deposit)
+            return ContractCall(self.marketplace, name, given, self.deposit)
         paid = (host, self.model, self.token, self.deposit, *times)
-        return Call(self.marketplace, "createSessionJobForModelWithToken", paid)
+        return ContractCall(self.marketplace, "createSessionJobForModelWithToken", paid)
 
-    def approve(self) -> Call:
+    def approve(self) -> ContractCall:
         """Return the call that lets the marketplace take one deposit, and no more than that."""
-        return Call(self.token, "approve", (self.marketplace, self.deposit))
+        return ContractCall(self.token, "approve", (self.marketplace, self.deposit))
 
-    def complete(self, job: str) -> Call:
-        return Call(self.marketplace, "completeSessionJob", (int(job), ""))
+    def complete(self, job: str) -> ContractCall:
+        return ContractCall(self.marketplace, "completeSessionJob", (int(job), ""))
 
     def check(self, least: int, price: int) -> None:
         """Raise `ConfigError` when the marketplace would refuse the deposit."""

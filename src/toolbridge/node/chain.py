@@ -12,7 +12,7 @@ from toolbridge.node.abi import Value
 from toolbridge.node.contracts import FUNCTIONS
 from toolbridge.node.networks import Network
 from toolbridge.node.reverts import Reverted, advice_on, explain
-from toolbridge.node.rpc import Refused, Rpc
+from toolbridge.node.rpc import Rpc, RpcRejected
 
 _BATCH = 40
 _REVERTED = 3
@@ -20,7 +20,7 @@ _REVERTED = 3
 
 
 @dataclass(frozen=True)
-class Question:
+class ReadCall:
     """A call that changes nothing."""
 
     contract: str
@@ -79,7 +79,7 @@ class Chain:
 
     async def read(self, contract: str, function: str, *arguments: Value) -> list[Value]:
         """Return what a contract answers; raise `Reverted` when it refuses."""
-        question = Question(contract, function, arguments)
+        question = ReadCall(contract, function, arguments)
         call: JsonObject = {"to": contract, "data": hexed(question.data)}
         return _decode(question, await self.simulate(call, function))
 
@@ -87,17 +87,17 @@ class Chain:
         """Return what a call would return now; raise `Reverted` where it would fail."""
         try:
             return unhexed(await self.rpc.ask("eth_call", call, "latest"))
-        except Refused as error:
+        except RpcRejected as error:
             raise _maybe_revert(what, error) from None
 
-    async def read_many(self, questions: Sequence[Question]) -> list[Answer]:
+    async def read_many(self, questions: Sequence[ReadCall]) -> list[Answer]:
         """Return every answer, or why there is none; in few requests where the chain allows it."""
         answers: list[Answer] = []
         for at in range(0, len(questions), _BATCH):
             answers += await self._read_batch(questions[at : at + _BATCH])
         return answers
 
-    async def _read_batch(self, questions: Sequence[Question]) -> list[Answer]:
+    async def _read_batch(self, questions: Sequence[ReadCall]) -> list[Answer]:
         if len(questions) > 1 and await self._has_multicall():
             data = multicall.encode_questions([(q.contract, q.data) for q in questions])
             call: JsonObject = {"to": self.network.multicall, "data": hexed(data)}
@@ -105,7 +105,7 @@ class Chain:
             return [_judge(q, *one) for q, one in zip(questions, found, strict=True)]
         return [await self._read_one(question) for question in questions]
 
-    async def _read_one(self, question: Question) -> Answer:
+    async def _read_one(self, question: ReadCall) -> Answer:
         try:
             return await self.read(question.contract, question.function, *question.arguments)
         except Reverted as error:
@@ -134,7 +134,7 @@ class Chain:
         base = number(block.get("baseFeePerGas") or "0x0") if isinstance(block, dict) else 0
         try:
             tip = number(await self.rpc.ask("eth_maxPriorityFeePerGas"))
-        except Refused:  # an old server without the method
+        except RpcRejected:  # an old server without the method
             tip = 10**6
         return 2 * base + tip, tip
 
@@ -142,9 +142,9 @@ class Chain:
         """Return how much gas a call needs; raise `Reverted` where it would fail."""
         try:
             return number(await self.rpc.ask("eth_estimateGas", call))
-        except Refused as error:
+        except RpcRejected as error:
             why = _maybe_revert(what, error)
-            raise (advised(what, why) if isinstance(why, Refused) else why) from None
+            raise (advised(what, why) if isinstance(why, RpcRejected) else why) from None
 
     async def send(self, raw: bytes) -> None:
         await self.rpc.ask("eth_sendRawTransaction", hexed(raw))
@@ -222,11 +222,11 @@ def word(value: str | int) -> str:
     return "0x" + digits.rjust(64, "0")
 
 
-def _decode(question: Question, data: bytes) -> list[Value]:
+def _decode(question: ReadCall, data: bytes) -> list[Value]:
     _, types = FUNCTIONS[question.function]
     try:
         return abi.decode(types, data)
-    except abi.Malformed:
+    except abi.MalformedAnswer:
         if data:
             raise
         raise ConfigError(
@@ -235,17 +235,17 @@ def _decode(question: Question, data: bytes) -> list[Value]:
         ) from None
 
 
-def _judge(question: Question, done: bool, data: bytes) -> Answer:  # noqa: FBT001
+def _judge(question: ReadCall, done: bool, data: bytes) -> Answer:  # noqa: FBT001
     return _decode(question, data) if done else explain(question.function, data)
 
 
-def _maybe_revert(what: str, error: Refused) -> Refused | Reverted:
+def _maybe_revert(what: str, error: RpcRejected) -> RpcRejected | Reverted:
     """Return a refusal as a revert if a contract is behind it."""
     reverted = error.code == _REVERTED or error.data or "revert" in error.message.lower()
     return explain(what, unhexed(error.data), error.message) if reverted else error
 
 
-def advised(what: str, error: Refused) -> Reverted:
+def advised(what: str, error: RpcRejected) -> Reverted:
     """Return a server's refusal of a transaction, with what to do about it."""
     return Reverted(what, error.message[:300], advice_on(error.message))
 

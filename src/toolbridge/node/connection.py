@@ -18,15 +18,15 @@ from toolbridge.core.errors import Rejected, TimedOut, TooLarge, Unreachable, er
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.node import encryption
 from toolbridge.node.address import address_of, same_account
-from toolbridge.node.encryption import NONCE_SIZE, Opener, Secret, check_private
+from toolbridge.node.encryption import NONCE_SIZE, Decryptor, Secret, check_private
 from toolbridge.node.jobs import Host, Job
 from toolbridge.node.messages import (
-    Envelope,
-    Fault,
     InitAck,
     InitKeys,
+    NodeFault,
     NodeMessage,
-    Opening,
+    PromptEnvelope,
+    SessionTopic,
     decode_message,
     encode_init,
     encode_prompt,
@@ -41,16 +41,16 @@ MAX_FRAME = 8 * 2**20
 _log = logging.getLogger("toolbridge.node")
 
 
-class Absent(Unreachable):
+class HostUnreachable(Unreachable):
     """Nobody answers where the host should be."""
 
 
-class Lost(Unreachable):
+class ConnectionLost(Unreachable):
     """The connection is gone, and the job with it."""
 
 
 @dataclass(frozen=True)
-class Waits:
+class Timeouts:
     """Seconds."""
 
     connect: float = 10.0
@@ -77,38 +77,38 @@ def fresh_key() -> Secret:
 
 
 @dataclass
-class Agreed:
+class Handshake:
     """What a handshake agreed on."""
 
     session_id: str
     key: Secret
-    opener: Opener
+    opener: Decryptor
     index: int = 0
     """The number of the next prompt."""
 
     def prompt(self, body: JsonObject, id: str) -> JsonObject:
         """Return the next prompt, sealed."""
         nonce = secrets.token_bytes(NONCE_SIZE)
-        envelope = Envelope(self.session_id, id, self.key, nonce, self.index)
+        envelope = PromptEnvelope(self.session_id, id, self.key, nonce, self.index)
         self.index += 1
         return encode_prompt(body, envelope)
 
 
 class HostConnection:
-    def __init__(self, socket: ClientConnection, job: Job, wallet: Secret, waits: Waits) -> None:
+    def __init__(self, socket: ClientConnection, job: Job, wallet: Secret, waits: Timeouts) -> None:
         self._socket = socket
         self._wallet = wallet
         self._waits = waits
         self._open = True
         self.job = job
-        self.agreed: Agreed | None = None
+        self.agreed: Handshake | None = None
         """The key in force; none before the first handshake."""
         self.used = 0
         """Tokens that the job was charged for, as far as we know."""
 
     @classmethod
-    async def open(cls, job: Job, wallet: Secret, waits: Waits) -> "HostConnection":
-        """Connect to the host of `job`; raise `Absent` when nobody answers."""
+    async def open(cls, job: Job, wallet: Secret, waits: Timeouts) -> "HostConnection":
+        """Connect to the host of `job`; raise `HostUnreachable` when nobody answers."""
         url = socket_url(job.host)
         try:
             socket = await connect(
@@ -122,10 +122,12 @@ class HostConnection:
                 user_agent_header="toolbridge",
             )
         except TimeoutError:
-            raise Absent(f"the node at {url} did not answer within {waits.connect:g} s") from None
+            raise HostUnreachable(
+                f"the node at {url} did not answer within {waits.connect:g} s"
+            ) from None
         except (OSError, WebSocketException, ValueError) as error:
             why = str(error) or type(error).__name__
-            raise Absent(f"the node at {url} cannot be reached ({why})") from None
+            raise HostUnreachable(f"the node at {url} cannot be reached ({why})") from None
         return cls(socket, job, wallet, waits)
 
     @property
@@ -155,16 +157,16 @@ class HostConnection:
             raise self._lost(error) from None
         return decode_message(data)
 
-    def _lost(self, error: ConnectionClosed) -> Lost:
+    def _lost(self, error: ConnectionClosed) -> ConnectionLost:
         self._open = False
         code = error.rcvd.code if error.rcvd else 0
         how = f"closed the connection with {code}" if code else "broke the connection"
-        return Lost(f"the node {how}")
+        return ConnectionLost(f"the node {how}")
 
-    async def handshake(self, session_id: str, *, reset: bool = False) -> "Agreed":
+    async def handshake(self, session_id: str, *, reset: bool = False) -> "Handshake":
         """Agree on a new key for `session_id`; with `reset` the node forgets what it heard there."""
         id = f"init-{secrets.token_hex(8)}"
-        opening = Opening(session_id, self.job.id, self.job.model, self.job.chain_id)
+        opening = SessionTopic(session_id, self.job.id, self.job.model, self.job.chain_id)
         session = fresh_key()
         nonce = secrets.token_bytes(NONCE_SIZE)
         keys = InitKeys(self._wallet, self.job.host.public, session, fresh_key(), nonce)
@@ -172,7 +174,7 @@ class HostConnection:
             await self.send(encode_reset(opening, id=f"reset-{secrets.token_hex(8)}"))
         await self.send(encode_init(opening, keys, id=id))
         self._compare(await self._acknowledged(id))
-        self.agreed = Agreed(session_id, session, Opener(session))
+        self.agreed = Handshake(session_id, session, Decryptor(session))
         return self.agreed
 
     async def _acknowledged(self, id: str) -> InitAck:
@@ -189,7 +191,7 @@ class HostConnection:
                     return message
                 case InitAck(id=of, status=status) if of in {id, None}:
                     raise Rejected(f"the node refused the handshake: {status or 'no reason'}")
-                case Fault(id=of) if of in {id, None}:
+                case NodeFault(id=of) if of in {id, None}:
                     raise error_of(problem_of(message))
                 case _:
                     continue

@@ -18,17 +18,17 @@ from toolbridge.node.encryption import (
     FILM_AAD,
     IMAGE_AAD,
     RESPONSE_AAD,
-    BrokenSeal,
-    Opener,
+    DecryptionFailed,
+    Decryptor,
     chunk_aad,
 )
 from toolbridge.node.messages import (
     BEFORE_STREAM,
-    Chunk,
-    Fault,
+    AnswerChunk,
     InitAck,
+    NodeFault,
     NodeMessage,
-    Other,
+    OtherMessage,
     Response,
     StreamEnd,
     problem_of,
@@ -49,7 +49,7 @@ _NOTHING = (
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentPrompt:
     """The prompt that is being answered."""
 
     id: str
@@ -62,7 +62,7 @@ class Sent:
 class AnswerDecoder:
     """A stage from a node's messages to events, for one prompt."""
 
-    def __init__(self, opener: Opener, sent: Sent, ids: Ids | None = None) -> None:
+    def __init__(self, opener: Decryptor, sent: SentPrompt, ids: Ids | None = None) -> None:
         self._opener = opener
         self._sent = sent
         self._draft = Draft(ids)
@@ -132,21 +132,23 @@ class AnswerDecoder:
 
     def _feed(self, message: NodeMessage) -> list[ev.Event]:
         match message:
-            case Chunk(id=id) if id in {self._sent.id, None}:
+            case AnswerChunk(id=id) if id in {self._sent.id, None}:
                 return self._chunk(message)
             case Response(id=id) if id in {self._sent.id, None}:
                 return self._response(message)
             # An end without a name may be that of an earlier prompt.
             case StreamEnd(id=id) if id == self._sent.id:
                 return self._end(message)
-            case Fault(id=id) if id in {self._sent.id, None}:
+            case NodeFault(id=id) if id in {self._sent.id, None}:
                 return self._fault(message)
-            case InitAck() | Other() | Chunk() | Response() | StreamEnd() | Fault():
+            case (
+                InitAck() | OtherMessage() | AnswerChunk() | Response() | StreamEnd() | NodeFault()
+            ):
                 return []
 
     # ── the text ──
 
-    def _chunk(self, chunk: Chunk) -> list[ev.Event]:
+    def _chunk(self, chunk: AnswerChunk) -> list[ev.Event]:
         if self._cut is not None or self.ended:
             self.tokens += chunk.tokens
             self.closing = self.closing or chunk.final
@@ -237,7 +239,7 @@ class AnswerDecoder:
 
     # ── faults ──
 
-    def _fault(self, fault: Fault) -> list[ev.Event]:
+    def _fault(self, fault: NodeFault) -> list[ev.Event]:
         self._gave_up = True
         self.over = self.over or fault.code in BEFORE_STREAM
         return self._draft.fail(problem_of(fault))
@@ -248,5 +250,5 @@ class AnswerDecoder:
         return Problem(kind="rejected", text=text)
 
 
-def _misplaced(index: int | None, due: int | str) -> BrokenSeal:
-    return BrokenSeal(f"the node sent piece {index} where {due} was due")
+def _misplaced(index: int | None, due: int | str) -> DecryptionFailed:
+    return DecryptionFailed(f"the node sent piece {index} where {due} was due")

@@ -28,7 +28,7 @@ IMAGE_AAD = "encrypted_image_response"
 FILM_AAD = "encrypted_ltx_response"
 
 
-class BrokenSeal(BrokenWire):
+class DecryptionFailed(BrokenWire):
     """What came was not sealed by who holds the key, or not for this place in the conversation."""
 
 
@@ -122,17 +122,17 @@ def seal(key: Secret, nonce: bytes, plaintext: bytes, aad: bytes = b"") -> bytes
 
 
 def unseal(key: Secret, nonce: bytes, ciphertext: bytes, aad: bytes = b"") -> bytes:
-    """Return what was sealed; raise `BrokenSeal` when one bit of it is not as it was."""
+    """Return what was sealed; raise `DecryptionFailed` when one bit of it is not as it was."""
     if len(nonce) != NONCE_SIZE:
-        raise BrokenSeal(f"the nonce has {len(nonce)} bytes instead of {NONCE_SIZE}")
+        raise DecryptionFailed(f"the nonce has {len(nonce)} bytes instead of {NONCE_SIZE}")
     if len(ciphertext) < TAG_SIZE:
-        raise BrokenSeal("the ciphertext is shorter than its tag")
+        raise DecryptionFailed("the ciphertext is shorter than its tag")
     cipher = _cipher(key, nonce)
     cipher.update(aad)
     try:
         return cipher.decrypt_and_verify(ciphertext[:-TAG_SIZE], ciphertext[-TAG_SIZE:])
     except ValueError:
-        raise BrokenSeal(
+        raise DecryptionFailed(
             "the seal is broken: a wrong key, or what came was changed on its way"
         ) from None
 
@@ -153,7 +153,7 @@ def chunk_aad(index: int) -> str:
     return f"chunk_{index}"
 
 
-class Opener:
+class Decryptor:
     """Opens what one session key sealed, each piece once and only in its own place.
 
     The node's own client takes any label. We know which one must come, so a piece that was left out,
@@ -166,9 +166,9 @@ class Opener:
 
     def open(self, nonce: bytes, ciphertext: bytes, aad: str, expected: str) -> bytes:
         if aad != expected:
-            raise BrokenSeal(f"the node sent {aad[:40]!r} where {expected!r} was due")
+            raise DecryptionFailed(f"the node sent {aad[:40]!r} where {expected!r} was due")
         if nonce in self._seen:
-            raise BrokenSeal("the node sent the same sealed piece twice")
+            raise DecryptionFailed("the node sent the same sealed piece twice")
         plaintext = unseal(self._key, nonce, ciphertext, aad.encode())
         self._seen.add(nonce)
         return plaintext
@@ -206,13 +206,13 @@ def sign(private: Secret, digest: bytes) -> bytes:
 def recover(digest: bytes, signature: bytes) -> bytes:
     """Return the compressed key that signed; the recovery id may be 0 to 3, or 27 to 30."""
     if len(signature) != SIGNATURE_SIZE:
-        raise BrokenSeal(f"a signature has {SIGNATURE_SIZE} bytes, not {len(signature)}")
+        raise DecryptionFailed(f"a signature has {SIGNATURE_SIZE} bytes, not {len(signature)}")
     recovery = signature[64] - 27 if signature[64] >= 27 else signature[64]
     try:
         plain = signature[:64] + bytes([recovery])
         return PublicKey.from_signature_and_message(plain, digest, hasher=None).format()
     except ValueError:
-        raise BrokenSeal("the signature belongs to no key") from None
+        raise DecryptionFailed("the signature belongs to no key") from None
 
 
 def key_from_seed(phrase: str) -> Secret:

@@ -11,12 +11,12 @@ from toolbridge.core.errors import BrokenWire, Rejected, TimedOut, ToolbridgeErr
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Problem
-from toolbridge.node.connection import Agreed, HostConnection, Lost, Waits
-from toolbridge.node.decode_answer import AnswerDecoder, Sent
+from toolbridge.node.connection import ConnectionLost, Handshake, HostConnection, Timeouts
+from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
 from toolbridge.node.messages import (
     KEY_LOST,
     SESSION_LOST,
-    Fault,
+    NodeFault,
     NodeMessage,
     encode_cancel,
     problem_of,
@@ -43,25 +43,27 @@ class Prompt:
         return str(self.body.get("model", ""))
 
 
-class Forgotten(Rejected):
+class SessionForgotten(Rejected):
     """The node no longer knows our key or our session, and said so before any answer."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: NodeFault) -> None:
         problem = problem_of(fault)
         super().__init__(problem.text)
         self.problem = problem
         self.session_over = fault.code in SESSION_LOST
 
 
-class Exchange:
-    def __init__(self, line: HostConnection, agreed: Agreed, prompt: Prompt, waits: Waits) -> None:
+class NodeExchange:
+    def __init__(
+        self, line: HostConnection, agreed: Handshake, prompt: Prompt, waits: Timeouts
+    ) -> None:
         self.line = line
         self._agreed = agreed
         self._waits = waits
         self._id = f"prompt-{secrets.token_hex(8)}"
         limit = _within_deposit(line, prompt.max_tokens)
         self._body = prompt.body | ({"max_tokens": limit} if limit else {})
-        sent = Sent(self._id, prompt.model, prompt.stops, limit)
+        sent = SentPrompt(self._id, prompt.model, prompt.stops, limit)
         self.decoder = AnswerDecoder(agreed.opener, sent, prompt.ids)
         self._told = False
         self._cancelled = False
@@ -75,7 +77,7 @@ class Exchange:
     async def read(self) -> Batch:
         """Return what is told next.
 
-        Raise `Lost` or `Forgotten` while nothing was told and the prompt may be sent again; every
+        Raise `ConnectionLost` or `SessionForgotten` while nothing was told and the prompt may be sent again; every
         other failure is the last event.
         """
         while True:
@@ -83,7 +85,7 @@ class Exchange:
                 message = await self.line.receive(self._until)
             except TimeoutError:
                 return self._late()
-            except Lost as error:
+            except ConnectionLost as error:
                 return self._cut_off(error)
             except BrokenWire as error:
                 return self.decoder.fail(error.problem)
@@ -104,9 +106,9 @@ class Exchange:
                 await self.line.hang_up()
 
     async def _hear(self, message: NodeMessage) -> Batch:
-        if isinstance(message, Fault) and not self._told and _is_forgotten(message, self._id):
+        if isinstance(message, NodeFault) and not self._told and _is_forgotten(message, self._id):
             self.decoder.feed(message)
-            raise Forgotten(message)
+            raise SessionForgotten(message)
         before, waited = self.decoder.progress, self.decoder.awaits_end
         batch = self.decoder.feed(message)
         if self.decoder.awaits_end and not waited:
@@ -120,7 +122,7 @@ class Exchange:
     async def _maybe_cancel(self) -> None:
         if self.decoder.enough and not self._cancelled:
             self._cancelled = True
-            with suppress(Lost):  # the next reading tells
+            with suppress(ConnectionLost):  # the next reading tells
                 await self.line.send(encode_cancel(self._agreed.session_id))
 
     def _expect(self, wait: float) -> None:
@@ -133,7 +135,7 @@ class Exchange:
             return self.decoder.close()
         return self.decoder.fail(TimedOut(f"the node was silent for {self._wait:g} s").problem)
 
-    def _cut_off(self, error: Lost) -> Batch:
+    def _cut_off(self, error: ConnectionLost) -> Batch:
         if self.decoder.awaits_end:
             return self.decoder.close()
         if not self._told:
@@ -141,7 +143,7 @@ class Exchange:
         return self.decoder.fail(Truncated(f"{error} in the middle of its answer").problem)
 
 
-def _is_forgotten(fault: Fault, id: str) -> bool:
+def _is_forgotten(fault: NodeFault, id: str) -> bool:
     return fault.code in KEY_LOST | SESSION_LOST and fault.id in {id, None}
 
 

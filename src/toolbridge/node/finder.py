@@ -4,9 +4,17 @@ import random
 import time
 from dataclasses import dataclass, replace
 
-from toolbridge.node.hosts import Candidate, Excluded, Found, NoHosts, Wishes, rank, take
-from toolbridge.node.probing import Prober, Silent
-from toolbridge.node.registry import Registry
+from toolbridge.node.hosts import (
+    ExcludedHost,
+    FoundHosts,
+    HostCandidate,
+    HostRequirements,
+    NoHosts,
+    rank,
+    take,
+)
+from toolbridge.node.probing import HostSilent, Prober
+from toolbridge.node.registry import HostRegistry
 from toolbridge.node.scoring import Mode
 
 _REST = 600.0
@@ -18,14 +26,14 @@ class Search:
     """Whom to look for."""
 
     model: str
-    wishes: Wishes
+    wishes: HostRequirements
     mode: Mode = "auto"
     only: str = ""
 
 
 class Finder:
     def __init__(
-        self, registry: Registry, prober: Prober, search: Search, dice: random.Random
+        self, registry: HostRegistry, prober: Prober, search: Search, dice: random.Random
     ) -> None:
         self._registry = registry
         self._prober = prober
@@ -33,23 +41,23 @@ class Finder:
         self._resting: dict[str, float] = {}
         self.search = search
 
-    async def find(self, *, measure: bool = False) -> Found:
+    async def find(self, *, measure: bool = False) -> FoundHosts:
         """Return the hosts that can be used, the best first; with `measure` those that answer."""
         search = self.search
         found = await self._registry.find(search.model, search.wishes, search.mode, search.only)
         if not measure:
             return found
         times = await self._prober.latencies([one.url for one in found.candidates])
-        known: list[Candidate] = []
+        known: list[HostCandidate] = []
         excluded = list(found.excluded)
         for one, took in zip(found.candidates, times, strict=True):
-            if isinstance(took, Silent):
-                excluded.append(Excluded(one.address, f"{took} at {one.url}"))
+            if isinstance(took, HostSilent):
+                excluded.append(ExcludedHost(one.address, f"{took} at {one.url}"))
             else:
                 known.append(replace(one, latency=took))
-        return Found(rank(known, search.mode), tuple(excluded))
+        return FoundHosts(rank(known, search.mode), tuple(excluded))
 
-    async def order(self) -> list[Candidate]:
+    async def order(self) -> list[HostCandidate]:
         """Return the hosts to try, in the order in which to try them."""
         found = await self.find(measure=self.search.mode == "fastest")
         if not found.candidates:
@@ -61,13 +69,15 @@ class Finder:
             order.append(take(left, self._dice.random()))
         return sorted(order, key=lambda one: self._rests(one.address))
 
-    async def answering(self, candidates: list[Candidate]) -> tuple[list[Candidate], list[str]]:
+    async def answering(
+        self, candidates: list[HostCandidate]
+    ) -> tuple[list[HostCandidate], list[str]]:
         """Return the first host that answers and all behind it, and why those before it do not."""
         silent: list[str] = []
         for at, candidate in enumerate(candidates):
             try:
                 await self._prober.latency(candidate.url)
-            except Silent as error:
+            except HostSilent as error:
                 silent.append(f"{candidate.address} at {candidate.url}: {error}")
                 continue
             return candidates[at:], silent

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Family:
+class PromptFamily:
     triggers: tuple[str, ...]
     delete: tuple[str, ...]
 
@@ -19,7 +19,7 @@ _CHATML_ROLES = ("user", "assistant", "system")
 _GLM_ROLES = ("system", "user", "assistant", "observation")
 
 FAMILIES = (
-    Family(
+    PromptFamily(
         ("<|start|>", "<|message|>", "<|end|>"),
         (
             *(f"<|start|>{role}<|message|>" for role in _HARMONY_ROLES),
@@ -28,7 +28,7 @@ FAMILIES = (
             *(f"<|channel|>{channel}" for channel in _CHANNELS),
         ),
     ),
-    Family(
+    PromptFamily(
         ("<|im_start|>", "<|im_end|>"),
         (
             *(f"<|im_start|>{role}\n" for role in _CHATML_ROLES),
@@ -36,11 +36,11 @@ FAMILIES = (
             *("<|im_end|>", "<|im_start|>"),
         ),
     ),
-    Family(
+    PromptFamily(
         ("<|system|>", "<|user|>", "<|observation|>"),
         (*(f"<|{role}|>\n" for role in _GLM_ROLES), *(f"<|{role}|>" for role in _GLM_ROLES)),
     ),
-    Family(("[INST]", "[/INST]"), ("[INST]", "[/INST]", "<<SYS>>", "<</SYS>>")),
+    PromptFamily(("[INST]", "[/INST]"), ("[INST]", "[/INST]", "<<SYS>>", "<</SYS>>")),
 )
 
 

@@ -50,13 +50,13 @@ class Attachment(msgspec.Struct, frozen=True):
     format: str
 
 
-class Framed(msgspec.Struct, frozen=True):
+class FlatPrompt(msgspec.Struct, frozen=True):
     prompt: str
     images: tuple[Attachment, ...] = ()
     losses: tuple[Loss, ...] = ()
 
 
-def frame(request: Request, style: Style = "chatml") -> Framed:
+def frame(request: Request, style: Style = "chatml") -> FlatPrompt:
     """Return the system's words and every turn as one text that ends where the model goes on."""
     if not request.turns:
         raise MalformedRequest("at least one message is needed", where="messages")
@@ -68,7 +68,7 @@ def frame(request: Request, style: Style = "chatml") -> Framed:
         parts = [writer.write(part, f"{where}.{n}") for n, part in enumerate(turn.content)]
         said.append((turn.role, "\n".join(part for part in parts if part)))
     prompt = _STYLES[style](said)
-    return Framed(prompt, tuple(writer.images), tuple(writer.losses))
+    return FlatPrompt(prompt, tuple(writer.images), tuple(writer.losses))
 
 
 def _chatml(said: list[tuple[Role, str]]) -> str:

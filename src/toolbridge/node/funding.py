@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from toolbridge.core.errors import ConfigError, Rejected, ToolbridgeError
 from toolbridge.node.abi import selector, topic
-from toolbridge.node.account import Account, Uncertain
+from toolbridge.node.account import Account, TransactionUncertain
 from toolbridge.node.address import same_account
-from toolbridge.node.calls import PRECISION, Terms
+from toolbridge.node.calls import PRECISION, SessionTerms
 from toolbridge.node.chain import Chain, Receipt, hexed, word
 from toolbridge.node.contracts import SESSION_CREATED
 from toolbridge.node.finder import Finder
-from toolbridge.node.hosts import Candidate, NoHosts
+from toolbridge.node.hosts import HostCandidate, NoHosts
 from toolbridge.node.jobs import FundingUnresolved, Host, Job
 from toolbridge.node.ledger import Budget, Ledger, Payment
 from toolbridge.node.reverts import Reverted, explain
@@ -42,20 +42,20 @@ _log = logging.getLogger("toolbridge.node")
 
 
 @dataclass(frozen=True)
-class Means:
+class FundingContext:
     """What a purse works with."""
 
     chain: Chain
     account: Account
     ledger: Ledger
-    terms: Terms
+    terms: SessionTerms
     budget: Budget
 
 
 class ChainFunding:
     def __init__(
         self,
-        means: Means,
+        means: FundingContext,
         finder: Finder,
         *,
         settle_after: float = 120.0,
@@ -117,7 +117,7 @@ class ChainFunding:
 
     # ── paying ──
 
-    async def _pay_one(self, candidates: list[Candidate]) -> Job:
+    async def _pay_one(self, candidates: list[HostCandidate]) -> Job:
         """Pay the first host that answers and takes the money."""
         reasons: list[str] = []
         while True:
@@ -153,7 +153,7 @@ class ChainFunding:
         (allowed,) = await means.chain.read(means.terms.token, "allowance", owner, spender)
         return not isinstance(allowed, int) or allowed < means.terms.deposit
 
-    async def _pay(self, candidate: Candidate) -> Job:
+    async def _pay(self, candidate: HostCandidate) -> Job:
         means = self._means
         means.terms.check(await self.least_deposit(), candidate.price)
         line = await means.ledger.reserve(means.budget, means.terms.deposit)
@@ -165,7 +165,7 @@ class ChainFunding:
             raise
         return await self._create(line, candidate)
 
-    async def _create(self, line: int, candidate: Candidate) -> Job:
+    async def _create(self, line: int, candidate: HostCandidate) -> Job:
         means = self._means
 
         async def note(signed: Signed) -> None:
@@ -179,7 +179,7 @@ class ChainFunding:
             receipt = await means.account.send(
                 means.terms.create(candidate.address, candidate.price), note
             )
-        except Uncertain as error:
+        except TransactionUncertain as error:
             raise _unresolved(error.hash, str(error)) from None
         except Rejected:
             await means.ledger.release(line)
@@ -255,7 +255,7 @@ class ChainFunding:
         await means.account.again(bytes.fromhex(payment.raw))
         try:
             return await means.account.settled(payment.hash)
-        except Uncertain as error:
+        except TransactionUncertain as error:
             raise _unresolved(payment.hash, str(error)) from None
 
     # ── the rest of the money ──

@@ -22,7 +22,7 @@ class NoHosts(Unreachable):
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedHost:
     """A host as it stands in the registry."""
 
     address: str
@@ -38,7 +38,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class HostCandidate:
     """A host that can be used."""
 
     address: str
@@ -55,7 +55,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Excluded:
+class ExcludedHost:
     """A host that cannot be used, and why."""
 
     address: str
@@ -63,10 +63,10 @@ class Excluded:
 
 
 @dataclass(frozen=True)
-class Found:
-    candidates: tuple[Candidate, ...]
+class FoundHosts:
+    candidates: tuple[HostCandidate, ...]
     """The best first."""
-    excluded: tuple[Excluded, ...] = ()
+    excluded: tuple[ExcludedHost, ...] = ()
 
     def describe(self) -> str:
         return "; ".join(f"{host.address}: {host.why}" for host in self.excluded[:5])
@@ -76,7 +76,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class HostRequirements:
     """What a host must fulfil."""
 
     model: bytes
@@ -90,7 +90,7 @@ class Wishes:
     urls: Mapping[str, str] | None = None
     """Where hosts really are, by address in lower case."""
 
-    def objection(self, host: Listed) -> str:
+    def objection(self, host: ListedHost) -> str:
         """Return why a host cannot be used, as far as the registry tells; nothing if it can."""
         url = self.url_of(host)
         if not host.active:
@@ -107,7 +107,7 @@ class Wishes:
             return f"its price {host.price} is above `price` ({self.most})"
         return ""
 
-    def url_of(self, host: Listed) -> str:
+    def url_of(self, host: ListedHost) -> str:
         url = (self.urls or {}).get(host.address.lower(), host.url).strip().rstrip("/")
         return substitute_localhost(url, self.localhost) if self.localhost else url
 
@@ -139,11 +139,11 @@ def substitute_localhost(url: str, name: str) -> str:
     return parts._replace(netloc=place).geturl()
 
 
-def given_key(host: Listed, keys: tuple[bytes, ...]) -> bytes | None:
+def given_key(host: ListedHost, keys: tuple[bytes, ...]) -> bytes | None:
     return next((one for one in keys if same_account(address_of(one), host.address)), None)
 
 
-def claimed_key(host: Listed) -> bytes | None:
+def claimed_key(host: ListedHost) -> bytes | None:
     """Return the public key of a host's own entry, if the host's address follows from it."""
     found = maybe_object(host.metadata)
     text = found.get("publicKey") if found else None
@@ -159,13 +159,13 @@ def claimed_key(host: Listed) -> bytes | None:
 # ── which one ──
 
 
-def rank(candidates: list[Candidate], mode: Mode) -> tuple[Candidate, ...]:
+def rank(candidates: list[HostCandidate], mode: Mode) -> tuple[HostCandidate, ...]:
     """Return hosts with their scores, the best first."""
     scored = [replace(one, score=score(_factors(one), mode)) for one in candidates]
     return tuple(sorted(scored, key=lambda one: (-one.score, one.address)))
 
 
-def _factors(candidate: Candidate) -> Factors:
+def _factors(candidate: HostCandidate) -> Factors:
     stable = candidate.stable_price or max(1, candidate.price // NATIVE_PER_STABLE)
     found = factors(candidate.stake, stable)
     if candidate.latency is None:
@@ -173,6 +173,6 @@ def _factors(candidate: Candidate) -> Factors:
     return Factors(found.stake, found.price, latency=max(0.0, 1.0 - candidate.latency))
 
 
-def take(candidates: list[Candidate], chance: float) -> Candidate:
+def take(candidates: list[HostCandidate], chance: float) -> HostCandidate:
     """Remove one host from `candidates` and return it, each as likely as its score."""
     return candidates.pop(pick([one.score for one in candidates], chance))

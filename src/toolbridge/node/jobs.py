@@ -36,7 +36,7 @@ class Job:
     """How many tokens the deposit pays for; 0 where nobody knows."""
 
 
-class Purse(Protocol):
+class Funding(Protocol):
     async def open(self) -> Job:
         """Pay for a new job; raise `FundingUnresolved` when it is unknown whether one was paid.
 
@@ -60,7 +60,7 @@ class Purse(Protocol):
         ...
 
 
-class GivenJob:
+class PrepaidJob:
     """A purse with one job that was paid for elsewhere."""
 
     def __init__(self, job: Job) -> None:

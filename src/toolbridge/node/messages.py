@@ -13,7 +13,7 @@ import msgspec
 from toolbridge.core.json import JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import Problem
 from toolbridge.node import encryption
-from toolbridge.node.encryption import BrokenSeal, Secret
+from toolbridge.node.encryption import DecryptionFailed, Secret
 from toolbridge.wire.shapes import OpenUnion
 
 ALGORITHM = "secp256k1-ecdh(ephemeral→static)+hkdf(sha256)+xchacha20-poly1305"
@@ -24,7 +24,7 @@ BASE_SEPOLIA = 84532
 
 
 @dataclass(frozen=True)
-class Opening:
+class SessionTopic:
     """What a session is about: the paid job and the model."""
 
     session_id: str
@@ -47,7 +47,7 @@ class InitKeys:
     nonce: bytes
 
 
-def encode_init(opening: Opening, keys: InitKeys, *, id: str) -> JsonObject:
+def encode_init(opening: SessionTopic, keys: InitKeys, *, id: str) -> JsonObject:
     """Return the handshake that gives the node a session key."""
     plaintext = dump_bytes(
         {
@@ -88,7 +88,7 @@ def seal_init(keys: InitKeys, plaintext: bytes, aad: bytes = b"") -> JsonObject:
     }
 
 
-def encode_reset(opening: Opening, *, id: str) -> JsonObject:
+def encode_reset(opening: SessionTopic, *, id: str) -> JsonObject:
     """Return the plain handshake that makes a node forget what was said under this session id."""
     return {
         "type": "session_init",
@@ -100,7 +100,7 @@ def encode_reset(opening: Opening, *, id: str) -> JsonObject:
 
 
 @dataclass(frozen=True)
-class Envelope:
+class PromptEnvelope:
     """Where a prompt goes and how it is sealed."""
 
     session_id: str
@@ -110,7 +110,7 @@ class Envelope:
     index: int = 0
 
 
-def encode_prompt(prompt: JsonObject, envelope: Envelope) -> JsonObject:
+def encode_prompt(prompt: JsonObject, envelope: PromptEnvelope) -> JsonObject:
     """Return a sealed prompt.
 
     A node searches the web for any prompt with words like "current" or "update" in it, whatever
@@ -167,7 +167,7 @@ class Payload(msgspec.Struct, frozen=True, rename=_HEX):
         """What the piece says that it is."""
         return read_hex(self.aad).decode("utf-8", "replace")
 
-    def open(self, opener: encryption.Opener, expected: str) -> bytes:
+    def open(self, opener: encryption.Decryptor, expected: str) -> bytes:
         """Return what was sealed, if it is the piece that was due."""
         return opener.open(read_hex(self.nonce), read_hex(self.ciphertext), self.label, expected)
 
@@ -210,7 +210,7 @@ class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
         try:
             encryption.compressed(public)
         except ValueError:
-            raise BrokenSeal("the ephemeral key is not on the curve") from None
+            raise DecryptionFailed("the ephemeral key is not on the curve") from None
         return public
 
 
@@ -218,7 +218,7 @@ def read_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
-        raise BrokenSeal("a sealed piece is not hex") from None
+        raise DecryptionFailed("a sealed piece is not hex") from None
 
 
 class InitAck(msgspec.Struct, frozen=True):
@@ -229,7 +229,7 @@ class InitAck(msgspec.Struct, frozen=True):
     id: str | None = None
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class AnswerChunk(msgspec.Struct, frozen=True):
     payload: Payload
     tokens: int = 1
     id: str | None = None
@@ -256,7 +256,7 @@ class StreamEnd(msgspec.Struct, frozen=True):
     usage: NodeUsage | None = None
 
 
-class Fault(msgspec.Struct, frozen=True):
+class NodeFault(msgspec.Struct, frozen=True):
     """An error, in either of its two shapes: `code` and `message`, or `error` alone."""
 
     code: str | None = None
@@ -271,22 +271,22 @@ class Fault(msgspec.Struct, frozen=True):
         return (self.message or self.error or self.code or "an error without a word")[:2000]
 
 
-class Other(msgspec.Struct, frozen=True):
+class OtherMessage(msgspec.Struct, frozen=True):
     """A greeting, or something that later nodes say: nothing that an answer depends on."""
 
     type: str
 
 
-NodeMessage: TypeAlias = InitAck | Chunk | Response | StreamEnd | Fault | Other
-_Known: TypeAlias = InitAck | Chunk | Response | StreamEnd | Fault
+NodeMessage: TypeAlias = InitAck | AnswerChunk | Response | StreamEnd | NodeFault | OtherMessage
+_Known: TypeAlias = InitAck | AnswerChunk | Response | StreamEnd | NodeFault
 
 _union: OpenUnion[_Known] = OpenUnion(
     {
         "session_init_ack": InitAck,
-        "encrypted_chunk": Chunk,
+        "encrypted_chunk": AnswerChunk,
         "encrypted_response": Response,
         "stream_end": StreamEnd,
-        "error": Fault,
+        "error": NodeFault,
     }
 )
 
@@ -294,9 +294,9 @@ _union: OpenUnion[_Known] = OpenUnion(
 def decode_message(data: str | bytes) -> NodeMessage:
     """Read one message of a node; raise `BrokenWire` for what is no JSON of its shape."""
     found = _union.decode_frame(data.encode() if isinstance(data, str) else data)
-    if isinstance(found, InitAck | Chunk | Response | StreamEnd | Fault):
+    if isinstance(found, InitAck | AnswerChunk | Response | StreamEnd | NodeFault):
         return found
-    return Other(found.type)
+    return OtherMessage(found.type)
 
 
 KEY_LOST = frozenset({"SESSION_KEY_NOT_FOUND", "DECRYPTION_FAILED"})
@@ -313,7 +313,7 @@ BEFORE_STREAM = KEY_LOST | SESSION_LOST | {
 _WAIT = re.compile(r"retry after (\d{1,6}) sec", re.IGNORECASE)
 
 
-def problem_of(fault: Fault) -> Problem:
+def problem_of(fault: NodeFault) -> Problem:
     """Return a node's error in our words."""
     if fault.code == "TOKEN_LIMIT_EXCEEDED":
         return Problem(kind="context_overflow", text=_overflow(fault))
@@ -329,7 +329,7 @@ def problem_of(fault: Fault) -> Problem:
     return Problem(kind="rejected", text=f"the node says: {fault.text}{code}")
 
 
-def _overflow(fault: Fault) -> str:
+def _overflow(fault: NodeFault) -> str:
     """Return the words on which clients shorten a conversation."""
     if fault.prompt_tokens and fault.context_window_size:
         return (

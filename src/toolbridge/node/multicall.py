@@ -29,7 +29,7 @@ def decode_answers(data: bytes) -> list[tuple[bool, bytes]]:
     inside = data[_number(data, 0) :]
     size, items = _number(inside, 0), inside[32:]
     if size * 32 > len(items):
-        raise abi.Malformed("a contract's list is longer than its answer")
+        raise abi.MalformedAnswer("a contract's list is longer than its answer")
     return [_answer(items[_number(items, 32 * n) :]) for n in range(size)]
 
 

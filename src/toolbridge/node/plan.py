@@ -6,10 +6,10 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.node.abi import Value
 from toolbridge.node.account import Account
 from toolbridge.node.amounts import ETHER, format_amount
-from toolbridge.node.calls import PRECISION, Call
+from toolbridge.node.calls import PRECISION, ContractCall
 from toolbridge.node.finder import Finder
-from toolbridge.node.funding import ChainFunding, Means
-from toolbridge.node.hosts import Candidate
+from toolbridge.node.funding import ChainFunding, FundingContext
+from toolbridge.node.hosts import HostCandidate
 
 _SESSION_GAS = 500_000
 """What to expect where the chain cannot estimate yet, because an approval comes first."""
@@ -32,7 +32,7 @@ class PlannedCall:
 @dataclass(frozen=True)
 class Plan:
     account: str
-    host: Candidate
+    host: HostCandidate
     price: int
     deposit: int
     decimals: int
@@ -71,7 +71,7 @@ def _shown(value: Value) -> str:
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
 
 
-async def make_plan(finder: Finder, purse: ChainFunding, means: Means) -> Plan:
+async def make_plan(finder: Finder, purse: ChainFunding, means: FundingContext) -> Plan:
     """Return what `purse.open` would do now; raise what it would raise before paying."""
     await means.chain.check()
     order = await finder.order()
@@ -99,13 +99,13 @@ async def make_plan(finder: Finder, purse: ChainFunding, means: Means) -> Plan:
     )
 
 
-def _planned(call: Call) -> PlannedCall:
+def _planned(call: ContractCall) -> PlannedCall:
     return PlannedCall(
         call.contract, call.function, call.arguments, call.value, "0x" + call.data.hex()
     )
 
 
-async def _gas(account: Account, calls: list[Call]) -> tuple[int, list[str]]:
+async def _gas(account: Account, calls: list[ContractCall]) -> tuple[int, list[str]]:
     """Return what the gas of all calls costs at the most, and why a call would fail."""
     first = calls[0]
     try:
@@ -116,7 +116,9 @@ async def _gas(account: Account, calls: list[Call]) -> tuple[int, list[str]]:
     return await account.cost(transaction) + later, []
 
 
-async def _shortcomings(purse: ChainFunding, means: Means, host: Candidate, gas: int) -> list[str]:
+async def _shortcomings(
+    purse: ChainFunding, means: FundingContext, host: HostCandidate, gas: int
+) -> list[str]:
     """Return why the payment would not be made."""
     found: list[str] = []
     terms = means.terms

@@ -13,7 +13,7 @@ from toolbridge.core.json import maybe_object
 _ENOUGH = 64 * 1024
 
 
-class Silent(Exception):
+class HostSilent(Exception):
     """A host does not answer, or says that it cannot work."""
 
 
@@ -41,7 +41,7 @@ class Prober:
             self._session = None
 
     async def latency(self, url: str) -> float:
-        """Return the seconds until a host answers; raise `Silent` when it cannot be worked with.
+        """Return the seconds until a host answers; raise `HostSilent` when it cannot be worked with.
 
         Any answer will do: not every version has the same page for its health.
         """
@@ -53,21 +53,21 @@ class Prober:
                 passed = time.monotonic() - before
                 said = maybe_object(await response.content.read(_ENOUGH))
         except TimeoutError:
-            raise Silent(f"it did not answer within {self._wait:g} s") from None
+            raise HostSilent(f"it did not answer within {self._wait:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Silent(f"it cannot be reached ({type(error).__name__})") from None
+            raise HostSilent(f"it cannot be reached ({type(error).__name__})") from None
         if said is not None and said.get("status") == "unhealthy":
-            raise Silent("it says of itself that it is unhealthy")
+            raise HostSilent("it says of itself that it is unhealthy")
         return passed
 
-    async def latencies(self, urls: list[str]) -> list[float | Silent]:
+    async def latencies(self, urls: list[str]) -> list[float | HostSilent]:
         """Return the latency of each host, or why there is none; all at once."""
         found = await asyncio.gather(*(self.latency(url) for url in urls), return_exceptions=True)
         return [_known(one) for one in found]
 
 
-def _known(found: float | BaseException) -> float | Silent:
-    if isinstance(found, float | Silent):
+def _known(found: float | BaseException) -> float | HostSilent:
+    if isinstance(found, float | HostSilent):
         return found
     raise found
 

@@ -16,25 +16,25 @@ from toolbridge.node import encryption
 from toolbridge.node.abi import Value
 from toolbridge.node.account import Account
 from toolbridge.node.address import address_of
-from toolbridge.node.calls import Terms
+from toolbridge.node.calls import SessionTerms
 from toolbridge.node.chain import Chain
-from toolbridge.node.connection import Waits, fresh_key
+from toolbridge.node.connection import Timeouts, fresh_key
 from toolbridge.node.encryption import Secret
 from toolbridge.node.exchange import Batch, Prompt
 from toolbridge.node.finder import Finder, Search
-from toolbridge.node.funding import ChainFunding, Means
-from toolbridge.node.hosts import Found, Wishes, is_private
-from toolbridge.node.jobs import GivenJob, Host, Job, Purse
+from toolbridge.node.funding import ChainFunding, FundingContext
+from toolbridge.node.hosts import FoundHosts, HostRequirements, is_private
+from toolbridge.node.jobs import Funding, Host, Job, PrepaidJob
 from toolbridge.node.ledger import Budget, Ledger
 from toolbridge.node.messages import BASE_SEPOLIA
 from toolbridge.node.plan import Plan, make_plan
 from toolbridge.node.pool import NodePool
 from toolbridge.node.probing import Prober
-from toolbridge.node.registry import Registry, model_bytes
+from toolbridge.node.registry import HostRegistry, model_bytes
 from toolbridge.node.rpc import Rpc
 from toolbridge.node.session import NodeSession, Settings
 from toolbridge.node.settings import NATIVE, NodeSettings, read_public
-from toolbridge.node.settling import Settled
+from toolbridge.node.settling import SettledJob
 
 LEDGER = "node-ledger.sqlite"
 
@@ -68,7 +68,7 @@ class NodeProvider:
         wallet: Secret | None = None,
         *,
         state: Path,
-        waits: Waits | None = None,
+        waits: Timeouts | None = None,
         pay_wait: float = 120.0,
         settle_after: float = 120.0,
     ) -> None:
@@ -80,21 +80,21 @@ class NodeProvider:
         self._settings = settings
         self._paying = wallet is not None and not settings.direct
         self._wallet = wallet or fresh_key()
-        self._waits = waits or Waits()
+        self._waits = waits or Timeouts()
         self._pay_wait = pay_wait
         self._settle_after = settle_after
         self._state = state
         self._stack = AsyncExitStack()
         self._finder: Finder | None = None
         self._paid: ChainFunding | None = None
-        self._means: Means | None = None
+        self._means: FundingContext | None = None
         self._pool: NodePool | None = None
         self.address = address_of(encryption.public_key(self._wallet))
         """Our account."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            purse: Purse = self._given() if self._settings.direct else await self._pays(stack)
+            purse: Funding = self._given() if self._settings.direct else await self._pays(stack)
             self._pool = NodePool(lambda: self._session(purse), self._settings.sessions)
             stack.push_async_callback(self._pool.close)
             self._stack = stack.pop_all()
@@ -121,7 +121,7 @@ class NodeProvider:
             async for batch in batches:
                 yield batch
 
-    async def hosts(self, *, measure: bool = False) -> Found:
+    async def hosts(self, *, measure: bool = False) -> FoundHosts:
         """Return the hosts that serve the model, the best first, and why others are left out."""
         finder, _, means = self._chain_parts()
         await means.chain.check()
@@ -132,7 +132,7 @@ class NodeProvider:
         self._check_wallet()
         return await make_plan(*self._chain_parts())
 
-    async def settle(self) -> list[Settled]:
+    async def settle(self) -> list[SettledJob]:
         """End the jobs that were left behind, and get the rest of their deposits back."""
         self._check_wallet()
         _, purse, means = self._chain_parts()
@@ -166,7 +166,7 @@ class NodeProvider:
 
     # ── what it is made of ──
 
-    def _chain_parts(self) -> tuple[Finder, ChainFunding, Means]:
+    def _chain_parts(self) -> tuple[Finder, ChainFunding, FundingContext]:
         if self._finder is None or self._paid is None or self._means is None:
             raise ConfigError("with `host_url` and `host_key` there is no chain to ask")
         return self._finder, self._paid, self._means
@@ -175,13 +175,13 @@ class NodeProvider:
         if not self._paying and not self._settings.direct:
             raise ConfigError("this needs the private key of the account")
 
-    def _given(self) -> GivenJob:
+    def _given(self) -> PrepaidJob:
         settings = self._settings
         host = Host(settings.host_url, read_public(settings.host_key))
         chain_id = settings.chain_id or BASE_SEPOLIA
-        return GivenJob(Job(settings.job_id, host, settings.model, chain_id))
+        return PrepaidJob(Job(settings.job_id, host, settings.model, chain_id))
 
-    def _session(self, purse: Purse) -> NodeSession:
+    def _session(self, purse: Funding) -> NodeSession:
         return NodeSession(purse, self._wallet, Settings(self._waits, memory=self._settings.memory))
 
     async def _pays(self, stack: AsyncExitStack) -> ChainFunding:
@@ -194,9 +194,9 @@ class NodeProvider:
             chain.network.marketplace,
         )
         account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
-        self._means = Means(chain, account, ledger, self._terms(), self._budget())
+        self._means = FundingContext(chain, account, ledger, self._terms(), self._budget())
         self._finder = Finder(
-            Registry(chain, currency=settings.currency),
+            HostRegistry(chain, currency=settings.currency),
             await stack.enter_async_context(Prober()),
             self._search(),
             random.Random(settings.seed),  # noqa: S311  a choice among strangers, no secret
@@ -205,9 +205,9 @@ class NodeProvider:
         stack.push_async_callback(self._paid.stop)
         return self._paid
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> SessionTerms:
         settings = self._settings
-        return Terms(
+        return SessionTerms(
             settings.chain.marketplace,
             model_bytes(settings.model),
             "" if settings.pay == "native" else settings.currency,
@@ -220,7 +220,7 @@ class NodeProvider:
 
     def _search(self) -> Search:
         settings = self._settings
-        wishes = Wishes(
+        wishes = HostRequirements(
             model_bytes(settings.model),
             settings.most_per_token,
             settings.private_hosts or is_private(settings.chain.rpc_url),

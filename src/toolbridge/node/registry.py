@@ -5,22 +5,22 @@ from dataclasses import replace
 
 from toolbridge.core.errors import BrokenWire, RateLimited, TimedOut, Unreachable
 from toolbridge.core.json import Json
-from toolbridge.node.abi import Malformed, Value, topic
+from toolbridge.node.abi import MalformedAnswer, Value, topic
 from toolbridge.node.address import address_of, model_id, same_account
-from toolbridge.node.chain import Answer, Chain, Log, Question, hexed, word
+from toolbridge.node.chain import Answer, Chain, Log, ReadCall, hexed, word
 from toolbridge.node.contracts import METADATA_UPDATED, NODE_REGISTERED, PROOF_SUBMITTED
 from toolbridge.node.hosts import (
-    Candidate,
-    Excluded,
-    Found,
-    Listed,
+    ExcludedHost,
+    FoundHosts,
+    HostCandidate,
+    HostRequirements,
+    ListedHost,
     NoHosts,
-    Wishes,
     claimed_key,
     given_key,
     rank,
 )
-from toolbridge.node.rpc import Refused
+from toolbridge.node.rpc import RpcRejected
 from toolbridge.node.scoring import SHORT_LIST, Mode
 from toolbridge.node.settings import NATIVE
 from toolbridge.node.transaction import signer
@@ -32,32 +32,36 @@ _LOOKED_AT = 5
 """Transactions that are tried for a key: the first is nearly always signed by the host."""
 
 
-class Registry:
+class HostRegistry:
     def __init__(self, chain: Chain, *, currency: str = NATIVE) -> None:
         self._chain = chain
         self._currency = currency
         self._keys: dict[str, bytes] = {}
         """What was found in transactions; nothing for a host that has signed none."""
 
-    async def find(self, model: str, wishes: Wishes, mode: Mode, only: str = "") -> Found:
+    async def find(
+        self, model: str, wishes: HostRequirements, mode: Mode, only: str = ""
+    ) -> FoundHosts:
         """Return the hosts that can be used, the best first; with `only`, that one or none."""
         addresses = [only] if only else await self._serving(wishes.model)
         if not addresses:
             raise NoHosts(f"the registry knows no host that serves {model}")
-        able: list[Candidate] = []
-        excluded: list[Excluded] = []
+        able: list[HostCandidate] = []
+        excluded: list[ExcludedHost] = []
         for host in await self._listed(addresses, wishes.model):
-            if isinstance(host, Excluded):
+            if isinstance(host, ExcludedHost):
                 excluded.append(host)
             elif why := wishes.objection(host):
-                excluded.append(Excluded(host.address, why))
+                excluded.append(ExcludedHost(host.address, why))
             else:
                 able.append(_candidate(host, wishes))
         return await self._verified(rank(able, mode), excluded)
 
-    async def _verified(self, ranked: Sequence[Candidate], excluded: list[Excluded]) -> Found:
+    async def _verified(
+        self, ranked: Sequence[HostCandidate], excluded: list[ExcludedHost]
+    ) -> FoundHosts:
         """Return the best hosts of which the key is known; to search for one takes its time."""
-        candidates: list[Candidate] = []
+        candidates: list[HostCandidate] = []
         searches = SHORT_LIST
         for one in ranked[: 10 * SHORT_LIST]:
             public = one.public or self._keys.get(one.address, b"")
@@ -65,25 +69,27 @@ class Registry:
                 searches -= 1
                 public = await self._recovered(one.address)
             if not public:
-                excluded.append(Excluded(one.address, "its public key cannot be verified"))
+                excluded.append(ExcludedHost(one.address, "its public key cannot be verified"))
             elif len(candidates) < SHORT_LIST:
                 source = one.key_from if one.public else "transaction"
                 candidates.append(replace(one, public=public, key_from=source))
-        return Found(tuple(candidates), tuple(excluded))
+        return FoundHosts(tuple(candidates), tuple(excluded))
 
     async def _serving(self, model: bytes) -> list[str]:
         (found,) = await self._chain.read(self._chain.network.registry, "getNodesForModel", model)
         return list(dict.fromkeys(str(one) for one in found)) if isinstance(found, list) else []
 
-    async def _listed(self, addresses: Sequence[str], model: bytes) -> list[Listed | Excluded]:
+    async def _listed(
+        self, addresses: Sequence[str], model: bytes
+    ) -> list[ListedHost | ExcludedHost]:
         """Return what the registry says of each address: all questions in few requests."""
         registry, token = self._chain.network.registry, self._chain.network.token or NATIVE
-        questions: list[Question] = []
+        questions: list[ReadCall] = []
         for address in addresses:
             questions += [
-                Question(registry, "getNodeFullInfo", (address,)),
-                Question(registry, "getModelPricing", (address, model, self._currency)),
-                Question(registry, "getModelPricing", (address, model, token)),
+                ReadCall(registry, "getNodeFullInfo", (address,)),
+                ReadCall(registry, "getModelPricing", (address, model, self._currency)),
+                ReadCall(registry, "getModelPricing", (address, model, token)),
             ]
         answers = await self._chain.read_many(questions)
         return [
@@ -97,7 +103,7 @@ class Registry:
         """Return a host's key from a transaction that it signed; nothing when there is none."""
         try:
             self._keys[address] = await self._search(address)
-        except (Refused, RateLimited, Unreachable, TimedOut, BrokenWire):
+        except (RpcRejected, RateLimited, Unreachable, TimedOut, BrokenWire):
             return b""  # this host is left out; the others need not suffer
         return self._keys[address]
 
@@ -117,7 +123,7 @@ class Registry:
         """Return logs, from all blocks where the server allows it, else from the latest ones."""
         try:
             return await self._chain.logs(place, topics)
-        except Refused:
+        except RpcRejected:
             pass
         last = await self._chain.block_number()
         for _ in range(_WINDOWS):
@@ -138,18 +144,18 @@ def model_bytes(model: str) -> bytes:
     return bytes.fromhex(model_id(model).removeprefix("0x"))
 
 
-def _read(address: str, info: Answer, price: Answer, stable: Answer) -> Listed | Excluded:
+def _read(address: str, info: Answer, price: Answer, stable: Answer) -> ListedHost | ExcludedHost:
     if not isinstance(info, list):
-        return Excluded(address, f"the registry says nothing of it ({info.reason})")
+        return ExcludedHost(address, f"the registry says nothing of it ({info.reason})")
     match info:
         case [
             str(operator), int(stake), bool(active), str(metadata), str(url),
             list(models), int(), int(least),
         ]:  # fmt: skip
             if not same_account(operator, address):
-                return Excluded(address, "it is not registered")
+                return ExcludedHost(address, "it is not registered")
             served = tuple(one for one in models if isinstance(one, bytes))
-            return Listed(
+            return ListedHost(
                 address,
                 stake,
                 active,
@@ -160,13 +166,13 @@ def _read(address: str, info: Answer, price: Answer, stable: Answer) -> Listed |
                 _price(price),
             )
         case _:
-            raise Malformed("the registry tells of a host in another form")
+            raise MalformedAnswer("the registry tells of a host in another form")
 
 
-def _candidate(host: Listed, wishes: Wishes) -> Candidate:
+def _candidate(host: ListedHost, wishes: HostRequirements) -> HostCandidate:
     """Return a host that can be used, with the key that it claims or that the user knows."""
     claimed = claimed_key(host)
-    return Candidate(
+    return HostCandidate(
         host.address,
         wishes.url_of(host),
         claimed or given_key(host, wishes.keys) or b"",

@@ -4,7 +4,7 @@ from toolbridge.core.codec import Outgoing, Rules, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Request, Sampling, Think
 from toolbridge.core.shared_fields import carry
-from toolbridge.node.framing import Framed, Style, frame
+from toolbridge.node.framing import FlatPrompt, Style, frame
 
 QUIRKS = {
     "framing": '"chatml" (default), or "labelled" for nodes that delete the marks of a template',
@@ -67,7 +67,7 @@ def _style(target: Target) -> Style:
     return "labelled" if target.quirks.get("framing") == "labelled" else "chatml"
 
 
-def _images(framed: Framed) -> list[Json]:
+def _images(framed: FlatPrompt) -> list[Json]:
     return [{"data": image.data, "format": image.format} for image in framed.images]
 
 

@@ -25,16 +25,16 @@ class Reverted(Rejected):
         self.advice = advice
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RevertTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reasons: dict[str, str]
     errors: dict[str, str]
     refusals: dict[str, str]
 
 
 @cache
-def table() -> Table:
+def table() -> RevertTable:
     text = (files("toolbridge.node") / "reverts.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Table)
+    return msgspec.convert(tomllib.loads(text), RevertTable)
 
 
 @cache

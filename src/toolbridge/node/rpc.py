@@ -16,7 +16,7 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 _MAX_ANSWER = 16 * 2**20
 
 
-class Refused(Rejected):
+class RpcRejected(Rejected):
     """The server understood the question and said no."""
 
     def __init__(self, method: str, code: int, message: str, data: str = "") -> None:
@@ -59,7 +59,7 @@ class Rpc:
             self._session = None
 
     async def ask(self, method: str, *params: Json) -> Json:
-        """Return the result of `method`; raise `Refused` when the server says no."""
+        """Return the result of `method`; raise `RpcRejected` when the server says no."""
         id = next(self._ids)
         question: JsonObject = {"jsonrpc": "2.0", "id": id, "method": method, "params": [*params]}
         status, body = await self._post(dump_bytes(question))
@@ -112,10 +112,10 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(pieces)
 
 
-def _refusal(method: str, error: Json) -> Refused:
+def _refusal(method: str, error: Json) -> RpcRejected:
     found: JsonObject = error if isinstance(error, dict) else {"message": str(error)}
     code = found.get("code")
-    return Refused(
+    return RpcRejected(
         method, code if isinstance(code, int) else 0, str(found.get("message") or ""), _data(found)
     )
 

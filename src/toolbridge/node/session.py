@@ -15,10 +15,16 @@ from typing import Literal, TypeAlias
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError, UpstreamError
 from toolbridge.node.breaker import Breaker
-from toolbridge.node.connection import Absent, Agreed, HostConnection, Lost, Waits
+from toolbridge.node.connection import (
+    ConnectionLost,
+    Handshake,
+    HostConnection,
+    HostUnreachable,
+    Timeouts,
+)
 from toolbridge.node.encryption import Secret
-from toolbridge.node.exchange import Batch, Exchange, Forgotten, Prompt
-from toolbridge.node.jobs import Job, Purse
+from toolbridge.node.exchange import Batch, NodeExchange, Prompt, SessionForgotten
+from toolbridge.node.jobs import Funding, Job
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
 """What a node should know of earlier requests: nothing, under a new session id or by forgetting;
@@ -30,14 +36,14 @@ _NEARLY = 0.9
 
 @dataclass(frozen=True)
 class Settings:
-    waits: Waits = field(default_factory=Waits)
+    waits: Timeouts = field(default_factory=Timeouts)
     memory: Memory = "fresh"
     failures: int = 2
     rest: float = 60.0
 
 
 class NodeSession:
-    def __init__(self, purse: Purse, wallet: Secret, settings: Settings | None = None) -> None:
+    def __init__(self, purse: Funding, wallet: Secret, settings: Settings | None = None) -> None:
         self._purse = purse
         self._wallet = wallet
         self._settings = settings or Settings()
@@ -130,7 +136,7 @@ class NodeSession:
         except UpstreamError:  # without a chain there is no other
             return False
 
-    def _leave(self, exchange: Exchange | None) -> None:
+    def _leave(self, exchange: NodeExchange | None) -> None:
         """Let the next request in, as soon as the node has nothing more to say on this one."""
         self.waiting -= 1
         if exchange is None or exchange.decoder.over or not exchange.line.alive:
@@ -140,13 +146,13 @@ class NodeSession:
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
 
-    async def _drain(self, exchange: Exchange) -> None:
+    async def _drain(self, exchange: NodeExchange) -> None:
         try:
             await exchange.drain()
         finally:
             self._release(exchange)
 
-    def _release(self, exchange: Exchange | None) -> None:
+    def _release(self, exchange: NodeExchange | None) -> None:
         if exchange is not None:
             exchange.line.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
         self._queue.release()
@@ -167,13 +173,13 @@ class NodeSession:
         self._check()
         try:
             return await self._ask(prompt, turn)
-        except Forgotten as error:
+        except SessionForgotten as error:
             await self._renew(error)
-        except Absent:
+        except HostUnreachable:
             if not await self._has_other():
                 raise  # the job stands: the next request tries its host again
             await self._drop(failed=True)
-        except Lost:
+        except ConnectionLost:
             await self._drop(failed=True)
         if self._stopping:
             raise Aborted("the gateway is stopping")
@@ -182,12 +188,12 @@ class NodeSession:
     async def _ask(self, prompt: Prompt, turn: "_Turn") -> Batch:
         line = await self._ready(prompt)
         agreed = await self._agree(line)
-        exchange = Exchange(line, agreed, prompt, self._settings.waits)
+        exchange = NodeExchange(line, agreed, prompt, self._settings.waits)
         turn.exchange = exchange  # from here on the node may be writing for us
         await exchange.send()
         return await turn.read()
 
-    async def _agree(self, line: HostConnection) -> Agreed:
+    async def _agree(self, line: HostConnection) -> Handshake:
         """Return the key for the next prompt: a new one, unless the node should remember."""
         memory = self._settings.memory
         if line.agreed is not None and memory == "keep":
@@ -200,7 +206,7 @@ class NodeSession:
             await self._drop()
             raise
 
-    async def _renew(self, error: Forgotten) -> None:
+    async def _renew(self, error: SessionForgotten) -> None:
         """Make ready for a second try: the same job with a new key if that still stands."""
         job = self._job
         if error.session_over or job is None or not await self._purse.is_active(job):
@@ -270,10 +276,10 @@ def _spent(line: HostConnection, prompt: Prompt) -> bool:
 class _Turn:
     """A request's place at the head of the queue, left once."""
 
-    def __init__(self, leave: Callable[[Exchange | None], None]) -> None:
+    def __init__(self, leave: Callable[[NodeExchange | None], None]) -> None:
         self._leave = leave
         self._left = False
-        self.exchange: Exchange | None = None
+        self.exchange: NodeExchange | None = None
 
     @property
     def ended(self) -> bool:

@@ -7,9 +7,9 @@ that a process left behind when it died is found in the ledger and settled by th
 import time
 from dataclasses import dataclass
 
-from toolbridge.node.abi import Malformed, Value
+from toolbridge.node.abi import MalformedAnswer, Value
 from toolbridge.node.account import Account
-from toolbridge.node.calls import Terms
+from toolbridge.node.calls import SessionTerms
 from toolbridge.node.chain import Chain
 from toolbridge.node.ledger import Ledger, Payment, is_alive
 from toolbridge.node.reverts import Reverted
@@ -37,7 +37,7 @@ class JobState:
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledJob:
     """A job that is over."""
 
     job: str
@@ -60,11 +60,11 @@ def _state(found: list[Value]) -> JobState:
         ]:  # fmt: skip
             return JobState(depositor, host, deposit, price, started, duration, status, refunded)
         case _:
-            raise Malformed("the marketplace tells of a session in another form")
+            raise MalformedAnswer("the marketplace tells of a session in another form")
 
 
 class Settler:
-    def __init__(self, chain: Chain, account: Account, ledger: Ledger, terms: Terms) -> None:
+    def __init__(self, chain: Chain, account: Account, ledger: Ledger, terms: SessionTerms) -> None:
         self._chain = chain
         self._account = account
         self._ledger = ledger
@@ -77,7 +77,7 @@ class Settler:
             one for one in found if one.state == "closed" or not is_alive(one.owner, one.touched)
         ]
 
-    async def settle(self, payment: Payment) -> Settled:
+    async def settle(self, payment: Payment) -> SettledJob:
         """End a job if its host has not, and write down what it cost."""
         state = await job_state(self._chain, payment.job)
         hash = ""
@@ -86,7 +86,7 @@ class Settler:
             state = await job_state(self._chain, payment.job)
         cost = payment.amount - state.refunded
         await self._ledger.release(payment.id, cost)
-        return Settled(payment.job, state.refunded, cost, hash)
+        return SettledJob(payment.job, state.refunded, cost, hash)
 
     async def _complete(self, job: str) -> str:
         try:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.node import encryption
 from toolbridge.node.address import keccak256
-from toolbridge.node.encryption import BrokenSeal, Secret
+from toolbridge.node.encryption import DecryptionFailed, Secret
 
 Item: TypeAlias = "bytes | Sequence[Item]"
 
@@ -102,7 +102,7 @@ def signer(found: JsonObject) -> bytes | None:
         if "0x" + keccak256(signed).hex() != found["hash"]:
             return None
         return encryption.recover(keccak256(unsigned), half_r + half_s + bytes([parity]))
-    except (KeyError, ValueError, TypeError, BrokenSeal):
+    except (KeyError, ValueError, TypeError, DecryptionFailed):
         return None
 
 

@@ -2,7 +2,7 @@
 
 `resolve` is the only place where a client's model name becomes `provider/model`; the gateway, the
 library, `/v1/stream`, `doctor` and `models` all call it. It asks nobody: what providers list, which
-keys are set and what serves by default is handed to it as `Facts`.
+keys are set and what serves by default is handed to it as `ModelFacts`.
 """
 
 import re
@@ -45,7 +45,7 @@ _LONGEST = 200
 """Characters of a name that are compared and shown: a client may send a name of any length."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ModelFacts(msgspec.Struct, frozen=True):
     """What is known when a name is resolved."""
 
     table: Mapping[str, str] = {}
@@ -72,7 +72,7 @@ class Facts(msgspec.Struct, frozen=True):
     """Whether an Ollama listed its models, so that `ollama pull` is a way out."""
 
 
-def resolve(name: str, facts: Facts) -> str:
+def resolve(name: str, facts: ModelFacts) -> str:
     """Return `provider/model` for `name`; raise `UnknownModel` when it means nothing here.
 
     The order: an exact entry of the map, a name that a provider lists, `provider/model`,
@@ -122,7 +122,7 @@ def is_claude_name(name: str) -> bool:
 # ── the steps ──
 
 
-def _nameless(facts: Facts) -> str:
+def _nameless(facts: ModelFacts) -> str:
     found = facts.default or facts.demo
     if not found:
         raise UnknownModel(
@@ -131,13 +131,13 @@ def _nameless(facts: Facts) -> str:
     return _address(found, facts)
 
 
-def _address(value: str, facts: Facts) -> str:
+def _address(value: str, facts: ModelFacts) -> str:
     """Return the address that an entry of the map or a default stands for."""
     found = _listed(value, facts) or _addressed(value, facts)
     return _usable(value, found or f"{facts.owner}/{value}", facts)
 
 
-def _usable(name: str, address: str, facts: Facts) -> str:
+def _usable(name: str, address: str, facts: ModelFacts) -> str:
     """Return `address`; raise where its provider lacks its key."""
     provider = address.partition("/")[0]
     if variable := facts.providers.get(provider):
@@ -149,7 +149,7 @@ def _usable(name: str, address: str, facts: Facts) -> str:
     return address
 
 
-def _listed(name: str, facts: Facts) -> str:
+def _listed(name: str, facts: ModelFacts) -> str:
     listed = facts.listed
     own = name.removeprefix(CLAUDE)
     for variant in (name, f"{name}:latest", own, f"{own}:latest"):
@@ -161,7 +161,7 @@ def _listed(name: str, facts: Facts) -> str:
     return plain.get(_plain(name)) or plain.get(_plain(own), "")
 
 
-def _addressed(name: str, facts: Facts) -> str:
+def _addressed(name: str, facts: ModelFacts) -> str:
     """Return the address that `name` spells out; nothing where it does not."""
     for separator in _SEPARATORS:
         provider, _, model = name.partition(separator)
@@ -173,7 +173,7 @@ def _addressed(name: str, facts: Facts) -> str:
     return ""
 
 
-def _is_local_tag(provider: str, tag: str, facts: Facts) -> bool:
+def _is_local_tag(provider: str, tag: str, facts: ModelFacts) -> bool:
     """Return whether `provider:tag` is a model with its tag, as in `mistral:7b`.
 
     Such a name must not send a prompt for a model on this machine to a cloud.
@@ -197,7 +197,7 @@ def _plain(name: str) -> str:
     return _SUFFIX.sub("", _LARGE.sub("", name.strip().lower()))
 
 
-def _by_vendor(name: str, facts: Facts) -> str:
+def _by_vendor(name: str, facts: ModelFacts) -> str:
     """Return who serves a name of a vendor's own model, where the user set no default.
 
     A key that is set makes its provider serve its own names. Claude names are the exception while
@@ -226,7 +226,7 @@ def _vendor(name: str) -> str:
 # ── what to say of a name that means nothing ──
 
 
-def _unknown(name: str, facts: Facts) -> UnknownModel:
+def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
     nearest = tuple(dict.fromkeys(_nearest(name[:_LONGEST], facts)))[:3]
     parts = [f"no model is called {name[:_LONGEST]!r}."]
     vendor = _vendor(name)
@@ -241,7 +241,7 @@ def _unknown(name: str, facts: Facts) -> UnknownModel:
     return UnknownModel(" ".join(parts), where="model", nearest=nearest)
 
 
-def _way_out(facts: Facts) -> str:
+def _way_out(facts: ModelFacts) -> str:
     if facts.default:
         return "`toolbridge models` lists the names."
     return (
@@ -251,7 +251,7 @@ def _way_out(facts: Facts) -> str:
     )
 
 
-def _nearest(name: str, facts: Facts) -> Iterator[str]:
+def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
     word, slash, model = name.partition("/")
     if slash and (near := _misspelt_provider(name, facts, cutoff=0.6)):
         yield f"{near}/{model}"
@@ -267,7 +267,7 @@ def _nearest(name: str, facts: Facts) -> Iterator[str]:
         yield f"{provider}/{name}"
 
 
-def _misspelt_provider(name: str, facts: Facts, *, cutoff: float) -> str:
+def _misspelt_provider(name: str, facts: ModelFacts, *, cutoff: float) -> str:
     """Return the provider that the word before the slash almost spells.
 
     Any other word there may be part of a model's own name: `hf.co/…`, `mistralai/…`.

@@ -1,5 +1,5 @@
 """Connects a request with whoever serves its model, and passes on what is said."""
 
-from toolbridge.routing.router import Counted, Router
+from toolbridge.routing.router import Router, TokenCount
 
-__all__ = ["Counted", "Router"]
+__all__ = ["Router", "TokenCount"]

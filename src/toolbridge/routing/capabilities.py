@@ -5,10 +5,10 @@ from toolbridge.core.codec import Target
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_files
-from toolbridge.upstream.ollama import Shown
+from toolbridge.upstream.ollama import ModelDetails
 
 
-def window_of(place: ProviderConfig, settings: ModelConfig, shown: Shown) -> int:
+def window_of(place: ProviderConfig, settings: ModelConfig, shown: ModelDetails) -> int:
     """Return the tokens of context that are used of a model; 0 where nobody knows."""
     window = settings.window or shown.window or place.window
     if place.window_cap and not settings.window:
@@ -17,7 +17,7 @@ def window_of(place: ProviderConfig, settings: ModelConfig, shown: Shown) -> int
 
 
 def target_of(
-    provider: str, place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
+    provider: str, place: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
 ) -> Target:
     """Return the model as requests are encoded for it."""
     return Target(
@@ -33,7 +33,7 @@ def target_of(
 
 
 def _capabilities(
-    place: ProviderConfig, model: str, settings: ModelConfig, shown: Shown
+    place: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
 ) -> frozenset[str] | None:
     """Return what the model can: by the configuration, then the server, then the name's prefix."""
     if place.api == DEMO:

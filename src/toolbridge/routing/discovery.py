@@ -13,7 +13,7 @@ from toolbridge.policy.models import split_address
 from toolbridge.routing.nodes import NODE, model_of
 from toolbridge.routing.providers import DEMO, OLLAMA
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.ollama import Offered, OllamaCatalog
+from toolbridge.upstream.ollama import OllamaCatalog, OllamaModel
 
 DEMO_ADDRESS = f"{DEMO}/{DEMO_MODEL}"
 LIST_WAIT = 1.2
@@ -25,7 +25,7 @@ SLOW = 0.2
 """Seconds: a refused connection takes less, and costs nothing to try again."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class DiscoveredModels(msgspec.Struct, frozen=True):
     """What serves when the user named no model."""
 
     default: str = ""
@@ -55,22 +55,26 @@ class Discovery:
         self.names: dict[str, list[str]] = {}
         """Provider → the models that it listed last; a provider that did not answer has no entry."""
 
-    async def look(self) -> Found:
+    async def look(self) -> DiscoveredModels:
         """Return what serves when the configuration does not say."""
         if self._config.providers:
             for provider in self._config.providers:
                 if found := await self._first_model(provider):
-                    return Found(found, f"the first model of {provider}")
-            return Found(how="no configured provider offers a model yet")
+                    return DiscoveredModels(found, f"the first model of {provider}")
+            return DiscoveredModels(how="no configured provider offers a model yet")
         await self.refresh(OLLAMA, wait=LOOK_WAIT)
         if best := await self._best(OLLAMA) if OLLAMA in self.names else "":
-            return Found(f"{OLLAMA}/{best}", "found on this machine's Ollama")
+            return DiscoveredModels(f"{OLLAMA}/{best}", "found on this machine's Ollama")
         if OLLAMA in self.names:
             why = "Ollama answers but has no chat model yet (ollama pull qwen3:8b)"
         else:
             why = "no provider is configured and no Ollama answers"
         # A map without a default is a choice of models, and none of them is the demo.
-        return Found(how=why) if self._config.map else Found(DEMO_ADDRESS, why, nothing=True)
+        return (
+            DiscoveredModels(how=why)
+            if self._config.map
+            else DiscoveredModels(DEMO_ADDRESS, why, nothing=True)
+        )
 
     async def _first_model(self, provider: str) -> str:
         for address in self._config.models:
@@ -107,7 +111,7 @@ class Discovery:
                 self._silent[provider] = clock() + SILENCE_KEPT
             self.names.pop(provider, None)
 
-    async def offered(self, provider: str) -> list[Offered]:
+    async def offered(self, provider: str) -> list[OllamaModel]:
         """Return an Ollama's models with what it says of them; none when it does not answer."""
         if provider not in self.names:
             return []

@@ -13,7 +13,7 @@ from toolbridge.core.messages import Loss, Problem
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.routing.models import Route
 from toolbridge.routing.rejections import is_page, rejected
-from toolbridge.routing.sources import HttpRequest, Opening
+from toolbridge.routing.sources import HttpRequest, RequestSender
 from toolbridge.upstream.http import Upstream
 
 
@@ -37,7 +37,7 @@ async def embed(
     attempt = 1
     while True:
         try:
-            opening = Opening(upstream, route, HttpRequest(outgoing.path, body))
+            opening = RequestSender(upstream, route, HttpRequest(outgoing.path, body))
             answer = codec.decode_answer(await _post(opening))
             break
         except ToolbridgeError as error:
@@ -62,7 +62,7 @@ def _may_repeat(problem: Problem, attempt: int, route: Route) -> bool:
     return attempt <= route.retries and may_retry(problem, attempt=attempt, content_sent=False)
 
 
-async def _post(opening: Opening) -> bytes:
+async def _post(opening: RequestSender) -> bytes:
     incoming = await opening.open()
     try:
         whole = await incoming.read_whole()

@@ -11,15 +11,15 @@ from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import Codec, RequestEncoder, Target
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
 from toolbridge.policy.model_name import check_model_name
-from toolbridge.policy.models import CLAUDE, Facts, resolve, split_address
+from toolbridge.policy.models import CLAUDE, ModelFacts, resolve, split_address
 from toolbridge.routing.capabilities import target_of, window_of
-from toolbridge.routing.discovery import DEMO_ADDRESS, SLOW, Discovery, Found
-from toolbridge.routing.nodes import NODE, NodeWording, model_of, short_name
+from toolbridge.routing.discovery import DEMO_ADDRESS, SLOW, DiscoveredModels, Discovery
+from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, find_providers, missing_key
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.ollama import Shown
+from toolbridge.upstream.ollama import ModelDetails
 
-__all__ = ["CLAUDE", "Listed", "ModelRoutes", "Route"]
+__all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
 
 CHAT = "chat"
 EMBEDDING = "embedding"
@@ -62,7 +62,7 @@ class Route(msgspec.Struct, frozen=True):
         """How requests are said there; None where our own words are understood."""
         if self.is_demo:
             return None
-        return NodeWording() if self.is_node else self.codec
+        return NodeRequestEncoder() if self.is_node else self.codec
 
     @property
     def retries(self) -> int:
@@ -72,7 +72,7 @@ class Route(msgspec.Struct, frozen=True):
         return 0 if self.is_node else RETRIES
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedModel(msgspec.Struct, frozen=True):
     """A model on offer."""
 
     id: str
@@ -95,7 +95,7 @@ class ModelRoutes:
         self._missing = {name: missing_key(name, at, env) for name, at in self.places.items()}
         self._discovery = Discovery(config, self.places, upstream, env)
         self._routes: dict[str, tuple[float, Route]] = {}
-        self._found = Found()
+        self._found = DiscoveredModels()
         self._next_look = 0.0
         self._looking = asyncio.Lock()
 
@@ -105,7 +105,7 @@ class ModelRoutes:
         """Find out what serves when the configuration does not say."""
         if "default" in self._config.map:
             await self._ask_lists("default")
-            self._found = Found(self._default_address(), "configured")
+            self._found = DiscoveredModels(self._default_address(), "configured")
             return
         before = self._found.default
         loop = asyncio.get_running_loop()
@@ -188,12 +188,12 @@ class ModelRoutes:
             settings=settings,
         )
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> ModelFacts:
         """Return all that is known of names at this moment."""
         config, names = self._config, self._discovery.names
         asked = self._asked()
         lists = {name for name, at in self.places.items() if at.api in {OLLAMA, NODE, DEMO}}
-        return Facts(
+        return ModelFacts(
             table=config.map,
             listed=dict(self._names()),
             providers=self._missing,
@@ -255,9 +255,9 @@ class ModelRoutes:
         models = self._config.models
         return models.get(f"{provider}/{model}") or models.get(model) or ModelConfig()
 
-    async def _shown(self, provider: str, model: str) -> Shown:
+    async def _shown(self, provider: str, model: str) -> ModelDetails:
         if self.places[provider].api != OLLAMA:
-            return Shown()
+            return ModelDetails()
         try:
             return await self._discovery.catalog(provider).show(model)
         except UnknownModel:
@@ -267,7 +267,7 @@ class ModelRoutes:
                 where="model",
             ) from None
         except ToolbridgeError:
-            return Shown()  # the request itself will say what is wrong
+            return ModelDetails()  # the request itself will say what is wrong
 
     async def problems(self) -> list[str]:
         """Return what is wrong with the models that the map names, one line each."""
@@ -292,11 +292,11 @@ class ModelRoutes:
 
     # ── the list ──
 
-    async def listed(self, kind: str = CHAT) -> list[Listed]:
+    async def listed(self, kind: str = CHAT) -> list[ListedModel]:
         """Return the models of a kind on offer: the map's names, then each provider's own."""
         await self._look_again()
         offered = await self._offered()
-        found: dict[str, Listed] = {}
+        found: dict[str, ListedModel] = {}
         for name in self._config.map:
             if name != "default":
                 found[name] = self._entry(name, self.address(name))
@@ -313,31 +313,31 @@ class ModelRoutes:
             found.setdefault(model_name, self._entry(model_name, self.default))
         return [model for model in found.values() if model.kind == kind]
 
-    async def _offered(self) -> list[Listed]:
+    async def _offered(self) -> list[ListedModel]:
         """Return the models of every Ollama on offer, all asked at once."""
         asked = self._asked()
         await asyncio.gather(*map(self._discovery.refresh, asked))
         lists = await asyncio.gather(*map(self._discovery.offered, asked))
-        found: list[Listed] = []
+        found: list[ListedModel] = []
         for provider, models in zip(asked, lists, strict=True):
             for model in models:
                 settings = self._settings(provider, model.name)
                 window = window_of(self.places[provider], settings, model.shown)
                 kind = EMBEDDING if model.embeds else CHAT
-                found.append(Listed(model.name, f"{provider}/{model.name}", window, kind))
+                found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
         return found
 
-    def _default_is_listed(self, found: Mapping[str, Listed]) -> bool:
+    def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
         """Whether the default stands in the list under a name that is better than its own."""
         provider = self.default.partition("/")[0]
         at = self.places.get(provider, ProviderConfig())
         return at.api == NODE and any(m.address == self.default for m in found.values())
 
-    def _entry(self, id: str, address: str) -> Listed:
+    def _entry(self, id: str, address: str) -> ListedModel:
         """Return a model with its window, as far as it is known without asking."""
         provider, model = split_address(address, self.places)
         place = self.places.get(provider, ProviderConfig())
-        return Listed(id, address, self._settings(provider, model).window or place.window)
+        return ListedModel(id, address, self._settings(provider, model).window or place.window)
 
 
 def _on_node(provider: str, place: ProviderConfig, model: str) -> str:

@@ -33,7 +33,7 @@ _EXTRA = frozenset({"coincurve", "Crypto", "websockets"})
 Batch: TypeAlias = list[ev.Event]
 
 
-class NodeWording:
+class NodeRequestEncoder:
     """How a request is said to a node."""
 
     name = NODE
@@ -181,7 +181,7 @@ def state_dir(env: Mapping[str, str]) -> Path:
 def open_place(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
     """Return who talks to a provider's nodes, yet to be entered."""
     settings = read_place(name, place)
-    from toolbridge.node.connection import Waits
+    from toolbridge.node.connection import Timeouts
     from toolbridge.node.provider import NodeProvider
 
     if settings.direct:
@@ -190,7 +190,7 @@ def open_place(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "Nod
         wallet, state = read_key(name, place, env), state_dir(env)
     said = {"connect": place.connect_timeout} | read_waits(name, place)
     more = {f"{word}_{kind}": said.pop(word) for word, kind in _PAYING.items() if word in said}
-    return NodeProvider(settings, wallet, state=state, waits=Waits(**said), **more)
+    return NodeProvider(settings, wallet, state=state, waits=Timeouts(**said), **more)
 
 
 # ── talking ──

@@ -21,7 +21,7 @@ from toolbridge.history.prefix import BILLING
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import MOST, check_beginning, check_type, is_page, rejected
-from toolbridge.routing.sources import Batch, HearHead, HttpRequest, Opening
+from toolbridge.routing.sources import Batch, HearHead, HttpRequest, RequestSender
 from toolbridge.translate import AnswerStages
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
 from toolbridge.wire.whole_events import WholeEvents, WholeLines
@@ -103,7 +103,7 @@ class PassthroughRequest:
 
     def source(self, ids: Ids) -> "PassthroughSource":
         self.passed.reset(exact=self._framing != "array")
-        opening = Opening(self._upstream, self.route, self._request, self._hear_head)
+        opening = RequestSender(self._upstream, self.route, self._request, self._hear_head)
         return PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
 
     def stages(self, _: bytes) -> AnswerStages:
@@ -116,7 +116,9 @@ class PassthroughRequest:
 class PassthroughSource:
     """An answer whose whole events are kept as they came, beside the events that they mean."""
 
-    def __init__(self, opening: Opening, ids: Ids, passed: PassedBytes, *, stream: bool) -> None:
+    def __init__(
+        self, opening: RequestSender, ids: Ids, passed: PassedBytes, *, stream: bool
+    ) -> None:
         self._opening = opening
         self._codec = opening.route.codec
         self._decoder = self._codec.stream_decoder(ids)

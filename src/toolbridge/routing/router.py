@@ -12,7 +12,7 @@ from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.models import ModelRoutes, Route
-from toolbridge.routing.sources import Sources
+from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.translated import ClientSide, Tell, TranslatedRequest, quiet
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
@@ -21,7 +21,7 @@ SENTINEL_DIALECT = frozenset({"toolforge_sentinel"})
 """The dialect of our own sentinels: in a structured stream only its own grammar reads these."""
 
 
-class Counted(msgspec.Struct, frozen=True):
+class TokenCount(msgspec.Struct, frozen=True):
     tokens: int
     raw: int
     """Before calibration: what the estimator said."""
@@ -34,17 +34,17 @@ class Router:
     ) -> None:
         self.config = config
         self.upstream = upstream
-        self.sources = Sources(upstream, env)
+        self.sources = ProviderConnections(upstream, env)
         self.roster = ModelRoutes(config, upstream, env)
         self._calibration = Calibration()
 
-    def count(self, request: Request, address: str) -> Counted:
+    def count(self, request: Request, address: str) -> TokenCount:
         """Return how many tokens `request` is to a model, as well as anybody here can tell."""
         raw = estimate_request(request)
         tokens, accuracy = self._calibration.apply(address, raw)
-        return Counted(tokens, raw, accuracy)
+        return TokenCount(tokens, raw, accuracy)
 
-    def admit(self, request: Request, route: Route) -> Counted:
+    def admit(self, request: Request, route: Route) -> TokenCount:
         """Return how large `request` is; raise `Overflow` when it does not fit the model."""
         counted = self.count(request, route.address)
         # Calibration may sharpen an estimate, but never disarm this check.
@@ -104,7 +104,7 @@ class Router:
         """Close what was opened for answers; the upstream is its owner's to close."""
         await self.sources.close()
 
-    def learn(self, message: Message, counted: Counted, route: Route) -> tuple[Loss, ...]:
+    def learn(self, message: Message, counted: TokenCount, route: Route) -> tuple[Loss, ...]:
         """Learn from the place's own count; return what of the prompt it has cut in silence."""
         actual = message.usage.input_total
         if not actual:

@@ -36,9 +36,9 @@ __all__ = [
     "Batch",
     "HearHead",
     "HttpRequest",
-    "Opening",
+    "ProviderConnections",
+    "RequestSender",
     "Source",
-    "Sources",
     "base_url",
     "ignore_head",
 ]
@@ -73,7 +73,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
-class Sources:
+class ProviderConnections:
     """What one gateway or client has open to the places that answer."""
 
     def __init__(self, upstream: Upstream, env: Mapping[str, str] = os.environ) -> None:
@@ -92,7 +92,7 @@ class Sources:
             return GeneratedSource(from_node(self.nodes, route, ready, ids))
         outgoing = ready.outgoing
         request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
-        return HttpSource(Opening(self.upstream, route, request, hear_head), ids)
+        return HttpSource(RequestSender(self.upstream, route, request, hear_head), ids)
 
     async def close(self) -> None:
         await self.nodes.close()
@@ -144,7 +144,7 @@ def _counted(batch: Batch, tokens: int) -> Batch:
     return [*batch[:at], ev.UsageReported(Usage(output=tokens)), *batch[at:]]
 
 
-class Opening:
+class RequestSender:
     """Sends one request and returns its answer; used by the translated path and by passthrough."""
 
     def __init__(
@@ -214,7 +214,7 @@ class HttpSource:
 
     passing = False
 
-    def __init__(self, opening: Opening, ids: Ids) -> None:
+    def __init__(self, opening: RequestSender, ids: Ids) -> None:
         self._opening = opening
         self._decoder = opening.route.codec.stream_decoder(ids)
         self._incoming: Incoming | None = None

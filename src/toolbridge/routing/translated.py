@@ -13,7 +13,13 @@ from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
-from toolbridge.routing.sources import HearHead, Source, Sources, ignore_head, merged_headers
+from toolbridge.routing.sources import (
+    HearHead,
+    ProviderConnections,
+    Source,
+    ignore_head,
+    merged_headers,
+)
 from toolbridge.translate import (
     AnswerStages,
     PreparedRequest,
@@ -46,7 +52,7 @@ class TranslatedRequest:
 
     def __init__(
         self,
-        sources: Sources,
+        sources: ProviderConnections,
         route: Route,
         request: Request,
         wishes: RequestOptions,

@@ -19,7 +19,7 @@ from pathlib import Path
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.redaction import Redacted, Redactor
 from toolbridge.runs.folders import FRAMES, NO_LINK, Retention, prune, run_folder
-from toolbridge.runs.frames import Frame, FrameLines
+from toolbridge.runs.frames import EventFrame, EventFrames
 from toolbridge.runs.metrics import RunMetrics
 from toolbridge.store.notices import notice
 
@@ -155,7 +155,7 @@ class RunFiles:
         self._run = run
         self._began = time.monotonic()
         self._at = time.time()
-        self._lines = FrameLines(artifacts.redactor)
+        self._lines = EventFrames(artifacts.redactor)
         self._measures = RunMetrics()
         self._buffer: list[Redacted] = []
         self._size = 0
@@ -170,7 +170,7 @@ class RunFiles:
 
     def frame(self, n: int, event: str, data: JsonObject) -> None:
         """Note an event that was sent just now."""
-        frame = Frame(self._elapsed(), n, event, data)
+        frame = EventFrame(self._elapsed(), n, event, data)
         if not self._artifacts.submit(partial(self._frame, frame)):
             self.lost += 1
 
@@ -208,7 +208,7 @@ class RunFiles:
         others = sum(self._written.values()) - self._written.get(name, 0)
         return others + size <= self._artifacts.retention.run_bytes
 
-    def _frame(self, frame: Frame) -> None:
+    def _frame(self, frame: EventFrame) -> None:
         self._measures.note(frame)
         self._keep(self._lines.feed(frame))
 

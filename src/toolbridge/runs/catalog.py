@@ -16,7 +16,7 @@ from toolbridge.tools.bookings import BOOKINGS_CREATE
 from toolbridge.tools.fs import fs_read
 from toolbridge.tools.functions import Function
 from toolbridge.tools.places import PLACES_SEARCH
-from toolbridge.tools.registry import Registry, Tool
+from toolbridge.tools.registry import RegisteredTool, Registry
 from toolbridge.tools.sqlite import sqlite_query
 from toolbridge.tools.time import time_now
 
@@ -83,8 +83,8 @@ def _import(file: Path) -> ModuleType:
     return module
 
 
-def _marked(module: ModuleType) -> Iterator[Tool | Function]:
-    found = [v for v in vars(module).values() if isinstance(v, Tool | Function)]
+def _marked(module: ModuleType) -> Iterator[RegisteredTool | Function]:
+    found = [v for v in vars(module).values() if isinstance(v, RegisteredTool | Function)]
     if not found:
         text = f"{module.__name__} has no function that is marked with @tool"
         raise ConfigError(text, where="stream.tools")

@@ -7,7 +7,7 @@ from toolbridge.core.redaction import Redacted, Redactor
 from toolbridge.runs.redact_events import EventRedactor
 
 
-class Frame(NamedTuple):
+class EventFrame(NamedTuple):
     ms: float
     """Since the run began."""
     n: int
@@ -15,13 +15,13 @@ class Frame(NamedTuple):
     data: JsonObject
 
 
-class FrameLines:
+class EventFrames:
     """A stage from events to lines."""
 
     def __init__(self, redactor: Redactor) -> None:
-        self._events: EventRedactor[Frame] = EventRedactor(redactor)
+        self._events: EventRedactor[EventFrame] = EventRedactor(redactor)
 
-    def feed(self, frame: Frame) -> list[Redacted]:
+    def feed(self, frame: EventFrame) -> list[Redacted]:
         return [_line(*told) for told in self._events.feed(frame, frame.event, frame.data)]
 
     def close(self) -> list[Redacted]:
@@ -29,7 +29,7 @@ class FrameLines:
         return [_line(*told) for told in self._events.close()]
 
 
-def _line(frame: Frame, data: JsonObject) -> Redacted:
+def _line(frame: EventFrame, data: JsonObject) -> Redacted:
     line: JsonObject = {"ms": frame.ms, "n": frame.n, "event": frame.event, "data": data}
     if data.get("status") == "degraded":
         line["degraded"] = True

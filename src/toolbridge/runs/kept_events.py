@@ -15,7 +15,7 @@ import msgspec
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.runs.redact_events import EventRedactor
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.structured.events import Done, Error, Event, data_of, name_of
+from toolbridge.structured.events import Event, RunDone, RunError, data_of, name_of
 
 CHUNK = 64
 KEPT = 24 * 3600.0
@@ -72,7 +72,7 @@ class KeptEvents:
         text = (
             f"the events from number {n} on were not kept: the run has more than {self._most} bytes"
         )
-        ends: tuple[Event, ...] = (Error("replay_truncated", text), Done())
+        ends: tuple[Event, ...] = (RunError("replay_truncated", text), RunDone())
         for at, event in enumerate(ends):
             data = data_of(event)
             self._append(Record(n + at, name_of(event), dump_bytes(data)), data)

@@ -21,9 +21,9 @@ from toolbridge.runs.kept_events import (
     stored_chunk,
 )
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.structured.events import Done, Event, data_of, name_of
+from toolbridge.structured.events import Event, RunDone, data_of, name_of
 
-__all__ = ["AHEAD", "BATCH", "CHUNK", "KEPT", "EventLog", "Reader", "Record", "stored_after"]
+__all__ = ["AHEAD", "BATCH", "CHUNK", "KEPT", "EventLog", "Record", "Subscriber", "stored_after"]
 
 AHEAD = 128
 """How many events may be unread before the writer waits."""
@@ -67,7 +67,7 @@ class EventLog:
         record = Record(self.last, name_of(event), dump_bytes(data))
         self._recent.append(record)
         self._kept.add(record, data)
-        self.ended = isinstance(event, Done)
+        self.ended = isinstance(event, RunDone)
         self._grown.fire()
         return record
 
@@ -85,8 +85,8 @@ class EventLog:
         self._ahead = 1 << 62
         self._drained.fire()
 
-    def follow(self, after: int = 0) -> "Reader":
-        return Reader(self, min(after, self.last))
+    def follow(self, after: int = 0) -> "Subscriber":
+        return Subscriber(self, min(after, self.last))
 
     def advance(self, cursor: int) -> None:
         """Note that somebody has taken everything up to `cursor`."""
@@ -114,7 +114,7 @@ class EventLog:
         return missed
 
 
-class Reader:
+class Subscriber:
     """One who follows a run: a context, so that the run knows when nobody does."""
 
     def __init__(self, log: EventLog, after: int) -> None:

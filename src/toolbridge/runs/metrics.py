@@ -3,7 +3,7 @@
 from collections import Counter
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.runs.frames import Frame
+from toolbridge.runs.frames import EventFrame
 
 
 class RunMetrics:
@@ -13,11 +13,11 @@ class RunMetrics:
         self._events: Counter[str] = Counter()
         self._statuses: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
-        self._begun: dict[str, Frame] = {}
+        self._begun: dict[str, EventFrame] = {}
         self._frames: list[JsonObject] = []
         self._tools: list[JsonObject] = []
 
-    def note(self, frame: Frame) -> None:
+    def note(self, frame: EventFrame) -> None:
         self._first = frame.ms if self._first is None else self._first
         self._last = frame.ms
         self._events[frame.event] += 1
@@ -50,7 +50,7 @@ class RunMetrics:
             "tools": list(self._tools),
         }
 
-    def _ended(self, id: str, frame: Frame) -> JsonObject:
+    def _ended(self, id: str, frame: EventFrame) -> JsonObject:
         began = self._begun.pop(id, frame)
         status = str(frame.data.get("status", "valid"))
         self._statuses[status] += 1
@@ -63,7 +63,7 @@ class RunMetrics:
             "status": status,
         }
 
-    def _answered(self, id: str, frame: Frame) -> JsonObject:
+    def _answered(self, id: str, frame: EventFrame) -> JsonObject:
         began = self._begun.pop(id, frame)
         told: JsonObject = {
             "id": id,

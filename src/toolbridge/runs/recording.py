@@ -10,9 +10,9 @@ from toolbridge.core.messages import Loss, Request
 from toolbridge.routing.models import Route
 from toolbridge.runs.log import Record
 from toolbridge.runs.request import StreamRequest
-from toolbridge.structured.conversation import Conversation, RunTool
+from toolbridge.structured.conversation import RunTool, StructuredConversation
 from toolbridge.structured.events import Event, ResultDelta, ResultEnd, data_of
-from toolbridge.tools.registry import Outcome
+from toolbridge.tools.registry import ToolOutcome
 
 if TYPE_CHECKING:
     from toolbridge.runs.artifacts import Artifacts, RunFiles
@@ -70,7 +70,7 @@ class Recorder:
         self._output += -(-self._heard // 4)
         self._heard = 0
 
-    def tool(self, want: RunTool, outcome: Outcome) -> None:
+    def tool(self, want: RunTool, outcome: ToolOutcome) -> None:
         if self._files is None:
             return
         entry: JsonObject = {"id": want.id, "name": want.name, "args": want.args}
@@ -93,7 +93,7 @@ class Recorder:
             self._result = loads("".join(self._chunks))
         self._chunks = []
 
-    def end(self, conversation: Conversation) -> None:
+    def end(self, conversation: StructuredConversation) -> None:
         """Write the result and what it all took."""
         if self._files is None:
             return

@@ -10,7 +10,7 @@ import msgspec
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Sampling, Text, Turn
-from toolbridge.structured.contract import REPLY, Contract, Mode, Offer
+from toolbridge.structured.contract import REPLY, Contract, Mode, OfferedTool
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.schemas import Schemas, UnknownSchema
 from toolbridge.tools.registry import Registry
@@ -27,7 +27,7 @@ class UnknownTool(ClientError):
     kind = "unknown_tool"
 
 
-class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GivenMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Literal["user", "assistant"]
     content: str
 
@@ -59,7 +59,7 @@ class StreamRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request for a structured stream; docs/reference/stream.md explains each field."""
 
     prompt: str = ""
-    messages: tuple[Said, ...] = ()
+    messages: tuple[GivenMessage, ...] = ()
     system: str = ""
     model: str = ""
     schemas: dict[Name, JsonObject] = {}
@@ -155,7 +155,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
 _HOLDERS: dict[str, type[msgspec.Struct]] = {
     "limits": GivenLimits,
-    "messages": Said,
+    "messages": GivenMessage,
     "tools": GivenTool,
 }
 
@@ -212,15 +212,15 @@ def _check_schema(name: str, schemas: Schemas, where: str) -> None:
         raise UnknownSchema(f"there is no schema {name[:128]!r}; {hint}", where=where)
 
 
-def _offer(tool: str | GivenTool, at: int, registry: Registry) -> Offer:
+def _offer(tool: str | GivenTool, at: int, registry: Registry) -> OfferedTool:
     if isinstance(tool, GivenTool):
         if tool.name in registry:
             text = f"{tool.name!r} is a tool of this server; give yours another name"
             raise MalformedRequest(text, where=f"tools.{at}")
-        return Offer(tool.name, tool.description, tool.parameters, client=tool.client)
+        return OfferedTool(tool.name, tool.description, tool.parameters, client=tool.client)
     found = registry.get(tool)
     if found is None:
         near = registry.nearest(tool)
         hint = f"did you mean {near!r}?" if near else f"there are {', '.join(registry.names)}"
         raise UnknownTool(f"there is no tool {tool[:128]!r}; {hint}", where=f"tools.{at}")
-    return Offer(found.name, found.description, found.parameters)
+    return OfferedTool(found.name, found.description, found.parameters)

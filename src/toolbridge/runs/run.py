@@ -22,13 +22,13 @@ from toolbridge.routing.models import Route
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import StreamRequest
-from toolbridge.runs.usage import Count, Spending
+from toolbridge.runs.usage import CallTokens, Spending
 from toolbridge.store.notices import report_fault
 from toolbridge.structured.contract import Contract
-from toolbridge.structured.conversation import AskRepair, Conversation, Out, RunTool
-from toolbridge.structured.events import Done, Event, ToolCall
-from toolbridge.tools.context import Context
-from toolbridge.tools.registry import Outcome, Registry, Try
+from toolbridge.structured.conversation import AskRepair, Out, RunTool, StructuredConversation
+from toolbridge.structured.events import Event, RunDone, RunToolCall
+from toolbridge.tools.context import ToolContext
+from toolbridge.tools.registry import Registry, ToolAttempt, ToolOutcome
 
 COUNT_WAIT = 0.3
 """Seconds that the end of a stream waits for the count of its last answer."""
@@ -37,21 +37,21 @@ COUNT_WORDS = 200
 
 
 @dataclass(frozen=True)
-class Means:
+class RunContext:
     """What a run works with."""
 
     board: Router
     route: Route
     tools: Registry
-    context: Context
+    context: ToolContext
 
 
-class Run:
+class StreamRun:
     def __init__(
         self,
         order: StreamRequest,
         contract: Contract,
-        means: Means,
+        means: RunContext,
         log: EventLog,
         recorder: Recorder,
     ) -> None:
@@ -59,21 +59,21 @@ class Run:
         self._order = order
         self._means = means
         self._recorder = recorder
-        self._conversation = Conversation(contract)
+        self._conversation = StructuredConversation(contract)
         self._limits = contract.limits
-        self._awaited: dict[str, asyncio.Future[Outcome]] = {}
+        self._awaited: dict[str, asyncio.Future[ToolOutcome]] = {}
         self._budget: asyncio.Timeout | None = None
         self._why = ("abandoned", "the server was stopped")
         self._ending = False
         self._unsaid: list[Event] = []
         self._spending = Spending()
         self._counting = False
-        """Whether an answer is open whose count may still come; `Done` waits for that."""
+        """Whether an answer is open whose count may still come; `RunDone` waits for that."""
         self._frame = ""
         self._frame_until = 0.0
 
     async def drive(self) -> None:
-        """Run to `Done`, whatever happens."""
+        """Run to `RunDone`, whatever happens."""
         self._recorder.begin(self._order)
         try:
             await self._deliver(await self._to_the_end())
@@ -115,7 +115,7 @@ class Run:
         self._why = (why, text)
         return True
 
-    def answer_tool(self, id: str, outcome: Outcome) -> bool:
+    def answer_tool(self, id: str, outcome: ToolOutcome) -> bool:
         """Take what the caller's own tool gave; return whether anybody waits for that."""
         waiting = self._awaited.get(id)
         if waiting is None or waiting.done():
@@ -143,7 +143,7 @@ class Run:
                 self._recorder.cut(counted.tokens)
             await self._deliver([])
 
-    async def _hear(self, batches: AsyncGenerator[Batch, None], count: Count) -> bool:
+    async def _hear(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
         """Take an answer, and its count; return whether it came to its own end."""
         self._counting = True
         try:
@@ -154,11 +154,11 @@ class Run:
             self._counting = False
         return whole
 
-    def _count(self, event: ev.Event, count: Count) -> None:
+    def _count(self, event: ev.Event, count: CallTokens) -> None:
         count.feed(event)
         self._recorder.usage(event)
 
-    async def _count_rest(self, batches: AsyncGenerator[Batch, None], count: Count) -> None:
+    async def _count_rest(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> None:
         """Wait a moment for the count of an answer that is not read on; most end there anyway."""
         left = COUNT_WORDS
         with contextlib.suppress(TimeoutError, ToolbridgeError):
@@ -170,7 +170,7 @@ class Run:
                     if left < 0 or count.final:  # it writes on, and is not counted soon
                         return
 
-    async def _listen(self, batches: AsyncGenerator[Batch, None], count: Count) -> bool:
+    async def _listen(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
         """Take an answer; return whether it came to its own end."""
         while True:
             batch = await self._next(batches)
@@ -254,7 +254,7 @@ class Run:
             return self._conversation.tool_failed(want.id, outcome.code, outcome.message)
         return self._conversation.tool_done(want.id, outcome.result, cached=outcome.cached)
 
-    async def _call(self, want: RunTool) -> Outcome:
+    async def _call(self, want: RunTool) -> ToolOutcome:
         return await self._means.tools.call(
             want.name,
             want.args,
@@ -264,16 +264,16 @@ class Run:
             most=self._limits.result,
         )
 
-    async def _ask_caller(self, want: RunTool) -> Outcome:
+    async def _ask_caller(self, want: RunTool) -> ToolOutcome:
         """Wait for the caller's own tool."""
         started = self._now()
         answer = self._awaited[want.id]
         wait = self._order.tool_timeout_ms
         await asyncio.wait({answer}, timeout=wait / 1000)
-        took = (Try(round((self._now() - started) * 1000, 3)),)
+        took = (ToolAttempt(round((self._now() - started) * 1000, 3)),)
         if not answer.done():
             text = f"{want.name} was not answered within {wait} ms"
-            return Outcome(None, "tool_timeout", text, tries=took)
+            return ToolOutcome(None, "tool_timeout", text, tries=took)
         return msgspec.structs.replace(answer.result(), tries=took)
 
     # ── what is said ─────────────────────────────────────────────────────────
@@ -284,10 +284,10 @@ class Run:
         while self._unsaid:
             await self._wait_for_readers()
             event = self._unsaid[0]
-            if isinstance(event, Done):
+            if isinstance(event, RunDone):
                 if self._counting:
                     return
-                event = Done(await self._spending.total(self._means.route))
+                event = RunDone(await self._spending.total(self._means.route))
             self._unsaid.pop(0)
             self._say(event)
             await self.log.settle()
@@ -304,7 +304,7 @@ class Run:
             self._budget.reschedule(until + waited)
 
     def _say(self, event: Event) -> None:
-        if isinstance(event, ToolCall) and event.client:
+        if isinstance(event, RunToolCall) and event.client:
             # Asked for before the caller can answer.
             self._awaited[event.id] = asyncio.get_running_loop().create_future()
         self._recorder.say(self.log.add(event), event)

@@ -18,13 +18,13 @@ from toolbridge.runs.folders import Retention
 from toolbridge.runs.profiles import read_defaults, read_profiles
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
-from toolbridge.runs.run import Means, Run
-from toolbridge.runs.streams import Followed, Streams, owner_of
+from toolbridge.runs.run import RunContext, StreamRun
+from toolbridge.runs.streams import RunSubscription, Streams, owner_of
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.contract import Mode
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.http import HttpTools
-from toolbridge.tools.registry import Registry, Tool
+from toolbridge.tools.registry import RegisteredTool, Registry
 
 LONGEST_KEY = 255
 
@@ -61,7 +61,7 @@ class StreamService:
     def terms(self) -> Catalog:
         return catalog_of(self._config)
 
-    async def open(self, body: JsonObject, caller: str, key: str = "") -> Followed:
+    async def open(self, body: JsonObject, caller: str, key: str = "") -> RunSubscription:
         """Begin a stream, or follow the one that was begun under the same key.
 
         Raise before anything has begun: for a request that cannot be met, or a key that was used
@@ -80,9 +80,11 @@ class StreamService:
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
         log = self.streams.log_for(id, caller)
-        context = Context(run=id, caller=owner_of(caller), idempotency_key=key, store=self._store)
-        means = Means(self._board, route, tools, context)
-        run = Run(order, contract, means, log, Recorder(id, route, self._artifacts))
+        context = ToolContext(
+            run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
+        )
+        means = RunContext(self._board, route, tools, context)
+        run = StreamRun(order, contract, means, log, Recorder(id, route, self._artifacts))
         return self.streams.begin(id, run, caller)
 
     def _tag(self, order: StreamRequest) -> str:
@@ -109,7 +111,7 @@ class StreamService:
         await self._stack.aclose()
 
 
-def _reached(http: HttpTools, tool: GivenTool) -> Tool:
+def _reached(http: HttpTools, tool: GivenTool) -> RegisteredTool:
     return http.tool(
         tool.name, tool.url, description=tool.description, parameters=tool.parameters or None
     )

@@ -16,11 +16,11 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.runs.kept_events import MOST as RUN_BYTES
 from toolbridge.runs.log import KEPT, EventLog, Record, stored_after
-from toolbridge.runs.run import Run
+from toolbridge.runs.run import StreamRun
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.structured.events import Done, Error, Event, data_of, name_of
+from toolbridge.structured.events import Event, RunDone, RunError, data_of, name_of
 from toolbridge.tools.keys import canonical
-from toolbridge.tools.registry import Outcome
+from toolbridge.tools.registry import ToolOutcome
 
 Batches: TypeAlias = AsyncGenerator[list[Record], None]
 GRACE = 30.0
@@ -57,14 +57,14 @@ _claim = msgspec.msgpack.Decoder(_Claim)
 
 @dataclass
 class _Live:
-    run: Run
+    run: StreamRun
     owner: str
     task: "asyncio.Task[None]"
     alone: float | None = None
 
 
 @dataclass(frozen=True)
-class Followed:
+class RunSubscription:
     """A run, and its events from where a reader wants them."""
 
     run: str
@@ -96,7 +96,7 @@ class Streams:
     def log_for(self, run: str, caller: str) -> EventLog:
         return EventLog(_scope(run, caller), self._store, most=self._run_bytes)
 
-    def begin(self, id: str, run: Run, caller: str) -> Followed:
+    def begin(self, id: str, run: StreamRun, caller: str) -> RunSubscription:
         """Let `run` go, and follow it from its first event."""
         self.check_room()
         task = asyncio.create_task(run.drive(), name=id)
@@ -104,7 +104,7 @@ class Streams:
         task.add_done_callback(lambda _: self._live.pop(id, None))
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
-        return Followed(id, _follow(run.log, 0))
+        return RunSubscription(id, _follow(run.log, 0))
 
     def check_room(self) -> None:
         """Raise when as many streams run as this server bears."""
@@ -112,7 +112,9 @@ class Streams:
             text = f"{self._most} streams are under way here; ask again later"
             raise RateLimited(text, retry_after=1.0)
 
-    async def claim(self, id: str, body: JsonObject, caller: str, key: str) -> Followed | None:
+    async def claim(
+        self, id: str, body: JsonObject, caller: str, key: str
+    ) -> RunSubscription | None:
         """Take `key` for the run `id`; return the run that has it already, if one has.
 
         Raise `IdempotencyConflict` where that was asked for something else.
@@ -133,19 +135,19 @@ class Streams:
                 return found
             await self._store.drop(scope, key)
 
-    async def _repeated(self, held: _Claim, caller: str) -> Followed | None:
+    async def _repeated(self, held: _Claim, caller: str) -> RunSubscription | None:
         """Return the run of a claim; none where it has come to nothing that counts."""
         live = self._live.get(held.run)
         if live is not None and not live.run.log.ended:
-            return Followed(held.run, _follow(live.run.log, 0))
+            return RunSubscription(held.run, _follow(live.run.log, 0))
         if live is not None:
             await asyncio.wait({live.task})  # its end is being stored
         end = await self._end_of(held.run, caller)
         if end is None and held.pid != os.getpid() and _is_alive(held.pid):
-            return Followed(held.run, self._elsewhere(held, caller))
+            return RunSubscription(held.run, self._elsewhere(held, caller))
         if end is None or end in _PASSING:
             return None
-        return Followed(held.run, self._past(held.run, caller, 0))
+        return RunSubscription(held.run, self._past(held.run, caller, 0))
 
     async def _end_of(self, run: str, caller: str) -> str | None:
         """Return the code of the error that ended a stored run, or nothing; None if none ended."""
@@ -160,14 +162,14 @@ class Streams:
 
     # ── following ────────────────────────────────────────────────────────────
 
-    async def follow(self, run: str, caller: str, after: int = 0) -> Followed:
+    async def follow(self, run: str, caller: str, after: int = 0) -> RunSubscription:
         """Follow a run of this caller, live or past; raise `UnknownRun`."""
         live = self._mine(run, caller)
         if live is not None:
-            return Followed(run, _follow(live.run.log, after))
+            return RunSubscription(run, _follow(live.run.log, after))
         if not await self._is_kept(run, caller):
             raise UnknownRun(f"there is no run {run[:64]!r}; it was another's, or has expired")
-        return Followed(run, self._past(run, caller, after))
+        return RunSubscription(run, self._past(run, caller, after))
 
     async def _is_kept(self, run: str, caller: str) -> bool:
         async with aclosing(stored_after(self._store, _scope(run, caller), 0)) as chunks:
@@ -203,7 +205,7 @@ class Streams:
 
     # ── talking back ─────────────────────────────────────────────────────────
 
-    async def answer_tool(self, run: str, caller: str, id: str, outcome: Outcome) -> bool:
+    async def answer_tool(self, run: str, caller: str, id: str, outcome: ToolOutcome) -> bool:
         """Hand a live run what its caller's own tool gave; return whether it waited for that."""
         live = self._mine(run, caller)
         if live is None or live.run.log.ended:
@@ -267,7 +269,7 @@ async def _follow(log: EventLog, after: int) -> Batches:
 
 def _ending(last: int) -> list[Record]:
     """Return the end that a run did not live to say."""
-    events: tuple[Event, ...] = (Error(*_STOPPED), Done())
+    events: tuple[Event, ...] = (RunError(*_STOPPED), RunDone())
     return [
         Record(last + at, name_of(event), dump_bytes(data_of(event)))
         for at, event in enumerate(events, 1)

@@ -19,7 +19,7 @@ _CHARACTERS_PER_TOKEN = 4
 _ALWAYS = frozenset({"input_tokens", "output_tokens"})
 
 
-class Count:
+class CallTokens:
     """What one model call takes: as its provider counts it, or else an estimate."""
 
     def __init__(self, prompt: int) -> None:
@@ -60,11 +60,11 @@ class Spending:
     """All model calls of a stream; a repair may be asked for while an answer is still read."""
 
     def __init__(self) -> None:
-        self._calls: list[Count] = []
+        self._calls: list[CallTokens] = []
 
-    def begin(self, tokens: int) -> Count:
+    def begin(self, tokens: int) -> CallTokens:
         """Return what counts a call whose prompt has about so many tokens."""
-        count = Count(tokens)
+        count = CallTokens(tokens)
         self._calls.append(count)
         return count
 

@@ -18,12 +18,12 @@ from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import pricing
-from toolbridge.sdk.options import Order
+from toolbridge.sdk.options import PreparedAsk
 from toolbridge.sdk.retention import keep
 from toolbridge.upstream.http import Upstream
 
 
-class Notes:
+class AnswerNotes:
     """What became known of an answer beside what was said."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Answers:
             await self._upstream.__aexit__(None, None, None)
             await asyncio.sleep(0)  # a transport closes its socket in the turn after
 
-    async def answer(self, order: Order, notes: Notes) -> AsyncGenerator[Batch, None]:
+    async def answer(self, order: PreparedAsk, notes: AnswerNotes) -> AsyncGenerator[Batch, None]:
         """Yield what the model does; raise only while nothing was yielded."""
         await self.open()
         board = self._board

@@ -11,12 +11,12 @@ from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.messages import Message
-from toolbridge.sdk.answers import Answers, Notes
+from toolbridge.sdk.answers import AnswerNotes, Answers
 from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.loop_thread import Closed
-from toolbridge.sdk.options import Options, Order, Prompt, order_of
-from toolbridge.sdk.tool_loop import AsyncRun, ToolLoop
-from toolbridge.sdk.typed_answer import Shape, text_of
+from toolbridge.sdk.loop_thread import LoopClosed
+from toolbridge.sdk.options import Options, PreparedAsk, Prompt, order_of
+from toolbridge.sdk.tool_loop import AsyncToolRun, ToolLoop
+from toolbridge.sdk.typed_answer import AnswerType, text_of
 
 T = TypeVar("T")
 
@@ -41,11 +41,11 @@ class AsyncClient:
         """Return the answer as it comes. Whatever goes wrong with it is its last event."""
         return self.send(order_of(model, prompt, options))
 
-    def send(self, order: Order) -> AsyncStream:
+    def send(self, order: PreparedAsk) -> AsyncStream:
         """Return the answer to what `order_of` has made of a prompt."""
         if self._closed:
-            raise Closed("the client is closed")
-        notes = Notes()
+            raise LoopClosed("the client is closed")
+        notes = AnswerNotes()
         stream = AsyncStream(self._answers.answer(order, notes), order, notes)
         self._streams.add(stream)
         return stream
@@ -71,7 +71,7 @@ class AsyncClient:
         """Return the answer's words, or a value of the type `into`; raise what goes wrong."""
         if into is None:
             return text_of(await self.complete(model, prompt, **options))
-        shape = Shape(into)
+        shape = AnswerType(into)
         options["output"] = shape.output
         return shape.read(await self.complete(model, prompt, **options))
 
@@ -80,15 +80,15 @@ class AsyncClient:
     ) -> Embeddings:
         """Return one vector per text, in the order of the texts; raise what goes wrong."""
         if self._closed:
-            raise Closed("the client is closed")
+            raise LoopClosed("the client is closed")
         inputs = (texts,) if isinstance(texts, str) else tuple(texts)
         return await self._answers.embed(EmbeddingRequest(model, inputs, dimensions))
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
-    ) -> AsyncRun:
+    ) -> AsyncToolRun:
         """Run the tools that the model calls until it calls no more."""
-        return AsyncRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send)
+        return AsyncToolRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send)
 
     def refuse(self) -> None:
         """Take no more requests."""

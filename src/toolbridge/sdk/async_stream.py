@@ -18,8 +18,8 @@ from toolbridge.core.errors import Aborted, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Problem, StopReason, Turn
-from toolbridge.sdk.answers import Notes
-from toolbridge.sdk.options import Order
+from toolbridge.sdk.answers import AnswerNotes
+from toolbridge.sdk.options import PreparedAsk
 from toolbridge.sdk.signal import ASKED
 
 Batch = list[ev.Event]
@@ -28,7 +28,9 @@ Batch = list[ev.Event]
 class AsyncStream:
     """Iterate it for events; `message` is what they have told so far."""
 
-    def __init__(self, source: AsyncGenerator[Batch, None], order: Order, notes: Notes) -> None:
+    def __init__(
+        self, source: AsyncGenerator[Batch, None], order: PreparedAsk, notes: AnswerNotes
+    ) -> None:
         self._source = source
         self._order = order
         self._notes = notes

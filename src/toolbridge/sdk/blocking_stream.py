@@ -9,7 +9,7 @@ from typing import Self
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Loss, Message, Turn
 from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.loop_thread import Closed, LoopThread
+from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
 from toolbridge.sdk.signal import ASKED
 
 
@@ -50,7 +50,7 @@ class Stream:
         if not inner.ready and not inner.ended:
             try:
                 self._backstage.run(inner.fill())
-            except Closed:
+            except LoopClosed:
                 inner.settle("the client was closed")
         if inner.ended:
             raise StopIteration

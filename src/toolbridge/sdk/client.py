@@ -13,9 +13,9 @@ from toolbridge.core.messages import Message
 from toolbridge.sdk.async_client import AsyncClient
 from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.loop_thread import LoopThread
-from toolbridge.sdk.options import Options, Order, Prompt, order_of
-from toolbridge.sdk.tool_loop import Run, ToolLoop
-from toolbridge.sdk.typed_answer import Shape, text_of
+from toolbridge.sdk.options import Options, PreparedAsk, Prompt, order_of
+from toolbridge.sdk.tool_loop import ToolLoop, ToolRun
+from toolbridge.sdk.typed_answer import AnswerType, text_of
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Client:
         """Return the answer as it comes. Whatever goes wrong with it is its last event."""
         return self.send(order_of(model, prompt, options))
 
-    def send(self, order: Order) -> Stream:
+    def send(self, order: PreparedAsk) -> Stream:
         """Return the answer to what `order_of` has made of a prompt."""
         return Stream(self._inner.send(order), self._backstage, self)
 
@@ -63,7 +63,7 @@ class Client:
         """Return the answer's words, or a value of the type `into`; raise what goes wrong."""
         if into is None:
             return text_of(self.complete(model, prompt, **options))
-        shape = Shape(into)
+        shape = AnswerType(into)
         options["output"] = shape.output
         return shape.read(self.complete(model, prompt, **options))
 
@@ -75,9 +75,9 @@ class Client:
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
-    ) -> Run:
+    ) -> ToolRun:
         """Run the tools that the model calls until it calls no more, in the caller's thread."""
-        return Run(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
+        return ToolRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
 
     def _wait(self, value: Awaitable[object]) -> object:
         return self._backstage.wait(value)

@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Closed(RuntimeError):
+class LoopClosed(RuntimeError):
     pass
 
 
@@ -33,7 +33,7 @@ class LoopThread:
         return self.run(_awaited(value))
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """Do `work` in the loop and wait for it; raise `Closed` after `close`."""
+        """Do `work` in the loop and wait for it; raise `LoopClosed` after `close`."""
         try:
             loop = self._started()
         except BaseException:
@@ -49,7 +49,7 @@ class LoopThread:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._closed:
-                raise Closed("the client is closed")
+                raise LoopClosed("the client is closed")
             if self._thread is threading.current_thread():
                 raise RuntimeError("a blocking client cannot be used inside its own tools")
             if self._thread is None:
@@ -60,7 +60,7 @@ class LoopThread:
                 self._thread.start()
                 ready.wait()
             if self._loop is None:
-                raise Closed("the client's loop did not start")
+                raise LoopClosed("the client's loop did not start")
             return self._loop
 
     def _serve(self, ready: threading.Event) -> None:

@@ -54,7 +54,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Order:
+class PreparedAsk:
     """A request, and what only this side of it knows."""
 
     request: Request
@@ -67,7 +67,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _RETENTIONS = frozenset({"none", "short", "long"})
 
 
-def order_of(model: str, prompt: Prompt, options: Options) -> Order:
+def order_of(model: str, prompt: Prompt, options: Options) -> PreparedAsk:
     """Return what is asked for; raise for what nobody can mean."""
     if unknown := sorted(options.keys() - Options.__annotations__.keys()):
         known = ", ".join(Options.__annotations__)
@@ -85,7 +85,7 @@ def order_of(model: str, prompt: Prompt, options: Options) -> Order:
     request = _tuned(replace(request, tools=offered, stream=True), options)
     _check_limit(request.max_tokens)
     _check_choice(request)
-    return Order(request, retention, functions, options.get("signal"))
+    return PreparedAsk(request, retention, functions, options.get("signal"))
 
 
 def _check_values(options: Options) -> None:

@@ -13,9 +13,9 @@ from toolbridge.config import Config
 from toolbridge.core.messages import Message
 from toolbridge.sdk.async_client import AsyncClient
 from toolbridge.sdk.client import Client
-from toolbridge.sdk.options import Options, Order, Thinks, order_of
+from toolbridge.sdk.options import Options, PreparedAsk, Thinks, order_of
 from toolbridge.sdk.pi_context import Context, request_of
-from toolbridge.sdk.pi_events import PiEvent, Teller
+from toolbridge.sdk.pi_events import PiEncoder, PiEvent
 from toolbridge.sdk.signal import ASKED, Signal
 
 
@@ -52,11 +52,13 @@ def complete(model: str, context: Context, **options: Unpack[PiOptions]) -> Mess
 class PiStream:
     """An answer in pi's events. Read it in one way only: with `for`, or with `async for`."""
 
-    def __init__(self, order: Order, signal: Signal, via: Client | AsyncClient | Config) -> None:
+    def __init__(
+        self, order: PreparedAsk, signal: Signal, via: Client | AsyncClient | Config
+    ) -> None:
         self._order = order
         self._signal = signal
         self._via = via
-        self._teller = Teller()
+        self._teller = PiEncoder()
         self._told: Generator[PiEvent, None, None] | None = None
         self._awaited: AsyncGenerator[PiEvent, None] | None = None
 
@@ -108,7 +110,9 @@ class PiStream:
 # when the collector comes by.
 
 
-def _tell(order: Order, teller: Teller, via: Client | Config) -> Generator[PiEvent, None, None]:
+def _tell(
+    order: PreparedAsk, teller: PiEncoder, via: Client | Config
+) -> Generator[PiEvent, None, None]:
     if isinstance(via, Config):
         with Client(via) as own:
             yield from _tell(order, teller, own)
@@ -118,7 +122,7 @@ def _tell(order: Order, teller: Teller, via: Client | Config) -> Generator[PiEve
 
 
 async def _tell_async(
-    order: Order, teller: Teller, via: AsyncClient | Config
+    order: PreparedAsk, teller: PiEncoder, via: AsyncClient | Config
 ) -> AsyncGenerator[PiEvent, None]:
     if isinstance(via, Config):
         async with AsyncClient(via) as own, aclosing(_tell_async(order, teller, own)) as events:

@@ -178,7 +178,7 @@ PiEvent: TypeAlias = (
 )
 
 
-class Teller:
+class PiEncoder:
     """A stage: our events in, pi's out. Counts, healing and losses stand in the message, not between."""
 
     def __init__(self) -> None:

@@ -24,22 +24,26 @@ from toolbridge.sdk.options import Retention
 _KEPT: dict[Retention, Cache] = {"short": "5m", "long": "1h"}
 
 
-class Kept(msgspec.Struct, frozen=True):
+class RetainedClients(msgspec.Struct, frozen=True):
     request: Request
     target: Target
 
 
-def keep(request: Request, target: Target, api: str, retention: Retention | None) -> Kept:
+def keep(
+    request: Request, target: Target, api: str, retention: Retention | None
+) -> RetainedClients:
     """Return `request` and `target` such that the place keeps the prompt as long as wanted."""
     match api:
         case "anthropic":
-            return Kept(_marked(request, retention or "short"), target)
+            return RetainedClients(_marked(request, retention or "short"), target)
         case "openai_chat" if retention == "long" and not target.quirks.get("prompt_cache_key"):
-            return Kept(request, target)  # a place that keeps nothing by session takes no such wish
+            return RetainedClients(
+                request, target
+            )  # a place that keeps nothing by session takes no such wish
         case "openai_chat" | "openai_responses" if retention is not None:
             quirks = {**target.quirks, "cache_retention": retention}
-            return Kept(request, replace(target, quirks=quirks))
-    return Kept(request, target)
+            return RetainedClients(request, replace(target, quirks=quirks))
+    return RetainedClients(request, target)
 
 
 def _marked(request: Request, retention: Retention) -> Request:

@@ -19,7 +19,7 @@ from toolbridge.core.usage import Cost, Usage
 from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.functions import failure_of, result_of
-from toolbridge.sdk.options import Order
+from toolbridge.sdk.options import PreparedAsk
 from toolbridge.sdk.signal import ASKED
 from toolbridge.tools.functions import Function
 
@@ -29,7 +29,7 @@ Wait: TypeAlias = Callable[[Awaitable[object]], object]
 class ToolLoop:
     """The conversation of a run: what to ask next, and which calls to make before."""
 
-    def __init__(self, order: Order, max_turns: int) -> None:
+    def __init__(self, order: PreparedAsk, max_turns: int) -> None:
         self.order = order
         self.aborted = ""
         """Why the run was ended from outside, if it was."""
@@ -94,10 +94,10 @@ class _Place:
     stream: Stream | None = None
 
 
-class Run:
+class ToolRun:
     """Iterate it for the events of every answer; `result` is the last one."""
 
-    def __init__(self, errand: ToolLoop, ask: Callable[[Order], Stream], wait: Wait) -> None:
+    def __init__(self, errand: ToolLoop, ask: Callable[[PreparedAsk], Stream], wait: Wait) -> None:
         self._errand = errand
         self._place = _Place()
         self._events = _work(errand, self._place, ask, wait)
@@ -139,7 +139,7 @@ class Run:
 
 
 def _work(
-    errand: ToolLoop, place: _Place, ask: Callable[[Order], Stream], wait: Wait
+    errand: ToolLoop, place: _Place, ask: Callable[[PreparedAsk], Stream], wait: Wait
 ) -> Generator[ev.Event, None, None]:
     while True:
         place.stream = stream = ask(errand.order)
@@ -171,10 +171,10 @@ class _AsyncPlace:
     loop: asyncio.AbstractEventLoop | None = None
 
 
-class AsyncRun:
+class AsyncToolRun:
     """Iterate it for the events of every answer; `result` is the last one."""
 
-    def __init__(self, errand: ToolLoop, ask: Callable[[Order], AsyncStream]) -> None:
+    def __init__(self, errand: ToolLoop, ask: Callable[[PreparedAsk], AsyncStream]) -> None:
         self._errand = errand
         self._place = _AsyncPlace()
         self._events = _work_async(errand, self._place, ask)
@@ -219,7 +219,7 @@ class AsyncRun:
 
 
 async def _work_async(
-    errand: ToolLoop, place: _AsyncPlace, ask: Callable[[Order], AsyncStream]
+    errand: ToolLoop, place: _AsyncPlace, ask: Callable[[PreparedAsk], AsyncStream]
 ) -> AsyncGenerator[ev.Event, None]:
     while True:
         place.stream = stream = ask(errand.order)

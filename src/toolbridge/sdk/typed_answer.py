@@ -16,7 +16,7 @@ _SHOWN = 2000
 _BOX = "value"
 
 
-class Shape(Generic[T]):
+class AnswerType(Generic[T]):
     """A type that an answer should have.
 
     Most APIs take only an object for a schema, so anything else travels in an object with one

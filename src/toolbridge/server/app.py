@@ -29,7 +29,7 @@ from toolbridge.core.messages import Problem
 from toolbridge.server import routes
 from toolbridge.server.auth import Guard
 from toolbridge.server.gateway import Gateway
-from toolbridge.server.http import Exchange, IncomingRequest, cancelled_by_client
+from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
 from toolbridge.server.http_head import Head
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.request_log import Entry, RequestLog
@@ -107,7 +107,7 @@ class App:
 
         await stream_ws.serve(self, scope, receive, send)
 
-    async def serve(self, exchange: Exchange) -> None:
+    async def serve(self, exchange: HttpExchange) -> None:
         """Answer one request, and write down how."""
         exchange.id = self._ids.request()
         exchange.path = plain_path(exchange.path)
@@ -142,7 +142,7 @@ class App:
     def is_websocket(self, path: str) -> bool:
         return plain_path(path) == routes.WEBSOCKET
 
-    async def _answer(self, exchange: Exchange, entry: Entry) -> None:
+    async def _answer(self, exchange: HttpExchange, entry: Entry) -> None:
         try:
             self._allow_origin(exchange)
             if exchange.method == "OPTIONS":
@@ -181,13 +181,13 @@ class App:
         if (task := asyncio.current_task()) is not None:
             self.in_flight.discard(task)
 
-    async def _reject(self, exchange: Exchange, problem: Problem) -> None:
+    async def _reject(self, exchange: HttpExchange, problem: Problem) -> None:
         if exchange.status:
             return  # the reply has begun: closing without an end is all that is left to say
         rejection = _rejection(exchange, problem)
         await exchange.reply(rejection.status, rejection.body, rejection.headers)
 
-    def _route(self, exchange: Exchange) -> "Route":
+    def _route(self, exchange: HttpExchange) -> "Route":
         methods = routes.find(exchange.path)
         if methods is None:
             raise UnknownRoute(
@@ -201,7 +201,7 @@ class App:
             )
         return methods[method]
 
-    def _allow_origin(self, exchange: Exchange) -> None:
+    def _allow_origin(self, exchange: HttpExchange) -> None:
         origin = exchange.header("origin")
         allowed = self.guard.allowed_origin(origin) if origin else ""
         if exchange.method == "OPTIONS" or allowed:
@@ -225,7 +225,7 @@ class App:
             self._journal.write(entry.line(status))
 
 
-Route = Callable[[App, Exchange, Entry], Awaitable[None]]
+Route = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
 def _entry(id: str, method: str, path: str) -> Entry:
@@ -235,7 +235,7 @@ def _entry(id: str, method: str, path: str) -> Entry:
     return entry
 
 
-def _note_departure(exchange: Exchange, entry: Entry, error: Aborted) -> None:
+def _note_departure(exchange: HttpExchange, entry: Entry, error: Aborted) -> None:
     exchange.status = exchange.status or error.status
     entry.note(error__type=error.kind)
 

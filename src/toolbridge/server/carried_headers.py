@@ -6,7 +6,7 @@ prefix. Headers that authorize somebody never pass, in either direction.
 
 from collections.abc import Mapping
 
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 
 UPSTREAM_ID = "x-toolbridge-upstream-request-id"
 _SENT: dict[str, tuple[bytes, ...]] = {
@@ -21,7 +21,7 @@ _RETURNED = ("anthropic-", "openai-", "x-ratelimit-", "x-goog-")
 _REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "cf-ray")
 
 
-def headers_of_client(exchange: Exchange, api: str) -> dict[str, str]:
+def headers_of_client(exchange: HttpExchange, api: str) -> dict[str, str]:
     """Return the client's headers that a provider of its own API is to see."""
     prefixes = _SENT.get(api)
     if prefixes is None:

@@ -10,7 +10,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import priced
 from toolbridge.server.gateway import warning
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Decode = Callable[[bytes], EmbeddingRequest]
 
 
-async def serve(app: "App", exchange: Exchange, entry: Entry, decode: Decode) -> None:
+async def serve(app: "App", exchange: HttpExchange, entry: Entry, decode: Decode) -> None:
     """Answer one request for embeddings in the format that `decode` reads."""
     request = decode(await exchange.body(app.config.max_body))
     codec = codecs.load_embeddings(request.origin)
@@ -43,25 +43,27 @@ async def serve(app: "App", exchange: Exchange, entry: Entry, decode: Decode) ->
     await exchange.reply(200, codec.encode_answer(answer, request))
 
 
-async def openai(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def openai(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.openai_chat.embeddings import decode_embedding_request
 
     await serve(app, exchange, entry, decode_embedding_request)
 
 
-async def ollama(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def ollama(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama.embeddings import decode_embedding_request
 
     await serve(app, exchange, entry, decode_embedding_request)
 
 
-async def ollama_legacy(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def ollama_legacy(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama.embeddings import decode_legacy_request
 
     await serve(app, exchange, entry, decode_legacy_request)
 
 
-async def gemini(app: "App", exchange: Exchange, entry: Entry, model: str, *, batch: bool) -> None:
+async def gemini(
+    app: "App", exchange: HttpExchange, entry: Entry, model: str, *, batch: bool
+) -> None:
     from toolbridge.codecs.gemini import embeddings
 
     decode = embeddings.decode_batch_request if batch else embeddings.decode_embedding_request

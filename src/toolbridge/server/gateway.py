@@ -34,7 +34,7 @@ from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     PassthroughWriter,
@@ -44,7 +44,7 @@ from toolbridge.server.passthrough import (
 )
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponses, stateless
-from toolbridge.server.streaming import EventWriter, StreamReply, Writer
+from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.http import Upstream
 
@@ -52,18 +52,18 @@ MAX_HEADER = 1000
 _SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
-class Decode(Protocol):
+class DecodeBody(Protocol):
     def __call__(self, body: bytes, *, model: str = "", stream: bool | None = None) -> Request: ...
 
 
 @dataclass(frozen=True)
-class Ask:
+class ApiEndpoint:
     """How a surface reads a request: its codec, and what stands in the path and not in the body."""
 
     codec: Codec
     model: str = ""
     stream: bool | None = None
-    decode: Decode | None = None
+    decode: DecodeBody | None = None
     """Reads the body instead of the codec's own, for paths with a shape of their own."""
     extra: JsonObject = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class Ask:
 class _Turn:
     """One request of a client, and what its reply needs."""
 
-    exchange: Exchange
+    exchange: HttpExchange
     entry: Entry
     codec: Codec
     asked: AnswerContext
@@ -148,7 +148,7 @@ class Gateway:
         await self.board.close()
         await self.store.close()
 
-    async def converse(self, exchange: Exchange, entry: Entry, ask: Ask) -> None:
+    async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
         """Answer one request for words."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.read(body)
@@ -198,12 +198,12 @@ class Gateway:
         turn.entry.note(error__type=problem.kind, error__message=problem.text)
         message = Message(id=Ids(os.urandom(16)).message(), stop="error", problem=problem)
         turn.entry.finish(message)
-        writer = EventWriter(turn.codec.stream_encoder(turn.asked))
+        writer = TranslatedWriter(turn.codec.stream_encoder(turn.asked))
         reply = self._reply(turn, writer)
         await reply.write(writer.write([ev.Failed(problem, message)]))
         await reply.finish()
 
-    async def count_tokens(self, exchange: Exchange, entry: Entry, ask: Ask) -> int:
+    async def count_tokens(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> int:
         """Answer how many tokens a request is, without asking anybody."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
@@ -276,7 +276,7 @@ class Gateway:
 
     async def _stream(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
-        writer: Writer = EventWriter(encoder)
+        writer: Writer = TranslatedWriter(encoder)
         if turn.passed is not None:
             writer = PassthroughWriter(encoder, turn.passed)
         reply = self._reply(turn, writer)
@@ -336,7 +336,7 @@ def _loaded(request: Request) -> list[ev.Event]:
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
 
 
-def _session(exchange: Exchange) -> str:
+def _session(exchange: HttpExchange) -> str:
     """Return what the client calls this conversation: the same place serves it, and its cache."""
     for name in _SESSIONS:
         if found := exchange.header(name):

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from toolbridge.core.errors import TooLarge, UnknownEncoding
 from toolbridge.server.encodings import KNOWN, unpacked
 from toolbridge.server.http_head import Head
-from toolbridge.server.http_reply import Framing, encode_head, framing
+from toolbridge.server.http_reply import BodyFraming, encode_head, framing
 
 
 class Channel(Protocol):
@@ -21,7 +21,7 @@ class Channel(Protocol):
     paused: bool
     """Whether the client reads more slowly than it is written to."""
 
-    def keeps_after(self, exchange: "Exchange") -> bool:
+    def keeps_after(self, exchange: "HttpExchange") -> bool:
         """Whether the connection can serve another request after `exchange`."""
 
     def defaults(self) -> list[tuple[bytes, bytes]]:
@@ -32,9 +32,9 @@ class Channel(Protocol):
     async def drained(self, *, bounded: bool = False) -> None:
         """Wait until the client has read what was written; if `bounded`, for `body_timeout`."""
 
-    async def read_body(self, exchange: "Exchange", limit: int) -> bytes: ...
+    async def read_body(self, exchange: "HttpExchange", limit: int) -> bytes: ...
 
-    def answered(self, exchange: "Exchange") -> None:
+    def answered(self, exchange: "HttpExchange") -> None:
         """Go on with the next request."""
 
 
@@ -67,7 +67,7 @@ class IncomingRequest:
         return parse_qs(self.head.query.decode("latin-1")).get(name, [""])[0]
 
 
-class Exchange(IncomingRequest):
+class HttpExchange(IncomingRequest):
     """A request and the reply to it."""
 
     def __init__(self, head: Head, channel: Channel) -> None:
@@ -79,7 +79,7 @@ class Exchange(IncomingRequest):
         self.client_left = False
         self.extra_headers: dict[str, str] = {}
         self.keeps = head.keep_alive
-        self._framing = Framing(chunked=False, keeps=False)
+        self._framing = BodyFraming(chunked=False, keeps=False)
         self._pending = b""
         """The head of the reply, until there is a piece to send with it."""
 
@@ -163,7 +163,7 @@ class Exchange(IncomingRequest):
         await self.finish(body)
 
 
-def cancelled_by_client(exchange: Exchange) -> bool:
+def cancelled_by_client(exchange: HttpExchange) -> bool:
     """Whether the task that serves `exchange` was cancelled because its client left."""
     task = asyncio.current_task()
     if not exchange.client_left or task is None:

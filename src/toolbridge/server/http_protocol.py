@@ -18,7 +18,7 @@ from toolbridge.config import HttpConfig
 from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import Aborted, BadHttp, Busy, TooLarge, ToolbridgeError
 from toolbridge.server.deadline import Deadline
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.http_head import Head
 from toolbridge.server.http_reader import RequestReader
 from toolbridge.server.http_reply import CONTINUE, encode_head, framing
@@ -40,7 +40,7 @@ SLOWEST_BODY = 1024
 class Application(Protocol):
     """What a connection needs of `server.app.App`."""
 
-    async def serve(self, exchange: Exchange) -> None: ...
+    async def serve(self, exchange: HttpExchange) -> None: ...
 
     def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
         """Record a request that was refused before it was one; return what to answer."""
@@ -48,7 +48,7 @@ class Application(Protocol):
     def is_websocket(self, path: str) -> bool: ...
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         app: Application,
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         self._loop = _loop or asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._reader = RequestReader(limits.max_head, limits.max_headers)
-        self._exchange: Exchange | None = None
+        self._exchange: HttpExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._deadline = Deadline(self._loop, self._expire)
         self._in_head = False
@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
     def _serve(self, head: Head) -> None:
         self._deadline.clear()
         self._in_head = self._spare = False
-        exchange = self._exchange = Exchange(head, self)
+        exchange = self._exchange = HttpExchange(head, self)
         task = self._task = self._loop.create_task(self._app.serve(exchange))
         self._state.tasks.add(task)
         task.add_done_callback(self._served)
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
         if bounded:
             self._deadline.clear()
 
-    def keeps_after(self, exchange: Exchange) -> bool:
+    def keeps_after(self, exchange: HttpExchange) -> bool:
         """Whether what is left of the request's body is known and short enough to skip."""
         if not self._keeps:
             return False
@@ -305,7 +305,7 @@ class Connection(asyncio.Protocol):
             return True
         return left is not None and left <= HIGH_WATER and not exchange.head.expects
 
-    async def read_body(self, exchange: Exchange, limit: int) -> bytes:
+    async def read_body(self, exchange: HttpExchange, limit: int) -> bytes:
         reader = self._reader
         if exchange.head.expects and not reader.waiting and not reader.complete:
             self._transport.write(CONTINUE)
@@ -323,7 +323,7 @@ class Connection(asyncio.Protocol):
             exchange.keeps = False  # where the next request begins is not known
             raise
 
-    async def _wait_for_more(self, exchange: Exchange, since: float, size: int) -> None:
+    async def _wait_for_more(self, exchange: HttpExchange, since: float, size: int) -> None:
         if exchange.client_left:
             raise Aborted("the client left before its request was read")
         idle = self._limits.body_timeout
@@ -342,7 +342,7 @@ class Connection(asyncio.Protocol):
         if more is not None and not more.done():
             more.set_exception(error) if error else more.set_result(None)
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: HttpExchange) -> None:
         self._state.total_requests += 1
         if self._exchange is not exchange:
             return

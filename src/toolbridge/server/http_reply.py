@@ -16,7 +16,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Framing:
+class BodyFraming:
     """How the client knows where the response ends."""
 
     chunked: bool
@@ -37,17 +37,17 @@ class Framing:
         return self.frame(piece) + b"0\r\n\r\n"
 
 
-def framing(method: str, status: int, *, sized: bool, modern: bool, keeps: bool) -> Framing:
+def framing(method: str, status: int, *, sized: bool, modern: bool, keeps: bool) -> BodyFraming:
     """Return the framing of a response to a request of HTTP/1.1 (`modern`) or HTTP/1.0."""
     if method == "HEAD" or status in _BODILESS:
-        return Framing(chunked=False, keeps=keeps, bodiless=True)
-    return Framing(chunked=modern and not sized, keeps=keeps and (sized or modern))
+        return BodyFraming(chunked=False, keeps=keeps, bodiless=True)
+    return BodyFraming(chunked=modern and not sized, keeps=keeps and (sized or modern))
 
 
 def encode_head(
     status: int,
     headers: Mapping[str, str],
-    framing: Framing,
+    framing: BodyFraming,
     defaults: Iterable[tuple[bytes, bytes]] = (),
 ) -> bytes:
     """Return status line and header fields; `defaults` are the server's own, such as the date."""

@@ -6,7 +6,7 @@ import time
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.routing.models import CLAUDE, Listed, Route
+from toolbridge.routing.models import CLAUDE, ListedModel, Route
 from toolbridge.server.http import IncomingRequest
 
 OLLAMA_VERSION = "0.32.15"
@@ -26,7 +26,7 @@ def is_claude_code(exchange: IncomingRequest) -> bool:
     return exchange.header("user-agent").startswith(("claude-cli/", "claude-code/"))
 
 
-def list_for_claude_code(listed: list[Listed], since: float) -> JsonObject:
+def list_for_claude_code(listed: list[ListedModel], since: float) -> JsonObject:
     """Return the list that Claude Code shows its user: it passes over other names than Claude's."""
     named = [_as_claude(model) for model in listed]
     data: list[Json] = [
@@ -36,12 +36,12 @@ def list_for_claude_code(listed: list[Listed], since: float) -> JsonObject:
     return {**list_models(named, "anthropic", since), "data": data}
 
 
-def _as_claude(model: Listed) -> Listed:
+def _as_claude(model: ListedModel) -> ListedModel:
     known = "claude" in model.id or "anthropic" in model.id
     return model if known else msgspec.structs.replace(model, id=f"{CLAUDE}{model.id}")
 
 
-def list_models(listed: list[Listed], shape: str, since: float) -> JsonObject:
+def list_models(listed: list[ListedModel], shape: str, since: float) -> JsonObject:
     data: list[Json] = [one_model(m.id, m.window, shape, since) for m in listed]
     if shape == "gemini":
         return {"models": data}
@@ -83,7 +83,7 @@ def _gemini(name: str, window: int) -> JsonObject:
     }
 
 
-def ollama_tags(listed: list[Listed], since: float) -> JsonObject:
+def ollama_tags(listed: list[ListedModel], since: float) -> JsonObject:
     models: list[Json] = [{**_ollama(model.id, since)} for model in listed]
     return {"models": models}
 

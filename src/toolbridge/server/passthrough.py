@@ -16,7 +16,7 @@ from toolbridge.routing.passthrough import (
 from toolbridge.routing.providers import passes_through
 from toolbridge.routing.sources import Batch, HearHead, HttpRequest
 from toolbridge.server.carried_headers import headers_of_client
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.upstream.http import Upstream
 from toolbridge.wire.url_path import quote_path
 
@@ -31,7 +31,7 @@ _REJECTION_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _COMMENT = b": still here\n\n"
 
 
-def is_passed_through(exchange: Exchange, api: str, route: Route) -> bool:
+def is_passed_through(exchange: HttpExchange, api: str, route: Route) -> bool:
     """Whether a client of `api` gets the provider's own bytes at this path."""
     if route.place.api != api:
         return False
@@ -43,7 +43,7 @@ def is_passed_through(exchange: Exchange, api: str, route: Route) -> bool:
 def passthrough_request(
     upstream: Upstream,
     route: Route,
-    exchange: Exchange,
+    exchange: HttpExchange,
     body: bytes,
     request: Request,
     hear_head: HearHead,
@@ -63,14 +63,14 @@ def _framing(request: Request) -> Framing:
     return "array" if request.extra.get("alt") == "json" else "stream"
 
 
-def _path(exchange: Exchange, request: Request, route: Route) -> str:
+def _path(exchange: HttpExchange, request: Request, route: Route) -> str:
     if route.place.api == "gemini":
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         return f"/v1beta/models/{quote_path(route.target.model)}:{method}"
     return _PATHS.get(route.place.api, exchange.path)
 
 
-async def reply_as_provider(exchange: Exchange, reply: ProviderReply) -> None:
+async def reply_as_provider(exchange: HttpExchange, reply: ProviderReply) -> None:
     """Send a rejection in the provider's own words."""
     found: Mapping[str, str] = {name.lower(): value for name, value in reply.headers.items()}
     headers = {name: found[name] for name in _REJECTION_HEADERS if name in found}

@@ -16,8 +16,8 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.routing.pricing import priced
-from toolbridge.server.gateway import Ask
-from toolbridge.server.http import Exchange
+from toolbridge.server.gateway import ApiEndpoint
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponse, stateless
 
@@ -28,24 +28,24 @@ API = "openai_responses"
 MOST_ITEMS = 100
 
 
-async def input_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
-    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load(API)))
+async def input_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codecs.load(API)))
     shown = {"object": "response.input_tokens", "input_tokens": counted}
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def stored_response(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def stored_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     _, kept = await _find(app, exchange, entry)
     await exchange.reply(200, kept.body)
 
 
-async def delete_response(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def delete_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     id, _ = await _find(app, exchange, entry)
     await app.gateway.conversations.drop(id, exchange.caller)
     await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
 
 
-async def cancel(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def cancel(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """Refuse: only answers in the background can be cancelled, and none is made here."""
     id, _ = await _find(app, exchange, entry)
     raise MalformedRequest(
@@ -54,7 +54,7 @@ async def cancel(app: "App", exchange: Exchange, entry: Entry) -> None:
     )
 
 
-async def input_items(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def input_items(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """List the items that a stored response was made from, the newest first unless asked."""
     id, kept = await _find(app, exchange, entry)
     items = _items(id, kept)
@@ -77,7 +77,7 @@ async def input_items(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def compact(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """Replace a conversation by its user messages and a summary that the model writes."""
     entry.note(surface=API)
     gateway = app.gateway
@@ -111,7 +111,7 @@ async def compact(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def _find(app: "App", exchange: Exchange, entry: Entry) -> tuple[str, StoredResponse]:
+async def _find(app: "App", exchange: HttpExchange, entry: Entry) -> tuple[str, StoredResponse]:
     entry.note(surface=API)
     id = exchange.path.split("/")[3]
     kept = await app.gateway.conversations.find(id, exchange.caller)

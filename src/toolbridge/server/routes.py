@@ -14,8 +14,8 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
-from toolbridge.server.gateway import Ask
-from toolbridge.server.http import Exchange, IncomingRequest
+from toolbridge.server.gateway import ApiEndpoint
+from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
-Serve = Callable[["App", Exchange, Entry], Awaitable[None]]
+Serve = Callable[["App", HttpExchange, Entry], Awaitable[None]]
 
 
 def _converse(api: str) -> Serve:
-    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
-        await app.gateway.converse(exchange, entry, Ask(codecs.load(api)))
+    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+        await app.gateway.converse(exchange, entry, ApiEndpoint(codecs.load(api)))
 
     return serve
 
@@ -37,30 +37,30 @@ def _converse(api: str) -> Serve:
 # ── Anthropic ────────────────────────────────────────────────────────────────
 
 
-async def count_tokens(app: "App", exchange: Exchange, entry: Entry) -> None:
-    counted = await app.gateway.count_tokens(exchange, entry, Ask(codecs.load("anthropic")))
+async def count_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codecs.load("anthropic")))
     await exchange.reply(200, dump_bytes({"input_tokens": counted}))
 
 
 # ── OpenAI ───────────────────────────────────────────────────────────────────
 
 
-async def completions(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def completions(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.openai_chat.completions import COMPLETIONS
 
-    await app.gateway.converse(exchange, entry, Ask(COMPLETIONS))
+    await app.gateway.converse(exchange, entry, ApiEndpoint(COMPLETIONS))
 
 
 # ── Gemini ───────────────────────────────────────────────────────────────────
 
 
-async def gemini(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def gemini(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """Serve `/v1beta/models/{model}:{method}`; a model's name may hold colons and slashes."""
     path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
     model, _, method = path.rpartition(":")
     codec = codecs.load("gemini")
     if method == "countTokens":
-        counted = await app.gateway.count_tokens(exchange, entry, Ask(codec, model=model))
+        counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codec, model=model))
         await exchange.reply(200, dump_bytes({"totalTokens": counted}))
         return
     if method in {"embedContent", "batchEmbedContents"}:
@@ -75,27 +75,27 @@ async def gemini(app: "App", exchange: Exchange, entry: Entry) -> None:
     stream = method == "streamGenerateContent"
     # Without `alt=sse` a stream is one long JSON array.
     alt: JsonObject = {"alt": "json"} if stream and exchange.query("alt") != "sse" else {}
-    ask = Ask(codec, model=model, stream=stream, extra=alt)
+    ask = ApiEndpoint(codec, model=model, stream=stream, extra=alt)
     await app.gateway.converse(exchange, entry, ask)
 
 
 # ── Ollama ───────────────────────────────────────────────────────────────────
 
 
-async def generate(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def generate(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama import decode_generate
 
-    ask = Ask(codecs.load("ollama"), decode=decode_generate)
+    ask = ApiEndpoint(codecs.load("ollama"), decode=decode_generate)
     await app.gateway.converse(exchange, entry, ask)
 
 
-async def tags(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def tags(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     listed = await app.gateway.roster.listed()
     await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
 
 
-async def show(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def show(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
     name = asked.get("model") or asked.get("name")
@@ -105,7 +105,7 @@ async def show(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
-async def pull(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def pull(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """Report a model that is on offer as pulled; `codex --oss` and others ask before they chat."""
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
@@ -121,12 +121,12 @@ async def pull(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, body, {"content-type": "application/x-ndjson"})
 
 
-async def version(_: "App", exchange: Exchange, entry: Entry) -> None:
+async def version(_: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     await exchange.reply(200, dump_bytes({"version": shapes.OLLAMA_VERSION}))
 
 
-async def running(_: "App", exchange: Exchange, entry: Entry) -> None:
+async def running(_: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     await exchange.reply(200, dump_bytes({"models": []}))
 
@@ -135,7 +135,7 @@ async def running(_: "App", exchange: Exchange, entry: Entry) -> None:
 
 
 def _streaming(name: str) -> Serve:
-    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         from toolbridge.server import stream
 
         await getattr(stream, name)(app, exchange, entry)
@@ -144,7 +144,7 @@ def _streaming(name: str) -> Serve:
 
 
 def _past(name: str) -> Serve:
-    async def serve(app: "App", exchange: Exchange, entry: Entry) -> None:
+    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         from toolbridge.server import runs
 
         await getattr(runs, name)(app, exchange, entry)
@@ -170,7 +170,7 @@ def reject_stream(problem: Problem) -> Rejection:
 # ── shared ───────────────────────────────────────────────────────────────────
 
 
-async def models(app: "App", exchange: Exchange, _: Entry) -> None:
+async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
     shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
     listed = await app.gateway.roster.listed()
     if shape == "anthropic" and shapes.is_claude_code(exchange):
@@ -180,7 +180,7 @@ async def models(app: "App", exchange: Exchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
-async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:
+async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.roster.route(name)
@@ -189,7 +189,7 @@ async def one_model(app: "App", exchange: Exchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
-async def health(app: "App", exchange: Exchange, _: Entry) -> None:
+async def health(app: "App", exchange: HttpExchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
         "model": app.gateway.roster.default,
@@ -205,12 +205,12 @@ def _store(app: "App") -> str:
     return f"memory ({trouble})" if trouble else "disk"
 
 
-async def hello(app: "App", exchange: Exchange, _: Entry) -> None:
+async def hello(app: "App", exchange: HttpExchange, _: Entry) -> None:
     shown = {"name": "toolbridge", "model": app.gateway.roster.default, "health": "/health"}
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def metrics(app: "App", exchange: Exchange, _: Entry) -> None:
+async def metrics(app: "App", exchange: HttpExchange, _: Entry) -> None:
     text = app.metrics.text().encode()
     await exchange.reply(200, text, {"content-type": "text/plain; version=0.0.4"})
 
@@ -306,6 +306,6 @@ def api_of(exchange: IncomingRequest) -> str:
     return "openai_chat" if asked == "openai" else asked
 
 
-def offer_of(exchange: Exchange) -> str:
+def offer_of(exchange: HttpExchange) -> str:
     """Return where the caller's API is served, for a path that is not."""
     return _OFFERS[api_of(exchange)]

@@ -14,7 +14,7 @@ import msgspec
 from toolbridge.core.json import Json
 from toolbridge.runs.folders import NO_LINK, Summary, list_runs, load_run, run_folder
 from toolbridge.runs.streams import UnknownRun
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Prompt(msgspec.Struct):
 _prompt = msgspec.json.Decoder(_Prompt)
 
 
-async def listed(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def listed(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`GET /v1/runs`: the newest runs that left artifacts."""
     entry.note(surface="stream")
     state = app.gateway.state
@@ -52,7 +52,7 @@ async def listed(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, app.gateway.redactor.json({"runs": found}))
 
 
-async def one(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def one(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`GET /v1/runs/{run}`: all that is left of a run."""
     run = exchange.path.removeprefix(f"{PATH}/")
     entry.note(surface="stream", run=run)

@@ -7,7 +7,7 @@ import msgspec
 import uvicorn
 
 from toolbridge.config import HttpConfig
-from toolbridge.server.http_protocol import SPARE, Connection
+from toolbridge.server.http_protocol import SPARE, HttpConnection
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -24,7 +24,7 @@ def settings(
         app,
         host=host,
         port=port,
-        http=partial(Connection, app, fitting(app.config.http)),  # type: ignore[arg-type]
+        http=partial(HttpConnection, app, fitting(app.config.http)),  # type: ignore[arg-type]
         ws="websockets-sansio",
         ws_max_size=app.config.max_body,
         lifespan="on",

@@ -8,11 +8,11 @@ from toolbridge.core.errors import MalformedRequest, status_of
 from toolbridge.core.json import JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Problem
 from toolbridge.runs.log import Record
-from toolbridge.runs.streams import Followed, place_of
-from toolbridge.server.http import Exchange
+from toolbridge.runs.streams import RunSubscription, place_of
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.request_log import Entry
-from toolbridge.tools.registry import Outcome
+from toolbridge.tools.registry import ToolOutcome
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -26,7 +26,7 @@ _CODES = {
 }
 
 
-async def start(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def start(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`POST /v1/stream`: begin a stream, or go on with one after `Last-Event-ID`."""
     entry.note(surface="stream")
     last = exchange.header("last-event-id")
@@ -41,7 +41,7 @@ async def start(app: "App", exchange: Exchange, entry: Entry) -> None:
     await _tell(app, exchange, entry, followed)
 
 
-async def follow(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def follow(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`GET /v1/stream/{run}`: tell a run from its start, or from after `Last-Event-ID`."""
     entry.note(surface="stream")
     run, after = _run_of(exchange), 0
@@ -54,14 +54,14 @@ async def follow(app: "App", exchange: Exchange, entry: Entry) -> None:
     await _tell(app, exchange, entry, followed)
 
 
-async def abort(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def abort(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`DELETE /v1/stream/{run}`."""
     entry.note(surface="stream")
     ended = await app.desk.streams.abort(_run_of(exchange), exchange.caller)
     await exchange.reply(200, dump_bytes({"aborted": ended}))
 
 
-async def answer_tool(app: "App", exchange: Exchange, entry: Entry) -> None:
+async def answer_tool(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`POST /v1/stream/{run}/results`: what the caller's own tool gave."""
     entry.note(surface="stream")
     body = _object(await exchange.body(app.config.max_body))
@@ -73,16 +73,16 @@ async def answer_tool(app: "App", exchange: Exchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes({"accepted": True}))
 
 
-def read_outcome(body: JsonObject) -> tuple[str, Outcome]:
+def read_outcome(body: JsonObject) -> tuple[str, ToolOutcome]:
     """Return the call that is answered, and with what; raise `MalformedRequest`."""
     id = body.get("id")
     if not isinstance(id, str) or not id:
         raise MalformedRequest("name the call that is answered", where="id")
     if "error" in body:
-        return id, Outcome(None, "tool_failed", str(body["error"])[:2000])
+        return id, ToolOutcome(None, "tool_failed", str(body["error"])[:2000])
     if "result" not in body:
         raise MalformedRequest("give the `result` of the tool, or its `error`", where="result")
-    return id, Outcome(body["result"])
+    return id, ToolOutcome(body["result"])
 
 
 def encode_rejection(problem: Problem) -> bytes:
@@ -103,7 +103,9 @@ def reject(problem: Problem) -> Rejection:
     return Rejection(status_of(problem), encode_rejection(problem), headers)
 
 
-async def _tell(app: "App", exchange: Exchange, entry: Entry, followed: Followed) -> None:
+async def _tell(
+    app: "App", exchange: HttpExchange, entry: Entry, followed: RunSubscription
+) -> None:
     entry.note(run=followed.run)
     async with aclosing(followed.batches) as batches:
         await exchange.start(
@@ -132,7 +134,7 @@ def _encode(run: str, record: Record) -> bytes:
     return b"%b%b\n\n" % (head.encode(), record.data)
 
 
-def _run_of(exchange: Exchange) -> str:
+def _run_of(exchange: HttpExchange) -> str:
     return exchange.path.removeprefix(f"{PATH}/").partition("/")[0]
 
 

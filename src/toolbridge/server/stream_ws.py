@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.log import Record
-from toolbridge.runs.streams import Followed, place_of
+from toolbridge.runs.streams import RunSubscription, place_of
 from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.scopes import Receive, Scope, Send, request_of
 from toolbridge.server.stream import encode_rejection, read_outcome, reject
@@ -22,7 +22,7 @@ _SLOW = 4408
 """The close code for a client that opened the line and sent no request."""
 
 
-class Line:
+class StreamSocket:
     """One WebSocket, from its first message to its end."""
 
     def __init__(self, app: "App", caller: str, receive: Receive, send: Send) -> None:
@@ -59,7 +59,7 @@ class Line:
         for task in done:
             task.result()
 
-    async def _open(self, first: JsonObject) -> Followed:
+    async def _open(self, first: JsonObject) -> RunSubscription:
         kind = first.get("type")
         desk = self._app.desk
         if kind == "start":
@@ -71,7 +71,7 @@ class Line:
             return await desk.streams.follow(run, self._caller, after)
         raise MalformedRequest("the first message is a start or a resume", where="type")
 
-    async def _tell(self, followed: Followed) -> None:
+    async def _tell(self, followed: RunSubscription) -> None:
         ping = self._app.config.stream.ping
         pulse = KeepAlive(lambda: self._write(_PING), first=ping, interval=ping)
         try:
@@ -139,7 +139,7 @@ async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await _deny(send, error)
     else:
-        await Line(app, request.caller, receive, send).serve()
+        await StreamSocket(app, request.caller, receive, send).serve()
     finally:
         app.release()
 

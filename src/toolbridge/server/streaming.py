@@ -4,7 +4,7 @@ from typing import Protocol
 
 from toolbridge.core.codec import Encoder
 from toolbridge.routing.sources import Batch
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.keep_alive import KeepAlive
 
 
@@ -18,7 +18,7 @@ class Writer(Protocol):
         ...
 
 
-class EventWriter:
+class TranslatedWriter:
     """Encodes events in the client's API."""
 
     def __init__(self, encoder: Encoder) -> None:
@@ -42,7 +42,7 @@ class StreamReply:
     """
 
     def __init__(
-        self, exchange: Exchange, content_type: str, writer: Writer, waits: tuple[float, float]
+        self, exchange: HttpExchange, content_type: str, writer: Writer, waits: tuple[float, float]
     ) -> None:
         self._exchange = exchange
         self._content_type = content_type

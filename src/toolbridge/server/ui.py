@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbridge.server.http import Exchange
+from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _HEADERS = {
 }
 
 
-async def page(_: "App", exchange: Exchange, entry: Entry) -> None:
+async def page(_: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`GET /ui` and the files of the page."""
     entry.note(surface="ui")
     name = FILES[exchange.path]

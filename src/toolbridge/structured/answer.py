@@ -9,7 +9,7 @@ from toolbridge.core.fold import Fold
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Part, Result, StopReason, Text, Turn
 from toolbridge.structured.body import FrameBody
-from toolbridge.structured.contract import Contract, Told
+from toolbridge.structured.contract import Contract, ToolReply
 from toolbridge.structured.grammar import Grammar
 from toolbridge.structured.native import NativeText, fresh_id
 from toolbridge.structured.pieces import Piece
@@ -19,7 +19,7 @@ OWN_END = frozenset({"end", "tool_use", "stop_sequence"})
 """Reasons with which a model ends by itself; at any other it was interrupted."""
 
 
-class Answer:
+class AnswerReader:
     """Reads an answer: its text by the grammar of its mode, its calls and objects as they come."""
 
     def __init__(self, contract: Contract, used: set[str]) -> None:
@@ -33,7 +33,7 @@ class Answer:
         self._native = contract.mode == "native"
         self._arguments: dict[str, JsonObject] = {}
         self._results: list[Result] = []
-        self.told: list[Told] = []
+        self.told: list[ToolReply] = []
         self.calls: deque[Call] = deque()
         self._text: Grammar | NativeText = (
             NativeText(contract, self._used, self.calls)
@@ -105,7 +105,7 @@ class Answer:
     def add_frame(self, kind: Kind, id: str, name: str, body: str) -> None:
         self._words.append(write_frame(kind, id, name, body))
 
-    def tell(self, told: Told, arguments: JsonObject, call_id: str, *, failed: bool) -> None:
+    def tell(self, told: ToolReply, arguments: JsonObject, call_id: str, *, failed: bool) -> None:
         """Note what a tool gave back."""
         self.told.append(told)
         if call_id:

@@ -8,7 +8,14 @@ use it; it knows no sentinels. Where the text of a frame ends is the caller's de
 import re
 
 from toolbridge.structured.limits import Limits
-from toolbridge.structured.pieces import Body, Closed, Fault, Opened, Piece, Trouble
+from toolbridge.structured.pieces import (
+    FrameClosed,
+    FrameFault,
+    FrameOpened,
+    FrameText,
+    Piece,
+    Trouble,
+)
 from toolbridge.structured.sentinels import Kind
 
 _OUTSIDE = re.compile(r'["{}\[\]]')
@@ -38,8 +45,8 @@ class FrameBody:
         """Whether it was closed already and the rest is passed over."""
 
     @property
-    def opened(self) -> Opened:
-        return Opened(self.kind, self.id, self.name)
+    def opened(self) -> FrameOpened:
+        return FrameOpened(self.kind, self.id, self.name)
 
     @property
     def whole(self) -> bool:
@@ -129,7 +136,7 @@ class FrameBody:
     def _tell_within(self, chunk: str) -> None:
         if chunk:
             self._chunks.append(chunk)
-            self._out.append(Body(self.id, chunk))
+            self._out.append(FrameText(self.id, chunk))
 
     def _stop(self, code: Trouble, why: str) -> None:
         """Close the frame before its end."""
@@ -137,11 +144,11 @@ class FrameBody:
         self._close(ended=False, whole=False, trouble=code)
 
     def _fault(self, code: str, message: str) -> None:
-        self._out.append(Fault(code, message, self.id))
+        self._out.append(FrameFault(code, message, self.id))
 
     def _close(self, *, ended: bool, whole: bool, trouble: Trouble = "") -> None:
         text = "".join(self._chunks)
-        self._out.append(Closed(self.kind, self.id, self.name, text, ended, whole, trouble))
+        self._out.append(FrameClosed(self.kind, self.id, self.name, text, ended, whole, trouble))
         self._chunks = []
         self.muted = True
 

@@ -29,7 +29,7 @@ Clock: TypeAlias = Annotated[
 ]
 
 
-class Place(msgspec.Struct, frozen=True, tag_field="kind", tag="place"):
+class PlaceShape(msgspec.Struct, frozen=True, tag_field="kind", tag="place"):
     id: str
 
 
@@ -41,7 +41,7 @@ class Action(msgspec.Struct, frozen=True):
     """What the assistant is about to do."""
 
     mode: Literal["search", "book"]
-    target: Place | Time
+    target: PlaceShape | Time
 
 
 class ValidatorError(msgspec.Struct, frozen=True):

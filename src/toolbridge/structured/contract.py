@@ -32,7 +32,7 @@ WRITE = "write_"
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Offer(msgspec.Struct, frozen=True):
+class OfferedTool(msgspec.Struct, frozen=True):
     """A tool that the model may call in this stream."""
 
     name: str
@@ -42,7 +42,7 @@ class Offer(msgspec.Struct, frozen=True):
     """Whether the caller runs it."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class ToolReply(msgspec.Struct, frozen=True):
     """What a tool gave back, for the model."""
 
     id: str
@@ -59,7 +59,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     objects: tuple[str, ...] = ()
     """Schemas that the model may write objects of."""
     result: str = REPLY
-    tools: tuple[Offer, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
     system: str = ""
     mode: Mode = "sentinel"
     tag: str = ""
@@ -222,7 +222,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         shown: JsonObject = {key: value for key, value in schema.items() if key != "$schema"}
         return self.quoted(dumps(shown))
 
-    def tell_results(self, results: Iterable[Told]) -> str:
+    def tell_results(self, results: Iterable[ToolReply]) -> str:
         """Return what a text model is told of its tools."""
         parts = [
             f"Result of tool call {told.id} ({told.name}), as JSON:\n"

@@ -25,19 +25,19 @@ from toolbridge.core import events as cv
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Request, Turn
 from toolbridge.structured import pieces as pc
-from toolbridge.structured.answer import Answer
-from toolbridge.structured.contract import WRITE, Contract, Told
+from toolbridge.structured.answer import AnswerReader
+from toolbridge.structured.contract import WRITE, Contract, ToolReply
 from toolbridge.structured.decisions import code_of, explain, reasons, too_large
 from toolbridge.structured.effects import AskRepair, Effect, Out, RunTool
-from toolbridge.structured.events import Done, Error, TextDelta, ToolCall, ToolResult
+from toolbridge.structured.events import RunDone, RunError, RunTextDelta, RunToolCall, ToolResult
 from toolbridge.structured.flaws import Flaw
-from toolbridge.structured.frame import Frame, Settled
+from toolbridge.structured.frame import Frame, SettledValue
 from toolbridge.structured.native import fresh_id
 from toolbridge.structured.open_frames import FAILED, OpenFrames, own_members
 from toolbridge.structured.read_value import read_repair, whole_numbers
 from toolbridge.structured.results import failure, presentable
 
-__all__ = ["AskRepair", "Conversation", "Effect", "Out", "RunTool"]
+__all__ = ["AskRepair", "Effect", "Out", "RunTool", "StructuredConversation"]
 
 _CallEvent: TypeAlias = cv.CallStart | cv.CallDelta | cv.CallEnd | cv.Healed
 _Item: TypeAlias = pc.Piece | _CallEvent | cv.Failed | None
@@ -45,15 +45,15 @@ _Item: TypeAlias = pc.Piece | _CallEvent | cv.Failed | None
 _NOT_READ = Flaw(".", "was not read to its end")
 
 
-class Conversation:
-    """One stream, from the question to `Done`."""
+class StructuredConversation:
+    """One stream, from the question to `RunDone`."""
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._desk = OpenFrames(contract)
         self._turns: list[Turn] = contract.opening_turns()
         self._used: set[str] = set()
-        self._answer: Answer | None = None
+        self._answer: AnswerReader | None = None
         self._queue: deque[_Item] = deque()
         self._mending: Frame | None = None
         self._running: Frame | None = None
@@ -64,7 +64,7 @@ class Conversation:
         """How often the model was asked for a frame again."""
         self.tool_calls = 0
         self.finished = False
-        """Whether `Done` was said."""
+        """Whether `RunDone` was said."""
 
     @property
     def degraded(self) -> int:
@@ -94,7 +94,7 @@ class Conversation:
             return None
         if self._want is not None or self.listening:
             raise RuntimeError("the answer before is not over")
-        self._answer = Answer(self._contract, self._used)
+        self._answer = AnswerReader(self._contract, self._used)
         self._deaf = False
         self._rounds += 1
         return self._contract.request(self._turns)
@@ -147,7 +147,7 @@ class Conversation:
         want = self._want
         if not isinstance(want, RunTool) or want.id != id:
             return []
-        return [Error(code, message, id), *self.tool_done(id, failure(code, message))]
+        return [RunError(code, message, id), *self.tool_done(id, failure(code, message))]
 
     def repaired(self, text: str) -> list[Out]:
         """Take the answer to a repair; the empty text when there was none."""
@@ -160,7 +160,7 @@ class Conversation:
         mended = read_repair(text, frame.compiled, limits, most)
         if mended.closed:
             value, _ = own_members(frame, mended.value)
-            settled = Settled(value, "repaired", dumps(value))
+            settled = SettledValue(value, "repaired", dumps(value))
             return self._accept(frame, settled) + self._pump()
         if "{" in text or "[" in text:  # words say nothing about what is wrong
             frame.reject(text, reasons(mended))
@@ -183,7 +183,7 @@ class Conversation:
         if self._mending is not None and not self._mending.missing:
             self._desk.reopen(self._mending)
         said += self._desk.abandon(code)
-        return [*said, Error(code, message), *self._finish()]
+        return [*said, RunError(code, message), *self._finish()]
 
     # One thing after the other; a want stops the row until it is fulfilled.
 
@@ -195,17 +195,17 @@ class Conversation:
 
     def _take(self, item: "_Item") -> list[Out]:
         match item:
-            case pc.Said(text):
+            case pc.PlainText(text):
                 return self._say(text)
-            case pc.Opened():
+            case pc.FrameOpened():
                 self._used.add(item.id)
                 return [*self._desk.open(item)]
-            case pc.Body(id, chunk):
+            case pc.FrameText(id, chunk):
                 return [*self._desk.write(id, chunk)]
-            case pc.Closed():
+            case pc.FrameClosed():
                 return self._close(item)
-            case pc.Fault(code, message, id):
-                return [Error(code, message, id)]
+            case pc.FrameFault(code, message, id):
+                return [RunError(code, message, id)]
             case cv.Failed(problem):
                 return self.abort(code_of(problem), problem.text)
             case None if self._heard.stop == "context_overflow":
@@ -219,17 +219,17 @@ class Conversation:
     def _say(self, text: str) -> list[Out]:
         self._heard.say(text)
         self._desk.hear(text)
-        return [TextDelta(text)]
+        return [RunTextDelta(text)]
 
     @property
-    def _heard(self) -> Answer:
+    def _heard(self) -> AnswerReader:
         if self._answer is None:
             raise RuntimeError("there is no answer to read")
         return self._answer
 
     # Frames.
 
-    def _close(self, closed: pc.Closed) -> list[Out]:
+    def _close(self, closed: pc.FrameClosed) -> list[Out]:
         frame = self._desk.close(closed)
         if frame is None:
             return []
@@ -242,13 +242,13 @@ class Conversation:
             return self._give_up(frame, closed.trouble, (_NOT_READ,))
         return self._settle(frame, closed)
 
-    def _settle(self, frame: Frame, closed: pc.Closed) -> list[Out]:
+    def _settle(self, frame: Frame, closed: pc.FrameClosed) -> list[Out]:
         if frame.kind == "tool" and frame.name not in self._desk.offers:
             return self._unknown_tool(frame)
         settled = self._desk.settle(frame, closed)
         return self._repair(frame) if settled is None else self._accept(frame, settled)
 
-    def _accept(self, frame: Frame, settled: Settled) -> list[Out]:
+    def _accept(self, frame: Frame, settled: SettledValue) -> list[Out]:
         """Take the value of a frame: run the tool, or tell the end of the object or result."""
         value = settled.value
         if frame.kind == "tool":
@@ -289,7 +289,7 @@ class Conversation:
             return self._refuse(frame, code, "the call was not read to its end", known=True)
         told: list[Out] = [*self._desk.degrade(frame, code, flaws)]
         if frame.missing:
-            told.append(Error(code, "the model wrote no result", frame.id))
+            told.append(RunError(code, "the model wrote no result", frame.id))
         return told + self._after_frame(frame, None)
 
     # Tools.
@@ -301,7 +301,7 @@ class Conversation:
         client = self._desk.offers[frame.name].client
         self._running = frame
         self._want = RunTool(frame.id, frame.name, args, client)
-        return [ToolCall(frame.id, frame.name, args, client), self._want]
+        return [RunToolCall(frame.id, frame.name, args, client), self._want]
 
     def _unknown_tool(self, frame: Frame) -> list[Out]:
         there = ", ".join(self._desk.offers) or "none"
@@ -313,7 +313,7 @@ class Conversation:
         if self.tool_calls >= self._contract.max_tool_calls:
             return self._too_many(frame)
         self.tool_calls += 1
-        said: list[Out] = [] if known else [Error(code, message, frame.id)]
+        said: list[Out] = [] if known else [RunError(code, message, frame.id)]
         result = failure(code, message)
         said.append(ToolResult(frame.id, frame.name, result))
         self._running = frame
@@ -321,7 +321,7 @@ class Conversation:
 
     def _after_tool(self, call: RunTool, result: Json, *, failed: bool) -> list[Out]:
         self._want = None
-        told = Told(call.id, call.name, result)
+        told = ToolReply(call.id, call.name, result)
         call_id = self._running.call_id if self._running else ""
         self._heard.tell(told, call.args, call_id, failed=failed)
         return self._next_call() if call_id else self._turn_over()
@@ -329,7 +329,7 @@ class Conversation:
     def _too_many(self, frame: Frame) -> list[Out]:
         most = self._contract.max_tool_calls
         text = f"{most} tool calls are allowed; {frame.name} was not run"
-        return [Error("too_many_tool_calls", text, frame.id), *self._want_result()]
+        return [RunError("too_many_tool_calls", text, frame.id), *self._want_result()]
 
     # Native calls.
 
@@ -373,7 +373,7 @@ class Conversation:
         text = _written(call, frame.compiled.schema)
         if trouble := too_large(text, call, self._contract.limits):
             return self._refuse(frame, *trouble)
-        return self._settle(frame, pc.Closed("tool", id, frame.name, text))
+        return self._settle(frame, pc.FrameClosed("tool", id, frame.name, text))
 
     # Ends.
 
@@ -402,7 +402,7 @@ class Conversation:
         self.finished = True
         self._want = self._mending = None
         self._queue.clear()
-        return [*self._desk.abandon("unclosed_frame"), Done()]
+        return [*self._desk.abandon("unclosed_frame"), RunDone()]
 
 
 def _written(call: Call, schema: JsonObject) -> str:

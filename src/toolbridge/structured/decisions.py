@@ -7,7 +7,7 @@ from toolbridge.structured.flaws import Flaw
 from toolbridge.structured.frame import Frame
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.minimal import NoMinimal, with_diagnostics
-from toolbridge.structured.pieces import Closed
+from toolbridge.structured.pieces import FrameClosed
 from toolbridge.structured.read_value import ReadValue
 from toolbridge.structured.salvage import Salvaged, drafts_of, salvage
 
@@ -21,7 +21,7 @@ _CODES = {
 }
 
 
-def counts(closed: Closed, mended: ReadValue) -> bool:
+def counts(closed: FrameClosed, mended: ReadValue) -> bool:
     """Whether what came of a frame may be used.
 
     Brackets that are missing at the end of an object may be added where the model itself wrote the

@@ -1,6 +1,6 @@
 """What a client of a structured stream is told, and how it stands on the wire.
 
-Every `…Begin` has its `…End` with the same id, `Done` comes once and last, and an `End` without a
+Every `…Begin` has its `…End` with the same id, `RunDone` comes once and last, and an `End` without a
 status says that the chunks before it are JSON of the named schema.
 """
 
@@ -22,7 +22,7 @@ class Change(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-class TextDelta(msgspec.Struct, frozen=True):
+class RunTextDelta(msgspec.Struct, frozen=True):
     text: str
 
 
@@ -49,7 +49,7 @@ class JsonEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """In a degraded value: the paths of members that are not the model's; `.` for all of it."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class RunToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool is about to run; the arguments are whole and valid."""
 
     id: str
@@ -89,15 +89,15 @@ class ResultEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     invented: tuple[str, ...] = ()
 
 
-class Error(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something went wrong. The stream goes on unless `Done` follows."""
+class RunError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something went wrong. The stream goes on unless `RunDone` follows."""
 
     code: str
     message: str
     id: str = ""
 
 
-class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+class RunDone(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end: nothing follows."""
 
     usage: JsonObject | None = None
@@ -109,32 +109,32 @@ class Ping(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    TextDelta
+    RunTextDelta
     | JsonBegin
     | JsonDelta
     | JsonEnd
-    | ToolCall
+    | RunToolCall
     | ToolResult
     | ResultBegin
     | ResultDelta
     | ResultEnd
-    | Error
-    | Done
+    | RunError
+    | RunDone
     | Ping
 )
 
 NAMES: dict[str, type[Event]] = {
-    "text.delta": TextDelta,
+    "text.delta": RunTextDelta,
     "json.begin": JsonBegin,
     "json.delta": JsonDelta,
     "json.end": JsonEnd,
-    "tool.call": ToolCall,
+    "tool.call": RunToolCall,
     "tool.result": ToolResult,
     "result.begin": ResultBegin,
     "result.delta": ResultDelta,
     "result.end": ResultEnd,
-    "error": Error,
-    "done": Done,
+    "error": RunError,
+    "done": RunDone,
     "ping": Ping,
 }
 """The events by the names that they have on the wire."""

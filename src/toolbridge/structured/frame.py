@@ -10,7 +10,7 @@ from toolbridge.structured.schemas import Compiled
 from toolbridge.structured.sentinels import Kind
 
 
-class Settled(msgspec.Struct, frozen=True):
+class SettledValue(msgspec.Struct, frozen=True):
     """The value of a frame that counts."""
 
     value: Json
@@ -39,7 +39,7 @@ class FrameEvents:
     def chunk(self, text: str) -> list[Event]:
         return [] if self._hold else self._chunk(text)
 
-    def end(self, settled: Settled) -> list[Event]:
+    def end(self, settled: SettledValue) -> list[Event]:
         """Tell how it ended, and the value where that is not what the chunks say."""
         chunks = self._chunk(dumps(settled.value)) if self._hold else []
         kind = ev.ResultEnd if self._is_result else ev.JsonEnd

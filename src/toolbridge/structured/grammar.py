@@ -25,8 +25,8 @@ import re
 
 from toolbridge.structured.body import FrameBody
 from toolbridge.structured.limits import Limits
-from toolbridge.structured.pieces import Fault, Piece, Said, join_pieces
-from toolbridge.structured.quoting import Prose
+from toolbridge.structured.pieces import FrameFault, Piece, PlainText, join_pieces
+from toolbridge.structured.quoting import QuoteTracker
 from toolbridge.structured.sentinels import (
     CLOSING,
     OPENING,
@@ -59,7 +59,7 @@ class Grammar:
         self._used = set() if used is None else used
         self._suffix = f"-{tag}" if tag else ""
         self._cursor = Cursor()
-        self._prose = Prose()
+        self._prose = QuoteTracker()
         self._out: list[Piece] = []
         self._frame: FrameBody | None = None
         self._reading = self._read()
@@ -98,10 +98,10 @@ class Grammar:
 
     def _say(self, text: str) -> None:
         self._prose.feed(text)
-        self._out.append(Said(text))
+        self._out.append(PlainText(text))
 
     def _fault(self, code: str, message: str, id: str = "") -> None:
-        self._out.append(Fault(code, message, id))
+        self._out.append(FrameFault(code, message, id))
 
     # Text between frames.
 

@@ -8,7 +8,7 @@ from collections.abc import Sized
 
 from toolbridge.structured.body import FrameBody
 from toolbridge.structured.contract import Contract
-from toolbridge.structured.pieces import Piece, Said, join_pieces
+from toolbridge.structured.pieces import Piece, PlainText, join_pieces
 
 _FENCE = "```"
 _MAX_BLANK = 1_000
@@ -77,7 +77,7 @@ class NativeText:
     def _write(self, text: str) -> list[Piece]:
         if self._result is not None:
             return self._result.feed(text)
-        return [Said(text)] if text else []
+        return [PlainText(text)] if text else []
 
 
 def fresh_id(letter: str, used: set[str], tag: str = "") -> str:

@@ -4,13 +4,13 @@ from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import heal_name
 from toolbridge.structured.builtin import DIAGNOSTICS, shown_schema
-from toolbridge.structured.contract import Contract, Offer
+from toolbridge.structured.contract import Contract, OfferedTool
 from toolbridge.structured.decisions import BREAKS_OFF, counts, explain, reasons, stand_in
-from toolbridge.structured.events import Change, Error, Event
+from toolbridge.structured.events import Change, Event, RunError
 from toolbridge.structured.finding import maybe_found
 from toolbridge.structured.flaws import Flaw
-from toolbridge.structured.frame import Frame, FrameEvents, Settled
-from toolbridge.structured.pieces import Closed, Opened
+from toolbridge.structured.frame import Frame, FrameEvents, SettledValue
+from toolbridge.structured.pieces import FrameClosed, FrameOpened
 from toolbridge.structured.read_value import arguments_schema, read_value
 from toolbridge.structured.schemas import compile_schema
 from toolbridge.structured.sentinels import Kind
@@ -24,7 +24,7 @@ _ANYTHING = compile_schema({"type": "object"})
 class OpenFrames:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self.offers: dict[str, Offer] = {offer.name: offer for offer in contract.tools}
+        self.offers: dict[str, OfferedTool] = {offer.name: offer for offer in contract.tools}
         self._arguments = {
             name: compile_schema(arguments_schema(offer.parameters))
             for name, offer in self.offers.items()
@@ -45,14 +45,14 @@ class OpenFrames:
 
     # A frame begins.
 
-    def open(self, opened: Opened) -> list[Event]:
+    def open(self, opened: FrameOpened) -> list[Event]:
         if opened.kind == "tool":
             self._frames[opened.id] = self.tool_frame(opened.id, opened.name)
             return []
         if opened.id in self._frames:  # a native call
             return self._begin(self._frames[opened.id])
         name, wrong = self._schema_of(opened)
-        unknown: list[Event] = [Error("unknown_schema", wrong, opened.id)] if wrong else []
+        unknown: list[Event] = [RunError("unknown_schema", wrong, opened.id)] if wrong else []
         if not name:
             return unknown
         frame = self._frames[opened.id] = self.new_frame(opened.kind, opened.id, name)
@@ -83,7 +83,7 @@ class OpenFrames:
         frame.flaws = (Flaw(".", "is missing"),)
         return frame
 
-    def _schema_of(self, opened: Opened) -> tuple[str, str]:
+    def _schema_of(self, opened: FrameOpened) -> tuple[str, str]:
         """Return the schema that a frame means, and what is wrong with the name it gives."""
         wrong = f"there is no schema {opened.name} in this stream"
         if opened.kind == "result":  # only one can be meant
@@ -112,7 +112,7 @@ class OpenFrames:
     def end_native(self, index: int) -> Frame | None:
         return self._native.pop(index, None)
 
-    def close(self, closed: Closed) -> Frame | None:
+    def close(self, closed: FrameClosed) -> Frame | None:
         """Return the frame that ended; None for one that nobody waits for."""
         return self._frames.pop(closed.id, None)
 
@@ -122,7 +122,7 @@ class OpenFrames:
 
     # It ends.
 
-    def settle(self, frame: Frame, closed: Closed) -> Settled | None:
+    def settle(self, frame: Frame, closed: FrameClosed) -> SettledValue | None:
         """Return the frame's value; None when it does not count, and the frame says why."""
         mended = read_value(closed.body, frame.compiled, arguments=frame.kind == "tool")
         if not counts(closed, mended):
@@ -132,17 +132,17 @@ class OpenFrames:
         changes = mended.changes + removed
         written = dumps(value) if changes else closed.body
         steps = changes or frame.steps
-        return Settled(value, "healed" if steps else "valid", written, steps)
+        return SettledValue(value, "healed" if steps else "valid", written, steps)
 
-    def find(self, frame: Frame, said: str) -> Settled | None:
+    def find(self, frame: Frame, said: str) -> SettledValue | None:
         """Return the value of a missing result that stands in the text of an answer."""
         value = maybe_found(said, frame.compiled, self._contract.limits)
         if value is None:
             return None
         own, _ = own_members(frame, value)
-        return Settled(own, "healed", dumps(own), (Change("found in the text", 1),))
+        return SettledValue(own, "healed", dumps(own), (Change("found in the text", 1),))
 
-    def end(self, frame: Frame, settled: Settled) -> list[Event]:
+    def end(self, frame: Frame, settled: SettledValue) -> list[Event]:
         """Tell the end of an object or a result."""
         if frame.telling is None:
             return []
@@ -159,9 +159,9 @@ class OpenFrames:
         told: list[Event] = []
         if code == FAILED or found is None:
             why = "" if found else "; no small value fits the schema"
-            told.append(Error(FAILED, f"{explain(flaws)}{why}", frame.id))
+            told.append(RunError(FAILED, f"{explain(flaws)}{why}", frame.id))
         value, invented = (found.value, found.invented) if found else (None, (".",))
-        settled = Settled(value, "degraded", dumps(value), invented=invented)
+        settled = SettledValue(value, "degraded", dumps(value), invented=invented)
         return told + self.end(frame, settled)
 
     def abandon(self, code: str) -> list[Event]:

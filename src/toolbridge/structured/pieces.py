@@ -13,22 +13,22 @@ Trouble: TypeAlias = Literal[
 ]
 
 
-class Said(msgspec.Struct, frozen=True):
+class PlainText(msgspec.Struct, frozen=True):
     text: str
 
 
-class Opened(msgspec.Struct, frozen=True):
+class FrameOpened(msgspec.Struct, frozen=True):
     kind: Kind
     id: str
     name: str
 
 
-class Body(msgspec.Struct, frozen=True):
+class FrameText(msgspec.Struct, frozen=True):
     id: str
     chunk: str
 
 
-class Closed(msgspec.Struct, frozen=True):
+class FrameClosed(msgspec.Struct, frozen=True):
     """A frame's end, with all that was told of its body."""
 
     kind: Kind
@@ -43,28 +43,30 @@ class Closed(msgspec.Struct, frozen=True):
     """Why the rest of the body was not told, if it was not."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class FrameFault(msgspec.Struct, frozen=True):
     code: str
     message: str
     id: str = ""
 
 
-Piece: TypeAlias = Said | Opened | Body | Closed | Fault
+Piece: TypeAlias = PlainText | FrameOpened | FrameText | FrameClosed | FrameFault
 
 
 def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
     """Return `pieces` with adjacent texts joined, and adjacent chunks."""
     joined: list[Piece] = []
     for (kind, id), run in groupby(pieces, _run_of):
-        if kind is Said:
-            joined.append(Said("".join(piece.text for piece in run if isinstance(piece, Said))))
-        elif kind is Body:
-            chunks = "".join(piece.chunk for piece in run if isinstance(piece, Body))
-            joined.append(Body(id, chunks))
+        if kind is PlainText:
+            joined.append(
+                PlainText("".join(piece.text for piece in run if isinstance(piece, PlainText)))
+            )
+        elif kind is FrameText:
+            chunks = "".join(piece.chunk for piece in run if isinstance(piece, FrameText))
+            joined.append(FrameText(id, chunks))
         else:
             joined += run
     return joined
 
 
 def _run_of(piece: Piece) -> tuple[type[Piece], str]:
-    return type(piece), piece.id if isinstance(piece, Body) else ""
+    return type(piece), piece.id if isinstance(piece, FrameText) else ""

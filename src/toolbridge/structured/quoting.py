@@ -5,7 +5,7 @@ text: in a code span or a fenced block, in a Markdown block quote, or between qu
 same line. A quotation mark counts only within its line, so that a stray one cannot hide the rest of
 an answer.
 
-`Prose` follows the text between frames, in one pass and however it is cut. The grammar asks it about
+`QuoteTracker` follows the text between frames, in one pass and however it is cut. The grammar asks it about
 each sentinel. After a sentinel that is text, the rest of its line opens no tool call.
 """
 
@@ -39,7 +39,7 @@ _TOGGLES = frozenset(
 """Marks that open in one language and close in another: \u201e\u2026\u201c and \u201c\u2026\u201d, \u00ab\u2026\u00bb and \u00bb\u2026\u00ab."""
 
 
-class Prose:
+class QuoteTracker:
     """The text between frames, as far as quotations in it matter."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from toolbridge.structured.events import Change
 from toolbridge.structured.flaws import Flaw
 from toolbridge.structured.grammar import Grammar
 from toolbridge.structured.limits import Limits
-from toolbridge.structured.pieces import Body
+from toolbridge.structured.pieces import FrameText
 from toolbridge.structured.schemas import Compiled
 from toolbridge.structured.sentinels import OPENING
 
@@ -108,7 +108,7 @@ def _inside_frame(text: str, limits: Limits) -> str:
         return text
     grammar = Grammar(limits)
     pieces = grammar.feed(text) + grammar.close()
-    bodies = [piece for piece in pieces if isinstance(piece, Body)]
+    bodies = [piece for piece in pieces if isinstance(piece, FrameText)]
     if not bodies:
         return text
     return "".join(body.chunk for body in bodies if body.id == bodies[0].id)

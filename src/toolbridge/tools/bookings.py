@@ -12,12 +12,12 @@ from hashlib import blake2b
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.structured.builtin import BookingsCreate
-from toolbridge.tools.clock import Moment, moment_of
-from toolbridge.tools.context import Context, Refused
+from toolbridge.tools.clock import ClockTime, moment_of
+from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.functions import schema_of
 from toolbridge.tools.keys import canonical
-from toolbridge.tools.places import Place, town
-from toolbridge.tools.registry import Tool
+from toolbridge.tools.places import Restaurant, town
+from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 
 MOST = 10_000
@@ -32,35 +32,35 @@ create table if not exists bookings (
 """
 
 
-async def _run(arguments: JsonObject, context: Context) -> Json:
+async def _run(arguments: JsonObject, context: ToolContext) -> Json:
     asked = read_arguments(arguments, BookingsCreate)
     at = moment_of(asked.time, "time")
     place = _place(asked, at)
     return await context.once(lambda connection: _book(connection, context, asked, at, place))
 
 
-def _place(asked: BookingsCreate, at: Moment) -> Place:
+def _place(asked: BookingsCreate, at: ClockTime) -> Restaurant:
     """Return the place, if it would ever take such a party at such a time."""
     place = town().get(asked.place_id)
     if place is None:
         text = f"there is no place {asked.place_id!r}; places.search gives the ids"
-        raise Refused("unknown_place", text)
+        raise ToolRefused("unknown_place", text)
     if not place.is_open(at):
         days = f", never on {', '.join(place.closed_on)}" if place.closed_on else ""
         text = f"{place.name} is closed at {at}; it opens {place.opens} to {place.closes}{days}"
-        raise Refused("closed", text)
+        raise ToolRefused("closed", text)
     if asked.party_size > place.largest:
         text = f"{place.name} has no table for {asked.party_size}, at most for {place.largest}"
-        raise Refused("party_too_large", text)
+        raise ToolRefused("party_too_large", text)
     return place
 
 
 def _book(
     connection: sqlite3.Connection,
-    context: Context,
+    context: ToolContext,
     asked: BookingsCreate,
-    at: Moment,
-    place: Place,
+    at: ClockTime,
+    place: Restaurant,
 ) -> Json:
     connection.execute(_TABLE)
     caller, code = context.caller, confirmation(context.caller, asked, at)
@@ -86,7 +86,7 @@ def _book(
     }
 
 
-def confirmation(caller: str, asked: BookingsCreate, at: Moment) -> str:
+def confirmation(caller: str, asked: BookingsCreate, at: ClockTime) -> str:
     """Return the booking's name: the same for the same booking."""
     written = canonical([caller, asked.place_id, str(at), asked.party_size, asked.name])
     return "BK-" + b32encode(blake2b(written, digest_size=5).digest()).decode()
@@ -99,16 +99,16 @@ def _is_booked(connection: sqlite3.Connection, caller: str, code: str) -> bool:
     return found.fetchone() is not None
 
 
-def _refuse_when_full(connection: sqlite3.Connection, at: Moment, place: Place) -> None:
+def _refuse_when_full(connection: sqlite3.Connection, at: ClockTime, place: Restaurant) -> None:
     rows = connection.execute(
         "select count(*) from bookings where place = ? and time = ?", (place.id, str(at))
     )
     booked = int(rows.fetchone()[0])
     if booked >= place.tables or str(at)[-5:] in place.taken:
-        raise Refused("conflict", f"{place.name} has no table left at {at}; try another time")
+        raise ToolRefused("conflict", f"{place.name} has no table left at {at}; try another time")
 
 
-BOOKINGS_CREATE = Tool(
+BOOKINGS_CREATE = RegisteredTool(
     "bookings.create",
     "Book a table at a place that places.search has found, at a time when it is open.",
     schema_of(BookingsCreate),

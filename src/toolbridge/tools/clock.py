@@ -7,7 +7,7 @@ import msgspec
 from toolbridge.tools.context import InvalidArguments
 
 
-class Moment(msgspec.Struct, frozen=True):
+class ClockTime(msgspec.Struct, frozen=True):
     minute: int
     """Since midnight."""
     day: str = ""
@@ -28,10 +28,10 @@ def minutes(clock: str) -> int:
     return int(clock[:2]) * 60 + int(clock[3:5])
 
 
-def moment_of(text: str, where: str) -> Moment:
+def moment_of(text: str, where: str) -> ClockTime:
     """Return the moment that `text` names: HH:MM, perhaps after a date; seconds are passed over."""
     day, clock = (text[:10], text[11:]) if "-" in text else ("", text)
-    moment = Moment(minutes(clock), day)
+    moment = ClockTime(minutes(clock), day)
     try:
         _ = moment.weekday
     except ValueError:

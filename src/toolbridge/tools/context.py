@@ -10,7 +10,7 @@ from toolbridge.store.sqlite import SqliteStore
 DAY = 24 * 3600.0
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """The tool understood and says no: asking again would give the same answer."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -18,7 +18,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-class InvalidArguments(Refused):
+class InvalidArguments(ToolRefused):
     """The arguments are not what the tool takes."""
 
     def __init__(self, message: str) -> None:
@@ -26,7 +26,7 @@ class InvalidArguments(Refused):
 
 
 @dataclass(frozen=True)
-class Context:
+class ToolContext:
     """Who calls, in which run, and the key under which a repeat is the same call."""
 
     run: str = ""
@@ -54,7 +54,7 @@ class Context:
         key. It runs in the store's thread, so it must be short, and write through its connection.
         """
         if self.store is None:
-            raise Refused("no_store", "this tool needs a store, and there is none")
+            raise ToolRefused("no_store", "this tool needs a store, and there is none")
 
         def make(connection: sqlite3.Connection) -> bytes:
             return dump_bytes(work(connection))

@@ -17,9 +17,9 @@ from msgspec import Meta
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject, dump_bytes
-from toolbridge.tools.context import Context, Refused
+from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.functions import schema_of
-from toolbridge.tools.registry import Tool
+from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 
 MOST = 32_768
@@ -45,16 +45,16 @@ class FsRead(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=MOST, description="bytes to read at most")] = MOST
 
 
-def fs_read(roots: Iterable[Path]) -> Tool:
+def fs_read(roots: Iterable[Path]) -> RegisteredTool:
     """Return the tool for files below `roots`; a path is looked for in each of them, in order."""
     if os.open not in os.supports_dir_fd:
         raise ConfigError("fs.read cannot be made safe on this system", where="stream.roots")
     allowed = tuple(Path(root).absolute() for root in roots)
 
-    def run(arguments: JsonObject, _context: Context) -> JsonObject:
+    def run(arguments: JsonObject, _context: ToolContext) -> JsonObject:
         return read(allowed, read_arguments(arguments, FsRead))
 
-    return Tool(
+    return RegisteredTool(
         "fs.read",
         "Read a text file, or a part of it. Paths are relative to the allowed folders.",
         schema_of(FsRead),
@@ -72,8 +72,8 @@ def read(roots: tuple[Path, ...], asked: FsRead) -> JsonObject:
             continue
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
-            raise Refused("unreadable", f"{asked.path!r} cannot be read: {reason}") from None
-    raise Refused("not_found", f"there is no file {asked.path!r} in the allowed folders")
+            raise ToolRefused("unreadable", f"{asked.path!r} cannot be read: {reason}") from None
+    raise ToolRefused("not_found", f"there is no file {asked.path!r} in the allowed folders")
 
 
 def _candidates(roots: tuple[Path, ...], path: str) -> list[tuple[Path, list[str]]]:
@@ -121,13 +121,13 @@ def _held(descriptor: int, stack: ExitStack) -> int:
 
 def _refuse_link(folder: int, step: str, path: str) -> None:
     if stat.S_ISLNK(os.stat(step, dir_fd=folder, follow_symlinks=False).st_mode):
-        raise Refused("not_allowed", f"{path!r} leads over a link, which is not followed")
+        raise ToolRefused("not_allowed", f"{path!r} leads over a link, which is not followed")
 
 
 def _refuse_special(found: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = "folder" if stat.S_ISDIR(found.st_mode) else "device or a pipe"
-        raise Refused("not_a_file", f"{path!r} is a {kind}, not a file")
+        raise ToolRefused("not_a_file", f"{path!r} is a {kind}, not a file")
 
 
 def _read(file: int, asked: FsRead) -> JsonObject:
@@ -157,5 +157,5 @@ def _decoded(data: bytes, *, more: bool) -> tuple[str, int]:
     return (text, used) if used else (data.decode("utf-8", "replace"), len(data))
 
 
-def _outside(path: str) -> Refused:
-    return Refused("not_allowed", f"{path!r} is not below an allowed folder")
+def _outside(path: str) -> ToolRefused:
+    return ToolRefused("not_allowed", f"{path!r} is not below an allowed folder")

@@ -15,7 +15,7 @@ import msgspec
 
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Tool
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.wire.json_schema import inline
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -24,7 +24,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 class Function:
     """A Python function that a model may call. It is still a function: call it as before.
 
-    A parameter of the type `Context` is no argument of the model's: whoever runs the tool fills it.
+    A parameter of the type `ToolContext` is no argument of the model's: whoever runs the tool fills it.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Function:
         return {field: getattr(read, field) for field in read.__struct_fields__}
 
     def call(
-        self, arguments: Mapping[str, object], context: Context | None = None
+        self, arguments: Mapping[str, object], context: ToolContext | None = None
     ) -> object | Awaitable[object]:
         """Call it with what a model wrote."""
         return self.call_read(self.read(arguments), context)
 
     def call_read(
-        self, read: Mapping[str, object], context: Context | None = None
+        self, read: Mapping[str, object], context: ToolContext | None = None
     ) -> object | Awaitable[object]:
         """Call it with arguments that `read` has returned."""
-        beside = {self._context: context or Context()} if self._context else {}
+        beside = {self._context: context or ToolContext()} if self._context else {}
         return self._function(**read, **beside)
 
 
@@ -98,7 +98,7 @@ def tool(
     """Make a function a tool; only needed to say more than its signature does.
 
     `timeout` is in seconds. An `idempotent` one may be run again when it timed out: it only reads,
-    or it honours the key of its `Context`.
+    or it honours the key of its `ToolContext`.
     """
     if function is not None:
         return Function(function)
@@ -125,7 +125,7 @@ def _shape_of(function: Callable[..., object]) -> tuple[type[msgspec.Struct], st
             raise TypeError(
                 f"{function.__name__}: a model gives arguments by name, so {parameter} cannot be one"
             )
-        if hints.get(parameter.name) is Context:
+        if hints.get(parameter.name) is ToolContext:
             context = parameter.name
             continue
         kind = _described(hints.get(parameter.name, Any))

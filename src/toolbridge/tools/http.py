@@ -18,8 +18,8 @@ from aiohttp.resolver import DefaultResolver
 
 from toolbridge.core.errors import BrokenWire, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
-from toolbridge.tools.context import Context, Refused
-from toolbridge.tools.registry import TIMEOUT, Tool
+from toolbridge.tools.context import ToolContext, ToolRefused
+from toolbridge.tools.registry import TIMEOUT, RegisteredTool
 from toolbridge.upstream.http import Incoming, Upstream
 
 MOST = 1024 * 1024
@@ -67,15 +67,15 @@ class HttpTools:
         parameters: JsonObject | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> Tool:
+    ) -> RegisteredTool:
         """Return the tool at `url`; raise `MalformedRequest` where that may not be reached."""
         self.check(url)
         given = dict(headers or {})
 
-        async def run(arguments: JsonObject, context: Context) -> Json:
+        async def run(arguments: JsonObject, context: ToolContext) -> Json:
             return await self._post(name, url, arguments, context, given)
 
-        return Tool(
+        return RegisteredTool(
             name, description, parameters or {"type": "object"}, run,
             timeout=timeout,
             idempotent=True,  # the place is told the key
@@ -100,7 +100,7 @@ class HttpTools:
         name: str,
         url: str,
         arguments: JsonObject,
-        context: Context,
+        context: ToolContext,
         headers: Mapping[str, str],
     ) -> Json:
         body = dump_bytes({"name": name, "arguments": arguments})
@@ -124,17 +124,17 @@ async def _read(incoming: Incoming, name: str) -> Json:
     status = incoming.status
     if 300 <= status < 400:
         text = f"{name} answered with a redirect ({status}), and none is followed"
-        raise Refused("redirected", text)
+        raise ToolRefused("redirected", text)
     if status >= 400:
         said = (await incoming.read_some(_SHOWN)).decode("utf-8", "replace")
         text = f"{name} answered with status {status}: {said}"
         if status >= 500 or status in _PASSING:
             raise ToolbridgeError(text)
-        raise Refused("rejected", text)
+        raise ToolRefused("rejected", text)
     try:
         body = await incoming.read_whole(MOST)
     except BrokenWire as error:
-        raise Refused("too_large", str(error)) from None
+        raise ToolRefused("too_large", str(error)) from None
     return _value(body, incoming.headers.get("content-type", ""), name)
 
 
@@ -145,7 +145,7 @@ def _value(body: bytes, kind: str, name: str) -> Json:
     try:
         return loads(body) if body.strip() else None
     except ValueError as error:
-        raise Refused("broken_wire", f"{name} answered with no JSON: {error}") from None
+        raise ToolRefused("broken_wire", f"{name} answered with no JSON: {error}") from None
 
 
 class _Guard(AbstractResolver):

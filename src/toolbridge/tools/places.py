@@ -9,10 +9,10 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.structured.builtin import PlacesSearch
-from toolbridge.tools.clock import Moment, minutes, moment_of
-from toolbridge.tools.context import Context
+from toolbridge.tools.clock import ClockTime, minutes, moment_of
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.functions import schema_of
-from toolbridge.tools.registry import Tool
+from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -30,7 +30,7 @@ _EMPTY = frozenset(
 """Words of a question that name no place."""
 
 
-class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Restaurant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     name: str
     kind: str
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taken: tuple[str, ...]
     """Times at which every table is always taken."""
 
-    def is_open(self, at: Moment) -> bool:
+    def is_open(self, at: ClockTime) -> bool:
         opens, closes = minutes(self.opens), minutes(self.closes)
         late = closes <= opens
         after_midnight = late and at.minute < closes
@@ -77,10 +77,10 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def town() -> dict[str, Place]:
+def town() -> dict[str, Restaurant]:
     """Return every place by its id."""
     written = Path(__file__).with_name("places.json").read_bytes()
-    return {place.id: place for place in msgspec.json.decode(written, type=list[Place])}
+    return {place.id: place for place in msgspec.json.decode(written, type=list[Restaurant])}
 
 
 def search(asked: PlacesSearch) -> list[Json]:
@@ -97,7 +97,7 @@ def search(asked: PlacesSearch) -> list[Json]:
     return [place.told() for *_, place in sorted(found, key=lambda row: row[:3])[: asked.limit]]
 
 
-def _score(place: Place, words: set[str]) -> int:
+def _score(place: Restaurant, words: set[str]) -> int:
     """Return how many of `words` the place is known by; 1 for any place where nothing is asked."""
     known = _words(" ".join((place.name, place.kind, *place.tags)))
     return len(words & known) if words else 1
@@ -109,11 +109,11 @@ def _words(text: str) -> set[str]:
     return {word.removesuffix("s") if len(word) > 3 else word for word in found}
 
 
-async def _run(arguments: JsonObject, _context: Context) -> list[Json]:
+async def _run(arguments: JsonObject, _context: ToolContext) -> list[Json]:
     return search(read_arguments(arguments, PlacesSearch))
 
 
-PLACES_SEARCH = Tool(
+PLACES_SEARCH = RegisteredTool(
     "places.search",
     "Find places to eat and drink nearby, the best fit first. Gives ids for bookings.create.",
     schema_of(PlacesSearch),

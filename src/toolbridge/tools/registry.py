@@ -1,6 +1,6 @@
 """Tools by name, and the one way in which they are run.
 
-A call never raises: what went wrong is an `Outcome` too. A tool that fails is asked again; one that
+A call never raises: what went wrong is an `ToolOutcome` too. A tool that fails is asked again; one that
 says no, or was given arguments that it does not take, is not; one that ran out of time only where a
 second run does no harm. What a tool gave back under a request's key is kept and given again.
 
@@ -23,7 +23,7 @@ import msgspec
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
-from toolbridge.tools.context import DAY, Context, InvalidArguments, Refused
+from toolbridge.tools.context import DAY, InvalidArguments, ToolContext, ToolRefused
 from toolbridge.tools.functions import Function
 from toolbridge.tools.keys import derive_key
 from toolbridge.tools.results import MOST, fit
@@ -37,14 +37,14 @@ _SHOWN = 500
 
 
 @dataclass(frozen=True)
-class Tool:
-    """A tool; `run` may wait or not, and raises `Refused` or anything else."""
+class RegisteredTool:
+    """A tool; `run` may wait or not, and raises `ToolRefused` or anything else."""
 
     name: str
     description: str
     parameters: JsonObject
     """JSON Schema of its arguments."""
-    run: Callable[[JsonObject, Context], object | Awaitable[object]]
+    run: Callable[[JsonObject, ToolContext], object | Awaitable[object]]
     timeout: float | None = None
     """Seconds; the registry's own where None."""
     idempotent: bool = False
@@ -53,7 +53,7 @@ class Tool:
     """Whether `run` is a coroutine function; found out where None."""
 
 
-class Try(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run of a tool."""
 
     ms: float
@@ -61,7 +61,7 @@ class Try(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of a call."""
 
     result: Json
@@ -71,7 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     cached: bool = False
     truncated: bool = False
-    tries: tuple[Try, ...] = ()
+    tries: tuple[ToolAttempt, ...] = ()
 
 
 class _Failure(Exception):
@@ -83,22 +83,22 @@ class _Failure(Exception):
         self.again = again
         self.reason = reason
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ToolOutcome:
         error: JsonObject = {"code": self.code, "message": str(self)}
         if self.reason:
             error["reason"] = self.reason
-        return Outcome({"error": error}, self.code, str(self))
+        return ToolOutcome({"error": error}, self.code, str(self))
 
 
 class Registry:
     def __init__(
         self,
-        tools: Iterable[Tool | Function | Callable[..., object]] = (),
+        tools: Iterable[RegisteredTool | Function | Callable[..., object]] = (),
         *,
         most: int = MOST,
         threads: Threads | None = None,
     ) -> None:
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, RegisteredTool] = {}
         self._most = most
         self._threads = threads or Threads()
         # Two calls with the same key at the same time: the second waits, and finds the first's.
@@ -106,7 +106,7 @@ class Registry:
         for tool in tools:
             self.add(tool)
 
-    def __iter__(self) -> Iterator[Tool]:
+    def __iter__(self) -> Iterator[RegisteredTool]:
         return iter(self._tools.values())
 
     def __contains__(self, name: object) -> bool:
@@ -116,9 +116,9 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._tools))
 
-    def add(self, tool: Tool | Function | Callable[..., object]) -> Tool:
+    def add(self, tool: RegisteredTool | Function | Callable[..., object]) -> RegisteredTool:
         """Take a tool, or a Python function as one."""
-        tool = tool if isinstance(tool, Tool) else as_tool(tool)
+        tool = tool if isinstance(tool, RegisteredTool) else as_tool(tool)
         if not _NAME.fullmatch(tool.name):
             text = f"{tool.name!r} cannot name a tool: use 1 to 128 of A-Z a-z 0-9 _ . : / -"
             raise ConfigError(text, where="tools")
@@ -127,7 +127,9 @@ class Registry:
         self._tools[tool.name] = tool
         return tool
 
-    def extended(self, tools: Iterable[Tool | Function | Callable[..., object]]) -> "Registry":
+    def extended(
+        self, tools: Iterable[RegisteredTool | Function | Callable[..., object]]
+    ) -> "Registry":
         """Return a registry with `tools` beside these, for one stream; none is redefined."""
         extended = Registry(most=self._most, threads=self._threads)
         extended._tools |= self._tools
@@ -136,7 +138,7 @@ class Registry:
             extended.add(tool)
         return extended
 
-    def get(self, name: str) -> Tool | None:
+    def get(self, name: str) -> RegisteredTool | None:
         return self._tools.get(name)
 
     def nearest(self, name: str) -> str:
@@ -147,12 +149,12 @@ class Registry:
         self,
         name: str,
         arguments: JsonObject,
-        context: Context,
+        context: ToolContext,
         *,
         timeout: float | None = None,  # noqa: ASYNC109  a limit for each run, not for this call
         retries: int = RETRIES,
         most: int | None = None,
-    ) -> Outcome:
+    ) -> ToolOutcome:
         """Run a tool, or give what it gave before under the same key; never raise.
 
         `timeout` is the most that a caller grants to one run, `most` the bytes of the result.
@@ -168,7 +170,7 @@ class Registry:
         async with self._turns.setdefault(f"{mine.scope}\0{key}", asyncio.Lock()):
             return await self._call_once(tool, arguments, mine, limits)
 
-    def _unknown(self, name: str) -> Outcome:
+    def _unknown(self, name: str) -> ToolOutcome:
         near = self.nearest(name)
         there = f"did you mean {near!r}?" if near else f"there are {', '.join(self.names)}"
         return _Failure(
@@ -176,11 +178,11 @@ class Registry:
         ).outcome()
 
     async def _call_once(
-        self, tool: Tool, arguments: JsonObject, context: Context, limits: "_Limits"
-    ) -> Outcome:
+        self, tool: RegisteredTool, arguments: JsonObject, context: ToolContext, limits: "_Limits"
+    ) -> ToolOutcome:
         if (kept := await _kept(context)) is not None:
             result, cut = fit(loads(kept), limits.most)
-            return Outcome(result, cached=True, truncated=cut)
+            return ToolOutcome(result, cached=True, truncated=cut)
         outcome = await self._try(tool, arguments, context, limits)
         if outcome.code == "" and not outcome.cached and context.store is not None:
             value = dump_bytes(outcome.result)
@@ -188,27 +190,27 @@ class Registry:
         return outcome
 
     async def _try(
-        self, tool: Tool, arguments: JsonObject, context: Context, limits: "_Limits"
-    ) -> Outcome:
-        tries: list[Try] = []
+        self, tool: RegisteredTool, arguments: JsonObject, context: ToolContext, limits: "_Limits"
+    ) -> ToolOutcome:
+        tries: list[ToolAttempt] = []
         while True:
             started = time.monotonic()
             try:
                 value = await self._run(tool, arguments, context, limits.timeout)
                 result, cut = _fitted(value, limits.most)
             except _Failure as failure:
-                tries.append(Try(_since(started), failure.code, str(failure)))
+                tries.append(ToolAttempt(_since(started), failure.code, str(failure)))
                 if not failure.again or len(tries) > limits.retries:
                     return msgspec.structs.replace(failure.outcome(), tries=tuple(tries))
                 await asyncio.sleep(_PAUSE * len(tries))
             else:
-                tries.append(Try(_since(started)))
+                tries.append(ToolAttempt(_since(started)))
                 # What this call's own first run has left is no earlier request's.
                 cached = context.key in context.repeats and len(tries) == 1
-                return Outcome(result, cached=cached, truncated=cut, tries=tuple(tries))
+                return ToolOutcome(result, cached=cached, truncated=cut, tries=tuple(tries))
 
     async def _run(
-        self, tool: Tool, arguments: JsonObject, context: Context, limit: float
+        self, tool: RegisteredTool, arguments: JsonObject, context: ToolContext, limit: float
     ) -> object:
         # `asyncio.wait_for` would wait for a task that does not let itself be cancelled.
         task = asyncio.ensure_future(self._work(tool, arguments, context))
@@ -225,7 +227,9 @@ class Registry:
             raise _Failure("tool_timeout", text, again=tool.idempotent)
         return _value_of(task, tool.name)
 
-    async def _work(self, tool: Tool, arguments: JsonObject, context: Context) -> object:
+    async def _work(
+        self, tool: RegisteredTool, arguments: JsonObject, context: ToolContext
+    ) -> object:
         waits = inspect.iscoroutinefunction(tool.run) if tool.waits is None else tool.waits
         if waits:
             value = tool.run(arguments, context)
@@ -241,18 +245,18 @@ class _Limits:
     most: int
 
 
-def as_tool(function: Function | Callable[..., object]) -> Tool:
+def as_tool(function: Function | Callable[..., object]) -> RegisteredTool:
     """Return a Python function as a tool: its schema is its signature."""
     made = function if isinstance(function, Function) else Function(function)
 
-    def run(arguments: JsonObject, context: Context) -> object | Awaitable[object]:
+    def run(arguments: JsonObject, context: ToolContext) -> object | Awaitable[object]:
         try:
             read = made.read(arguments)
         except msgspec.ValidationError as error:
             raise InvalidArguments(str(error)) from None
         return made.call_read(read, context)
 
-    return Tool(
+    return RegisteredTool(
         made.tool.name,
         made.tool.description,
         made.tool.schema,
@@ -263,7 +267,7 @@ def as_tool(function: Function | Callable[..., object]) -> Tool:
     )
 
 
-def _timeout(tool: Tool, granted: float | None) -> float:
+def _timeout(tool: RegisteredTool, granted: float | None) -> float:
     """Return the seconds for one run: the tool's own, but no more than the caller grants."""
     if granted is None:
         return TIMEOUT if tool.timeout is None else tool.timeout
@@ -280,7 +284,7 @@ def _value_of(task: "asyncio.Future[object]", name: str) -> object:
         return task.result()
     except InvalidArguments as error:
         raise _Failure("invalid_arguments", _shown(error), again=False) from None
-    except Refused as error:
+    except ToolRefused as error:
         raise _Failure("tool_failed", _shown(error), again=False, reason=error.reason) from None
     except asyncio.CancelledError:
         raise _Failure("tool_failed", f"{name} gave up", again=True) from None
@@ -298,7 +302,7 @@ def _fitted(value: object, most: int) -> tuple[Json, bool]:
         raise _Failure("tool_failed", text, again=False) from None
 
 
-async def _kept(context: Context) -> bytes | None:
+async def _kept(context: ToolContext) -> bytes | None:
     if context.store is None:
         return None
     try:

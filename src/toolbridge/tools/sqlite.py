@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Meta
 
 from toolbridge.core.json import JsonObject
-from toolbridge.tools.context import Context, Refused
+from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.functions import schema_of
-from toolbridge.tools.registry import Tool
-from toolbridge.tools.sqlite_process import Broken, SqlProcesses, TooSlow
+from toolbridge.tools.registry import RegisteredTool
+from toolbridge.tools.sqlite_process import ProcessDied, SqlProcesses, TooSlow
 from toolbridge.tools.structs import read_arguments
 
 SECONDS = 2.0
@@ -37,18 +37,18 @@ class SqliteQuery(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="rows at most")] = 100
 
 
-def sqlite_query(databases: Mapping[str, Path], *, seconds: float = SECONDS) -> Tool:
+def sqlite_query(databases: Mapping[str, Path], *, seconds: float = SECONDS) -> RegisteredTool:
     """Return the tool for the files of `databases`, by the names that a caller uses."""
     allowed = {name: Path(path).absolute() for name, path in databases.items()}
 
     processes = SqlProcesses()
 
-    def run(arguments: JsonObject, _context: Context) -> JsonObject:
+    def run(arguments: JsonObject, _context: ToolContext) -> JsonObject:
         asked = read_arguments(arguments, SqliteQuery)
         return query(processes, _file(allowed, asked.database), asked, seconds)
 
     names = ", ".join(allowed)
-    return Tool(
+    return RegisteredTool(
         "sqlite.query",
         f"Read from a SQLite database with one SELECT statement. Databases: {names}.",
         schema_of(SqliteQuery),
@@ -61,12 +61,12 @@ def _file(allowed: Mapping[str, Path], name: str) -> Path:
     name = name or next(iter(allowed), "")
     if name not in allowed:
         there = f"there are {', '.join(allowed)}" if allowed else "none is allowed"
-        raise Refused("unknown_database", f"there is no database {name!r}; {there}")
+        raise ToolRefused("unknown_database", f"there is no database {name!r}; {there}")
     return allowed[name]
 
 
 def query(processes: SqlProcesses, file: Path, asked: SqliteQuery, seconds: float) -> JsonObject:
-    """Return the columns and rows of the answer; raise `Refused`."""
+    """Return the columns and rows of the answer; raise `ToolRefused`."""
     question: JsonObject = {
         "file": str(file),
         "sql": asked.sql,
@@ -79,15 +79,15 @@ def query(processes: SqlProcesses, file: Path, asked: SqliteQuery, seconds: floa
         answer = processes.ask(question, seconds)
     except TooSlow:
         raise _too_slow(seconds) from None
-    except (Broken, OSError) as error:
-        raise Refused("rejected", f"{file.name}: the query was stopped: {error}") from None
+    except (ProcessDied, OSError) as error:
+        raise ToolRefused("rejected", f"{file.name}: the query was stopped: {error}") from None
     wrong = answer.get("error")
     if wrong == "interrupted":
         raise _too_slow(seconds)
     if wrong is not None:
-        raise Refused("rejected", f"{file.name}: {wrong}")
+        raise ToolRefused("rejected", f"{file.name}: {wrong}")
     return answer
 
 
-def _too_slow(seconds: float) -> Refused:
-    return Refused("too_slow", f"the query took longer than {seconds:g} s; ask for less")
+def _too_slow(seconds: float) -> ToolRefused:
+    return ToolRefused("too_slow", f"the query took longer than {seconds:g} s; ask for less")

@@ -30,7 +30,7 @@ class TooSlow(Exception):
     """The question was not answered in time, and its process was killed."""
 
 
-class Broken(Exception):
+class ProcessDied(Exception):
     """The process ended without an answer."""
 
 
@@ -61,17 +61,17 @@ class SqlProcess:
         return self._process.poll() is not None
 
     def ask(self, question: JsonObject, seconds: float) -> JsonObject:
-        """Return the answer; raise `TooSlow` or `Broken`, after which the process is gone."""
+        """Return the answer; raise `TooSlow` or `ProcessDied`, after which the process is gone."""
         pipe = self._process.stdin
         try:
             if pipe is not None:
                 pipe.write(dump_bytes(question) + b"\n")
                 pipe.flush()
         except OSError as error:
-            raise Broken(str(error)) from None
+            raise ProcessDied(str(error)) from None
         answer = maybe_object(self._read(seconds + _MARGIN))
         if answer is None:
-            raise Broken("the process answered with something else than JSON")
+            raise ProcessDied("the process answered with something else than JSON")
         return answer
 
     def _read(self, seconds: float) -> bytes:
@@ -90,7 +90,7 @@ class SqlProcess:
             timer.cancel()
         if line.endswith(b"\n"):
             return line
-        raise TooSlow if late.is_set() else Broken("it needs too much memory or time")
+        raise TooSlow if late.is_set() else ProcessDied("it needs too much memory or time")
 
     def close(self) -> None:
         self._process.kill()
@@ -118,7 +118,7 @@ class SqlProcesses:
         weakref.finalize(self, _close_all, self._idle)
 
     def ask(self, question: JsonObject, seconds: float) -> JsonObject:
-        """Return the answer; raise `TooSlow` or `Broken`. Waits while all processes are busy."""
+        """Return the answer; raise `TooSlow` or `ProcessDied`. Waits while all processes are busy."""
         if not self._places.acquire(timeout=seconds + _STARTING):
             raise TooSlow
         try:

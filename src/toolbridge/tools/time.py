@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from toolbridge.core.json import JsonObject
-from toolbridge.tools.context import Context, InvalidArguments
+from toolbridge.tools.context import InvalidArguments, ToolContext
 from toolbridge.tools.functions import schema_of
-from toolbridge.tools.registry import Tool
+from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 
 
@@ -24,13 +24,13 @@ class TimeNow(msgspec.Struct, frozen=True):
     ] = "UTC"
 
 
-def time_now(clock: Callable[[], float] = time.time) -> Tool:
+def time_now(clock: Callable[[], float] = time.time) -> RegisteredTool:
     """Return the tool; `clock` gives the seconds since the epoch."""
 
-    async def run(arguments: JsonObject, _context: Context) -> JsonObject:
+    async def run(arguments: JsonObject, _context: ToolContext) -> JsonObject:
         return tell(clock(), read_arguments(arguments, TimeNow).tz)
 
-    return Tool(
+    return RegisteredTool(
         "time.now", "Tell the date and time in a time zone.", schema_of(TimeNow), run,
         idempotent=True,
     )  # fmt: skip

@@ -31,7 +31,7 @@ _READY = "READY "
 _LINES = 12
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedModel(msgspec.Struct, frozen=True):
     """A model that is being served, and what its server says of it."""
 
     name: str
@@ -66,7 +66,7 @@ class Engine:
         self._overdue = threading.Timer(wait, self._process.kill)
         self._overdue.daemon = True
 
-    def wait_until_ready(self) -> Loaded:
+    def wait_until_ready(self) -> LoadedModel:
         """Return what is served; raise with the engine's last words if it ends before."""
         stdout = self._process.stdout
         if stdout is None:
@@ -99,7 +99,7 @@ class Engine:
             if text := line.decode("utf-8", "replace").strip():
                 self._said.append(text)
 
-    def _look(self, url: str) -> Loaded:
+    def _look(self, url: str) -> LoadedModel:
         while True:
             try:
                 props = _get(f"{url}/props")
@@ -110,7 +110,7 @@ class Engine:
                     raise self._died() from None
                 time.sleep(0.1)
         shown = msgspec.convert(props, _Props)
-        return Loaded(
+        return LoadedModel(
             name=self._model.stem,
             url=url,
             window=shown.default_generation_settings.n_ctx,

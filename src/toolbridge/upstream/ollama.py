@@ -21,16 +21,16 @@ AT_ONCE = 8
 _EMBEDS = re.compile(r"embed|bge-|(?:^|/)(?:all-minilm|paraphrase-multilingual|gte-|e5-)")
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ModelDetails(msgspec.Struct, frozen=True):
     capabilities: frozenset[str] | None = None
     window: int = 0
 
 
-class Offered(msgspec.Struct, frozen=True):
+class OllamaModel(msgspec.Struct, frozen=True):
     """One model of the server's list, with what the server knows of it."""
 
     name: str
-    shown: Shown = Shown()
+    shown: ModelDetails = ModelDetails()
     embeds: bool = False
     """Whether it only makes embeddings, and cannot chat."""
 
@@ -63,7 +63,7 @@ class OllamaCatalog:
         self._upstream = upstream
         self._url = url.rstrip("/")
         self._headers = headers
-        self._shown: dict[str, tuple[float, Shown]] = {}
+        self._shown: dict[str, tuple[float, ModelDetails]] = {}
         self._listed: tuple[float, list[_Tag]] | None = None
         self._listing = asyncio.Lock()
 
@@ -71,17 +71,17 @@ class OllamaCatalog:
         """Return the models on the server; raise when it cannot be reached."""
         return [tag.name for tag in await self._tags(wait)]
 
-    async def offered(self, *, wait: float = 2.0) -> list[Offered]:
+    async def offered(self, *, wait: float = 2.0) -> list[OllamaModel]:
         """Return the models on the server with what it says of them within `wait` seconds."""
         tags = await self._tags(wait)
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def known(name: str) -> Shown:
+        async def known(name: str) -> ModelDetails:
             async with gate:
                 try:
                     return await self.show(name)
                 except ToolbridgeError:
-                    return Shown()
+                    return ModelDetails()
 
         asked = [asyncio.ensure_future(known(tag.name)) for tag in tags[:MOST_SHOWN]]
         try:
@@ -89,10 +89,10 @@ class OllamaCatalog:
         finally:
             for task in asked:
                 task.cancel()
-        shown = [task.result() if task in done else Shown() for task in asked]
-        shown += [Shown()] * (len(tags) - len(asked))
+        shown = [task.result() if task in done else ModelDetails() for task in asked]
+        shown += [ModelDetails()] * (len(tags) - len(asked))
         return [
-            Offered(tag.name, found, _embeds(tag, found))
+            OllamaModel(tag.name, found, _embeds(tag, found))
             for tag, found in zip(tags, shown, strict=True)
         ]
 
@@ -106,7 +106,7 @@ class OllamaCatalog:
             self._listed = (now, found)
             return found
 
-    async def show(self, model: str) -> Shown:
+    async def show(self, model: str) -> ModelDetails:
         """Return what the server knows of `model`; nothing where it does not say.
 
         Raise `UnknownModel` when it has none of that name.
@@ -119,7 +119,7 @@ class OllamaCatalog:
             body = await self._ask("POST", "/api/show", dump_bytes({"model": model}), 5.0)
             shown = _read(msgspec.json.decode(body, type=_Show))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            shown = Shown()
+            shown = ModelDetails()
         if len(self._shown) > 256:  # a client may ask for any name
             self._shown.clear()
         self._shown[model] = (now, shown)
@@ -145,7 +145,7 @@ class OllamaCatalog:
         return answer
 
 
-def _embeds(tag: _Tag, shown: Shown) -> bool:
+def _embeds(tag: _Tag, shown: ModelDetails) -> bool:
     """Return whether a model only makes embeddings.
 
     `/api/show` says so; a server that is too old for capabilities is judged by family and name.
@@ -160,9 +160,9 @@ def _embeds(tag: _Tag, shown: Shown) -> bool:
     return any("bert" in family for family in families) or bool(_EMBEDS.search(tag.name.lower()))
 
 
-def _read(show: _Show) -> Shown:
+def _read(show: _Show) -> ModelDetails:
     known = None if show.capabilities is None else frozenset(show.capabilities)
-    return Shown(known, _window(show.model_info or {}))
+    return ModelDetails(known, _window(show.model_info or {}))
 
 
 def _window(info: JsonObject) -> int:

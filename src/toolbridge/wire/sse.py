@@ -12,7 +12,7 @@ MAX_FRAME = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
-class Frame(msgspec.Struct, frozen=True):
+class SseEvent(msgspec.Struct, frozen=True):
     data: bytes
     event: str = ""
     id: str = ""
@@ -33,7 +33,7 @@ class SseReader:
         self._first = True
         self._clear()
 
-    def feed(self, piece: bytes, /) -> list[Frame]:
+    def feed(self, piece: bytes, /) -> list[SseEvent]:
         if self._broken:
             raise self._broken
         if self._after_cr and piece:
@@ -41,7 +41,7 @@ class SseReader:
             piece = piece[1:] if piece.startswith(b"\n") else piece
             self._after_cr = False
         self._line += piece
-        frames: list[Frame] = []
+        frames: list[SseEvent] = []
         try:
             self._take_lines(frames)
         except BrokenWire as error:
@@ -51,10 +51,10 @@ class SseReader:
                 raise
         return frames
 
-    def close(self) -> list[Frame]:
+    def close(self) -> list[SseEvent]:
         if self._broken:
             raise self._broken
-        frames: list[Frame] = []
+        frames: list[SseEvent] = []
         if self._line:
             self._take(bytes(self._line), frames)
             self._line.clear()
@@ -63,7 +63,7 @@ class SseReader:
             self._clear()
         return frames
 
-    def _take_lines(self, frames: list[Frame]) -> None:
+    def _take_lines(self, frames: list[SseEvent]) -> None:
         start = 0
         while (end := self._line_end()) >= 0:
             self._take(bytes(self._line[start:end]), frames)
@@ -92,7 +92,7 @@ class SseReader:
             return end + 1
         return end + 2 if self._line[end + 1 : end + 2] == b"\n" else end + 1
 
-    def _take(self, line: bytes, frames: list[Frame]) -> None:
+    def _take(self, line: bytes, frames: list[SseEvent]) -> None:
         self._check_size(len(line))
         if self._first:
             self._first = False
@@ -113,8 +113,8 @@ class SseReader:
             self._id = value.decode("utf-8", "replace")
         # A line that begins with a colon is a comment; any other field is none of ours.
 
-    def _frame(self, *, whole: bool) -> Frame:
-        return Frame(b"\n".join(self._data), self._event, self._id, whole)
+    def _frame(self, *, whole: bool) -> SseEvent:
+        return SseEvent(b"\n".join(self._data), self._event, self._id, whole)
 
     def _clear(self) -> None:
         self._data: list[bytes] = []

@@ -16,12 +16,12 @@ from toolbridge.core.messages import (
     Foreign,
     Image,
     Opaque,
+    Origin,
     OutputFormat,
     Reference,
     Request,
     Result,
     Sampling,
-    Source,
     Text,
     Think,
     Thinking,
@@ -363,7 +363,7 @@ def test_what_only_anthropic_understands_comes_back():
         "metadata": {"team": "blue"},
     }
     written = {"name": "old", "input_schema": {}, "eager_input_streaming": True}
-    source = Source("anthropic", "tools.0", written, ("eager_input_streaming",))
+    source = Origin("anthropic", "tools.0", written, ("eager_input_streaming",))
     sent = encode(extra=extra, user="u", tools=(replace(TOOL, source=source),))
     assert sent.body["context_management"] == {"edits": []}
     assert sent.body["metadata"] == {"user_id": "u", "team": "blue"}

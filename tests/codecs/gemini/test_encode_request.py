@@ -4,12 +4,12 @@ from msgspec.structs import replace
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import (
+    Origin,
     OutputFormat,
     Reference,
     Request,
     Result,
     Sampling,
-    Source,
     Text,
     Think,
     Tool,
@@ -251,7 +251,7 @@ def test_own_fields_are_put_back_where_they_were():
         "toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}},
     }
     written = {"name": "old", "behavior": "BLOCKING"}
-    source = Source("gemini", "tools.0.functionDeclarations.0", written, ("behavior",))
+    source = Origin("gemini", "tools.0.functionDeclarations.0", written, ("behavior",))
     body, lost = sent(
         origin="gemini",
         extra=extra,

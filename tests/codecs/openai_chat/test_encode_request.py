@@ -7,12 +7,12 @@ from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import (
+    Origin,
     OutputFormat,
     Reference,
     Request,
     Result,
     Sampling,
-    Source,
     Text,
     Tool,
     ToolChoice,
@@ -96,7 +96,7 @@ def test_free_text_is_a_custom_tool_only_for_its_own_api():
         "custom": {"name": "patch", "description": "d", "format": {"type": "text"}},
         "beside": 1,
     }
-    tool = sourced(tool, Source("openai_chat", "tools.0", written, ("beside",)))
+    tool = sourced(tool, Origin("openai_chat", "tools.0", written, ("beside",)))
     assert body(tools=(tool,), origin="openai_chat")["tools"] == [written]
     for other in (
         body(tools=(tool,), origin="openai_responses"),

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(chosen: flags.Chosen) -> "Balance":
+async def _ask(chosen: flags.NodeChoice) -> "Balance":
     async with chosen.open() as place:
         return await place.balance()
 

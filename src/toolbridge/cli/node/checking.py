@@ -30,12 +30,12 @@ async def problem_of(name: str, place: ProviderConfig) -> tuple[str, str]:
 
 async def _silence(name: str, place: ProviderConfig) -> tuple[str, str]:
     """Return what is wrong with a host that is known in full: that it does not answer."""
-    from toolbridge.node.probing import Prober, Silent
+    from toolbridge.node.probing import HostSilent, Prober
 
     url = nodes.read_place(name, place).host_url
     try:
         async with Prober() as prober:
             await prober.latency(url)
-    except Silent as error:
+    except HostSilent as error:
         return f"{name}: the node at {url}: {error}", "start it, or mend `host_url`"
     return "", ""

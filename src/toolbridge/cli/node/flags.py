@@ -57,7 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class NodeChoice:
     """What the configuration, the environment and the flags amount to."""
 
     config: Config
@@ -87,7 +87,7 @@ class Chosen:
         return NodeProvider(self.settings, None, state=self.state)
 
 
-def choose(args: argparse.Namespace, *, paying: bool = True) -> Chosen:
+def choose(args: argparse.Namespace, *, paying: bool = True) -> NodeChoice:
     """Return what `args` choose; raise at once for a setting or, when `paying`, a key amiss."""
     env = with_env_file(os.environ, args.env_file, KEYS)
     config = _config(args, env)
@@ -107,7 +107,7 @@ def choose(args: argparse.Namespace, *, paying: bool = True) -> Chosen:
         providers={**config.providers, name: place},
         map={**config.map, "default": f"{name}/{settings.model}"},
     )
-    return Chosen(config, name, settings, env, configuration.choose(args.config, env).path)
+    return NodeChoice(config, name, settings, env, configuration.choose(args.config, env).path)
 
 
 def _config(args: argparse.Namespace, env: dict[str, str]) -> Config:

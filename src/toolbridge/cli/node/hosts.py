@@ -8,7 +8,7 @@ from toolbridge.cli.node import flags
 from toolbridge.core.json import Json, dumps
 
 if TYPE_CHECKING:
-    from toolbridge.node.hosts import Candidate, Found
+    from toolbridge.node.hosts import FoundHosts, HostCandidate
     from toolbridge.node.settings import NodeSettings
 
 _FAB = 18
@@ -27,12 +27,12 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found.candidates else 1
 
 
-async def _look(chosen: flags.Chosen, *, measure: bool) -> "Found":
+async def _look(chosen: flags.NodeChoice, *, measure: bool) -> "FoundHosts":
     async with chosen.look() as place:
         return await place.hosts(measure=measure)
 
 
-def _as_json(found: "Found") -> Json:
+def _as_json(found: "FoundHosts") -> Json:
     return {
         "hosts": [
             {
@@ -50,7 +50,7 @@ def _as_json(found: "Found") -> Json:
     }
 
 
-def _as_table(found: "Found", settings: "NodeSettings") -> list[str]:
+def _as_table(found: "FoundHosts", settings: "NodeSettings") -> list[str]:
     head = ("score", "price", "stake", "latency", "host", "at")
     rows = [head, *(_row(host, settings) for host in found.candidates)]
     wide = [max(len(row[n]) for row in rows) for n in range(len(head))]
@@ -63,7 +63,7 @@ def _as_table(found: "Found", settings: "NodeSettings") -> list[str]:
     return lines + [f"passed over {host.address}: {host.why}" for host in found.excluded]
 
 
-def _row(host: "Candidate", settings: "NodeSettings") -> tuple[str, ...]:
+def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
     from toolbridge.node.amounts import format_amount
 
     latency = "-" if host.latency is None else f"{host.latency * 1000:.0f} ms"
@@ -73,7 +73,7 @@ def _row(host: "Candidate", settings: "NodeSettings") -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _price(host: "Candidate", settings: "NodeSettings") -> str:
+def _price(host: "HostCandidate", settings: "NodeSettings") -> str:
     """Return the price for a million tokens; contracts count a thousandth of the smallest unit."""
     from toolbridge.node.amounts import format_amount
 

@@ -9,7 +9,7 @@ import asyncio
 
 from toolbridge.cli import options, serve
 from toolbridge.cli.node import flags
-from toolbridge.cli.node.flags import Chosen
+from toolbridge.cli.node.flags import NodeChoice
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,13 +38,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _plan(chosen: Chosen) -> None:
+async def _plan(chosen: NodeChoice) -> None:
     async with chosen.open() as place:
         plan = await place.plan()
     print("\n".join(plan.lines()))
 
 
-def _terms(chosen: Chosen) -> str:
+def _terms(chosen: NodeChoice) -> str:
     """Return what a person should know before money is spent."""
     from toolbridge.node.amounts import format_amount
 

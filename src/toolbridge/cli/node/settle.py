@@ -8,7 +8,7 @@ from toolbridge.cli.node import flags
 
 if TYPE_CHECKING:
     from toolbridge.node.settings import NodeSettings
-    from toolbridge.node.settling import Settled
+    from toolbridge.node.settling import SettledJob
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _settle(chosen: flags.Chosen) -> "list[Settled]":
+async def _settle(chosen: flags.NodeChoice) -> "list[SettledJob]":
     async with chosen.open() as place:
         return await place.settle()
 
 
-def _line(job: "Settled", settings: "NodeSettings") -> str:
+def _line(job: "SettledJob", settings: "NodeSettings") -> str:
     from toolbridge.node.amounts import format_amount
 
     coin = "ETH" if settings.pay == "native" else "token"

@@ -25,6 +25,7 @@ from toolbridge.core.messages import (
     Foreign,
     Image,
     Opaque,
+    Origin,
     OutputFormat,
     Part,
     Reference,
@@ -32,7 +33,6 @@ from toolbridge.core.messages import (
     Result,
     ResultPart,
     Sampling,
-    Source,
     Text,
     Think,
     Thinking,
@@ -115,7 +115,7 @@ def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:
 
 def _decode_system(system: str | list[msgspec.Raw] | None) -> tuple[Text, ...]:
     if isinstance(system, str):
-        return (Text(system, source=Source(ORIGIN, "system")),) if system else ()
+        return (Text(system, source=Origin(ORIGIN, "system")),) if system else ()
     return tuple(_decode_system_block(raw, f"system.{i}") for i, raw in enumerate(system or ()))
 
 
@@ -123,7 +123,7 @@ def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
     block = wire.decode_request(raw, _system, where)
     names = wire.unknown_names(raw, shapes.SystemBlock, where)
     text = Text(block.text, cache=read_cache(block.cache_control))
-    return sourced(text, Source(ORIGIN, where, raw, names))
+    return sourced(text, Origin(ORIGIN, where, raw, names))
 
 
 # ── turns ────────────────────────────────────────────────────────────────────
@@ -133,7 +133,7 @@ def _decode_turn(raw: msgspec.Raw, i: int) -> Turn:
     where = f"messages.{i}"
     message, unknown = _messages.decode(raw, where)
     if isinstance(message.content, str):
-        said = Source(ORIGIN, f"{where}.content")
+        said = Origin(ORIGIN, f"{where}.content")
         parts: list[Part] = [Text(message.content, source=said)] if message.content else []
     else:
         blocks = enumerate(message.content or ())
@@ -142,9 +142,9 @@ def _decode_turn(raw: msgspec.Raw, i: int) -> Turn:
     parts.sort(key=lambda part: not isinstance(part, Result))
     if unknown:
         fields = wire.leftovers(raw, shapes.Message, where)
-        source = Source(ORIGIN, where, unknown=tuple(fields))
+        source = Origin(ORIGIN, where, unknown=tuple(fields))
         parts.append(Foreign(ORIGIN, "message", fields, source))
-    return Turn(message.role, tuple(parts), Source(ORIGIN, where))
+    return Turn(message.role, tuple(parts), Origin(ORIGIN, where))
 
 
 def _decode_block(raw: msgspec.Raw, where: str) -> Part:
@@ -154,10 +154,10 @@ def _decode_block(raw: msgspec.Raw, where: str) -> Part:
 
 def _source(
     block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
-) -> Source:
+) -> Origin:
     if isinstance(block, wire.Unknown):
-        return Source(ORIGIN, where)
-    return Source(ORIGIN, where, raw, unknown)
+        return Origin(ORIGIN, where)
+    return Origin(ORIGIN, where, raw, unknown)
 
 
 def _decode_known(block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str) -> Part:
@@ -187,7 +187,7 @@ def _decode_result_content(
     content: str | list[msgspec.Raw] | None, where: str
 ) -> tuple[ResultPart, ...]:
     if isinstance(content, str):
-        return (Text(content, source=Source(ORIGIN, f"{where}.content")),) if content else ()
+        return (Text(content, source=Origin(ORIGIN, f"{where}.content")),) if content else ()
     found: list[ResultPart] = []
     for i, raw in enumerate(content or ()):
         inside = f"{where}.content.{i}"
@@ -255,7 +255,7 @@ def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
     given = wire.decode_request(raw, _tools, where)
     names = wire.unknown_names(raw, shapes.Tool, where)
     tool = _decode_typed(given, raw, where) or _decode_own(given, where)
-    return sourced(tool, Source(ORIGIN, where, raw, () if tool.hosted else names))
+    return sourced(tool, Origin(ORIGIN, where, raw, () if tool.hosted else names))
 
 
 def _decode_typed(given: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool | None:

@@ -19,8 +19,8 @@ from toolbridge.codecs.anthropic.shapes import (
     Block,
     Delta,
     Error,
-    Frame,
     Reply,
+    StreamEvent,
     read_details,
     read_signature,
     seal_caller,
@@ -34,10 +34,10 @@ from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, Stop
 from toolbridge.core.usage import Usage
 from toolbridge.wire.rejections import read_error, read_problem, read_rejection
 from toolbridge.wire.shapes import decode_frame
-from toolbridge.wire.sse import Frame as SseFrame
+from toolbridge.wire.sse import SseEvent as SseFrame
 from toolbridge.wire.sse import SseReader
 
-_frames = msgspec.json.Decoder(Frame)
+_frames = msgspec.json.Decoder(StreamEvent)
 _replies = msgspec.json.Decoder(Reply)
 
 _EVENTS = frozenset(
@@ -95,13 +95,13 @@ class StreamDecoder:
         return self._answer.read_all(_frame(frame) for frame in frames)
 
 
-def _frame(sse: SseFrame) -> Frame:
+def _frame(sse: SseFrame) -> StreamEvent:
     """Read a frame; one that we do not know, or that was cut, becomes an empty one."""
     try:
         frame = decode_frame(sse.data, _frames)
     except BrokenWire:
         if sse.data == b"[DONE]" or not sse.whole or _is_stranger(maybe_object(sse.data)):
-            return Frame()
+            return StreamEvent()
         raise
     frame.type = frame.type or sse.event
     return frame
@@ -117,27 +117,27 @@ def _is_stranger(found: JsonObject | None) -> bool:
     return str(found.get("type")) not in _EVENTS
 
 
-def _cut_up(body: bytes) -> list[Frame]:
+def _cut_up(body: bytes) -> list[StreamEvent]:
     """Return a whole answer as the stream that would have told it."""
     found = maybe_object(body) or {}
     if "error" in found:
         type, text = read_error(body)
-        return [Frame("error", error=Error(type, text))]
+        return [StreamEvent("error", error=Error(type, text))]
     reply = decode_frame(body, _replies)
     if reply.content is None:
         raise BrokenWire("the upstream sent JSON that is no answer")
-    frames = [Frame("message_start", message=reply)]
+    frames = [StreamEvent("message_start", message=reply)]
     for i, block in enumerate(reply.content):
         frames += [
-            Frame("content_block_start", i, content_block=block),
-            Frame("content_block_stop", i),
+            StreamEvent("content_block_start", i, content_block=block),
+            StreamEvent("content_block_stop", i),
         ]
     end = Delta(
         stop_reason=reply.stop_reason,
         stop_sequence=reply.stop_sequence,
         stop_details=reply.stop_details,
     )
-    return [*frames, Frame("message_delta", delta=end), Frame("message_stop")]
+    return [*frames, StreamEvent("message_delta", delta=end), StreamEvent("message_stop")]
 
 
 class _Answer:
@@ -151,7 +151,7 @@ class _Answer:
         self._details: StopDetails | None = None
         self._open: dict[int, _Held] = {}
 
-    def read_all(self, frames: Iterable[Frame]) -> list[Event]:
+    def read_all(self, frames: Iterable[StreamEvent]) -> list[Event]:
         said: list[Event] = []
         try:
             for frame in frames:
@@ -169,7 +169,7 @@ class _Answer:
             return self._finish()
         return self._draft.fail(Truncated("the upstream stopped before its answer ended").problem)
 
-    def _read(self, frame: Frame) -> list[Event]:
+    def _read(self, frame: StreamEvent) -> list[Event]:
         if frame.type == "content_block_delta":
             return self._read_delta(frame.index, frame.delta or Delta())
         if frame.error is not None:

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.codecs.anthropic.counts import Counts
-from toolbridge.core.answer_losses import Shows
+from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Cache, Call, Opaque, StopDetails, StopReason, Thinking
 from toolbridge.wire.shapes import AnyObject, OpenUnion
@@ -219,7 +219,7 @@ class Error(msgspec.Struct):
     message: str | None = None
 
 
-class Frame(msgspec.Struct):
+class StreamEvent(msgspec.Struct):
     """One event of a stream, of whatever type: one pass over the bytes reads it."""
 
     type: str = ""
@@ -313,7 +313,7 @@ CITATIONS = frozenset(
     }
 )  # fmt: skip
 
-SHOWS = Shows(ORIGIN, logprobs=False, citations=CITATIONS)
+SHOWS = AnswerFeatures(ORIGIN, logprobs=False, citations=CITATIONS)
 
 # ── small readings that both directions share ────────────────────────────────
 

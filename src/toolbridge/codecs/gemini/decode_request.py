@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from toolbridge.codecs.gemini import shapes
-from toolbridge.codecs.gemini.decode_turns import Conversation, decode_system
+from toolbridge.codecs.gemini.decode_turns import TurnDecoder, decode_system
 from toolbridge.codecs.gemini.schemas import decode_schema
 from toolbridge.codecs.gemini.shapes import ALT, CHOICES, LEVELS, ORIGIN
 from toolbridge.codecs.gemini.spelling import respell
@@ -18,10 +18,10 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     MAX_ANSWERS,
     Effort,
+    Origin,
     OutputFormat,
     Request,
     Sampling,
-    Source,
     Think,
     Tool,
     ToolChoice,
@@ -103,7 +103,7 @@ def _decode_contents(contents: list[JsonObject] | JsonObject | str | None) -> tu
         contents = [contents]
     if not contents:
         raise MalformedRequest("contents is not specified", where="contents")
-    conversation = Conversation()
+    conversation = TurnDecoder()
     return tuple(conversation.turn(i, content) for i, content in enumerate(contents))
 
 
@@ -120,7 +120,7 @@ def _decode_tools(given: list[JsonObject]) -> tuple[Tool, ...]:
                 tools += (_decode_tool(one, f"{where}.{j}") for j, one in enumerate(declared))
             elif value is not None:
                 hosted: JsonObject = {key: value}
-                tools.append(Tool(key, origin=ORIGIN, hosted=hosted, source=Source(ORIGIN, where)))
+                tools.append(Tool(key, origin=ORIGIN, hosted=hosted, source=Origin(ORIGIN, where)))
     return tuple(tools)
 
 
@@ -135,7 +135,7 @@ def _decode_tool(declaration: Json, where: str) -> Tool:
         schema=decode_schema(given.parameters) if schema is None else schema,
     )
     unknown = wire.unknown_keys(declaration, shapes.Declaration)
-    return sourced(tool, Source(ORIGIN, where, declaration, unknown))
+    return sourced(tool, Origin(ORIGIN, where, declaration, unknown))
 
 
 def _decode_choice(given: JsonObject | None) -> tuple[ToolChoice, JsonObject]:

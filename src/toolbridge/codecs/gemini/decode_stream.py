@@ -11,7 +11,7 @@ import msgspec
 
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.decode_rejection import decode_error
-from toolbridge.codecs.gemini.grounding import Sources, tool_records
+from toolbridge.codecs.gemini.grounding import GroundingSources, tool_records
 from toolbridge.codecs.gemini.logprobs import decode_logprobs
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
 from toolbridge.codecs.gemini.partial_args import PartialArgs
@@ -43,7 +43,7 @@ from toolbridge.wire.json_array import ArrayReader
 from toolbridge.wire.shapes import decode_frame
 from toolbridge.wire.sse import SseReader
 
-_frames = msgspec.json.Decoder(shapes.Frame)
+_frames = msgspec.json.Decoder(shapes.StreamChunk)
 _CALL = "call"
 """Calls come one after the other, so one key serves them all."""
 _PREFIXES = ("default_api:", "default_api.")
@@ -123,7 +123,7 @@ class _Answer:
         """Which kind of running text is open: `text`, `thinking` or none."""
         self._pieces: PartialArgs | None = None
         """The arguments of a call that is still being written."""
-        self._sources = Sources()
+        self._sources = GroundingSources()
         self._records: dict[str, JsonObject] = {}
         """What Gemini's own tools said of their work; the last word counts."""
 
@@ -154,7 +154,7 @@ class _Answer:
     def _cut(self, text: str) -> list[Event]:
         return self._draft.fail(Truncated(text).problem)
 
-    def read(self, frame: shapes.Frame) -> list[Event]:
+    def read(self, frame: shapes.StreamChunk) -> list[Event]:
         if frame.error is not None:
             return self._draft.fail(decode_error(frame.error))
         said: list[Event] = []
@@ -176,14 +176,14 @@ class _Answer:
         return said
 
     def _read_other(
-        self, number: int, candidate: shapes.Candidate, frame: shapes.Frame
+        self, number: int, candidate: shapes.Candidate, frame: shapes.StreamChunk
     ) -> list[Event]:
         """Read a piece of another answer, which has a draft of its own."""
         if not 0 < number < MAX_ANSWERS:
             return self._draft.lose("answer.choices", "one of them has no number that may be")
         other = self._others.setdefault(number, _Answer(self._ids))
         alone = msgspec.structs.replace(candidate, index=0)
-        told = shapes.Frame(
+        told = shapes.StreamChunk(
             [alone], response_id=frame.response_id, model_version=frame.model_version
         )
         return self._draft.alternative(number, other.read(told))

@@ -17,11 +17,11 @@ from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
     Call,
     Foreign,
+    Origin,
     Part,
     Result,
     ResultPart,
     Role,
-    Source,
     Text,
     Thinking,
     Turn,
@@ -40,7 +40,7 @@ def decode_system(
     """Return the system's texts, and what is said beside them that only Gemini understands."""
     where = "systemInstruction"
     if isinstance(given, str):
-        return ((Text(given, source=Source(ORIGIN, where)),) if given else ()), {}
+        return ((Text(given, source=Origin(ORIGIN, where)),) if given else ()), {}
     if isinstance(given, list):
         given = {"parts": [*given]}
     content = wire.convert_request(given or {}, shapes.Content, where)
@@ -53,12 +53,12 @@ def decode_system(
     return texts, {name: value for name, value in (given or {}).items() if name != "parts"}
 
 
-def _source(raw: JsonObject, where: str) -> Source:
+def _source(raw: JsonObject, where: str) -> Origin:
     unknown = wire.unknown_keys(raw, shapes.Part)
-    return Source(ORIGIN, where, raw, unknown)
+    return Origin(ORIGIN, where, raw, unknown)
 
 
-class Conversation:
+class TurnDecoder:
     """The contents so far, with the calls that no result has answered yet."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Conversation:
                 parts += (sourced(found, source) for found in _decode_content(part, raw))
         # Results stand in front of whatever else is said with them: every API wants them there.
         parts.sort(key=lambda part: not isinstance(part, Result))
-        source = Source(ORIGIN, f"contents.{number}")
+        source = Origin(ORIGIN, f"contents.{number}")
         if fields := {name: given[name] for name in wire.unknown_keys(given, shapes.Content)}:
             named = msgspec.structs.replace(source, unknown=tuple(fields))
             parts.append(Foreign(ORIGIN, MESSAGE, fields, named))

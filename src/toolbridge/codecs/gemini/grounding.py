@@ -33,7 +33,7 @@ class _Support(NamedTuple):
     chunks: list[Json]
 
 
-class Sources:
+class GroundingSources:
     """What the frames of an answer said of its sources; the last word counts."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from toolbridge.core.answer_losses import Shows
+from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Effort, Opaque, StopReason
 from toolbridge.wire.shapes import AnyObject
@@ -16,7 +16,7 @@ from toolbridge.wire.shapes import AnyObject
 ORIGIN = "gemini"
 CITATION = "citation_source"
 """The type that we give to an entry of `citationMetadata`, which has none."""
-SHOWS = Shows(
+SHOWS = AnswerFeatures(
     ORIGIN,
     images=frozenset({"data", "url"}),
     citations=frozenset({CITATION}),
@@ -185,7 +185,7 @@ class PromptFeedback(msgspec.Struct, rename="camel"):
     block_reason_message: str | None = None
 
 
-class Frame(msgspec.Struct, rename="camel"):
+class StreamChunk(msgspec.Struct, rename="camel"):
     """One piece of an answer, or the whole of it."""
 
     candidates: list[Candidate] | None = None

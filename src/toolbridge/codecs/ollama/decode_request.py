@@ -23,13 +23,13 @@ from toolbridge.core.messages import (
     Effort,
     Foreign,
     Image,
+    Origin,
     OutputFormat,
     Part,
     Request,
     Result,
     Role,
     Sampling,
-    Source,
     Text,
     Think,
     Thinking,
@@ -195,7 +195,7 @@ def _tool(raw: msgspec.Raw, where: str) -> Tool:
     function = wire.decode_request(raw, _tools, where).function
     tool = Tool(function.name, function.description or "", function.parameters or {})
     unknown = wire.unknown_names(raw, shapes.Tool, where)
-    return sourced(tool, Source(ORIGIN, where, raw, unknown))
+    return sourced(tool, Origin(ORIGIN, where, raw, unknown))
 
 
 class _Conversation:
@@ -203,7 +203,7 @@ class _Conversation:
 
     def __init__(self) -> None:
         self.system: list[Text] = []
-        self.turns: list[tuple[Role, list[Part], Source]] = []
+        self.turns: list[tuple[Role, list[Part], Origin]] = []
         self._waiting: dict[str, str] = {}
         """Names by call id."""
         self._order: deque[str] = deque()
@@ -213,7 +213,7 @@ class _Conversation:
         where = f"messages.{number}"
         message = wire.decode_request(raw, _messages, where)
         unknown = wire.unknown_names(raw, shapes.Message, where)
-        source = Source(ORIGIN, where, raw, unknown)
+        source = Origin(ORIGIN, where, raw, unknown)
         role = (message.role or "").lower()
         if role == "tool":
             self._add_result(number, message, source)
@@ -222,7 +222,7 @@ class _Conversation:
         self._add_message(number, _ROLES.get(role, "user"), message, source)
 
     def _add_message(
-        self, number: int, role: Role, message: shapes.Message, source: Source
+        self, number: int, role: Role, message: shapes.Message, source: Origin
     ) -> None:
         if role == "system" and not self.turns:
             self.system.append(sourced(Text(message.content or ""), source))
@@ -240,7 +240,7 @@ class _Conversation:
         if role == "user" and self._after_results():
             self.turns[-1][1].extend(parts)
             return
-        whole = source if role == "assistant" else Source(ORIGIN, source.path)
+        whole = source if role == "assistant" else Origin(ORIGIN, source.path)
         self.turns.append((role, parts or [Text("")], whole))
 
     def _after_results(self) -> bool:
@@ -251,7 +251,7 @@ class _Conversation:
         calls = []
         for place, asked in enumerate(message.tool_calls or ()):
             id = asked.id or Ids(f"ollama.{number}.{place}").call()
-            source = Source(ORIGIN, f"messages.{number}.tool_calls.{place}")
+            source = Origin(ORIGIN, f"messages.{number}.tool_calls.{place}")
             call = msgspec.structs.replace(_call(id, asked.function), source=source)
             self._waiting[id] = call.name
             self._order.append(id)
@@ -259,7 +259,7 @@ class _Conversation:
             calls.append(call)
         return calls
 
-    def _add_result(self, number: int, message: shapes.Message, source: Source) -> None:
+    def _add_result(self, number: int, message: shapes.Message, source: Origin) -> None:
         id = self._answered(number, message)
         asked = self._waiting.pop(id, "")
         name = message.tool_name or asked
@@ -272,7 +272,7 @@ class _Conversation:
         if self._after_results():
             self.turns[-1][1].append(result)
         else:
-            self.turns.append(("user", [result], Source(ORIGIN, source.path)))
+            self.turns.append(("user", [result], Origin(ORIGIN, source.path)))
 
     def _answered(self, number: int, message: shapes.Message) -> str:
         """Return the id of the call that `message` answers."""
@@ -289,17 +289,17 @@ class _Conversation:
         return queue[0] if queue else ""
 
 
-def _at(source: Source, name: str) -> Source:
-    return Source(ORIGIN, f"{source.path}.{name}")
+def _at(source: Origin, name: str) -> Origin:
+    return Origin(ORIGIN, f"{source.path}.{name}")
 
 
-def _rest(source: Source) -> list[Foreign]:
+def _rest(source: Origin) -> list[Foreign]:
     """Return the fields of a message that only Ollama understands."""
     names = tuple(name for name in source.unknown if "." not in name)
     if not names or not isinstance(source.raw, msgspec.Raw):
         return []
     fields = wire.leftovers(source.raw, shapes.Message)
-    return [Foreign(ORIGIN, shapes.MESSAGE, fields, Source(ORIGIN, source.path, unknown=names))]
+    return [Foreign(ORIGIN, shapes.MESSAGE, fields, Origin(ORIGIN, source.path, unknown=names))]
 
 
 def _call(id: str, function: shapes.Function) -> Call:

@@ -5,12 +5,12 @@ Only fields that somebody reads are listed; the server itself passes over any ot
 
 import msgspec
 
-from toolbridge.core.answer_losses import Shows
+from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
-SHOWS = Shows(ORIGIN, foreign=False, links=False, explanations=False)
+SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
 """No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}

@@ -4,16 +4,16 @@ import msgspec
 from msgspec.structs import replace
 
 from toolbridge.codecs.openai_chat import shapes
-from toolbridge.codecs.openai_chat.decode_turns import Conversation
+from toolbridge.codecs.openai_chat.decode_turns import TurnDecoder
 from toolbridge.codecs.openai_chat.shapes import EFFORTS, ORIGIN
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import (
     MAX_ANSWERS,
+    Origin,
     OutputFormat,
     Request,
     Sampling,
-    Source,
     Think,
     Tool,
     ToolChoice,
@@ -36,7 +36,7 @@ def decode_request(
     """Read a request. What is strange but harmless is kept or passed over, never refused."""
     asked = wire.decode_request(body, _bodies)
     _check(asked, model=model, counting=counting)
-    conversation = Conversation()
+    conversation = TurnDecoder()
     for number, message in enumerate(asked.messages or ()):
         conversation.add(number, message)
     extra = wire.leftovers(body, shapes.Body)
@@ -143,7 +143,7 @@ def _decode_tools(asked: shapes.Body) -> tuple[Tool, ...]:
     tools = [_decode_tool(raw, f"tools.{i}") for i, raw in enumerate(asked.tools or ())]
     for i, function in enumerate(asked.functions or ()):  # as tools were offered once
         old: JsonObject = {"name": function.name}
-        source = Source(ORIGIN, f"functions.{i}")
+        source = Origin(ORIGIN, f"functions.{i}")
         tools.append(replace(_function(function), origin=ORIGIN, native=old, source=source))
     return tuple(tools)
 
@@ -154,7 +154,7 @@ def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
     unknown = () if tool.hosted else wire.unknown_names(raw, shapes.ToolDefinition, where)
     if given.type == "custom" and _takes_any_text(given.custom):
         unknown = tuple(name for name in unknown if name != "custom.format")
-    return sourced(tool, Source(ORIGIN, where, raw, unknown))
+    return sourced(tool, Origin(ORIGIN, where, raw, unknown))
 
 
 def _decode_definition(tool: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool:

@@ -21,7 +21,7 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.logprobs import read_logprobs, read_token_logprobs
 from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason, Text
 from toolbridge.wire.shapes import AnyObject, decode_frame
-from toolbridge.wire.sse import Frame, SseReader
+from toolbridge.wire.sse import SseEvent, SseReader
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
 _LEGACY = -1
@@ -66,7 +66,7 @@ class StreamDecoder:
             said = self._read(self._sse.close)
         return said + self._answer.close()
 
-    def _read(self, frames: Callable[[], list[Frame]]) -> list[Event]:
+    def _read(self, frames: Callable[[], list[SseEvent]]) -> list[Event]:
         if self._answer.ended:
             return []
         try:
@@ -101,7 +101,7 @@ class _Answer:
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
 
-    def read_frame(self, frame: Frame) -> list[Event]:
+    def read_frame(self, frame: SseEvent) -> list[Event]:
         if self.ended:
             return []
         if frame.data.strip() == b"[DONE]":

@@ -18,11 +18,11 @@ from toolbridge.core.messages import (
     Foreign,
     Image,
     Opaque,
+    Origin,
     Part,
     Result,
     ResultPart,
     Role,
-    Source,
     Text,
     Thinking,
     Turn,
@@ -47,12 +47,12 @@ _ROLES: dict[str, Role] = {
 }
 
 
-class Conversation:
+class TurnDecoder:
     """The messages so far: the system in front, then turns."""
 
     def __init__(self) -> None:
         self.system: list[Text] = []
-        self._turns: list[tuple[Role, list[Part], Source]] = []
+        self._turns: list[tuple[Role, list[Part], Origin]] = []
         self._called: dict[str, str] = {}
         """The id of the last call of each function, for clients that know only its name."""
 
@@ -76,16 +76,16 @@ class Conversation:
         else:
             parts = list(decode_content(message.content, f"{where}.content"))
         if role == "system" and not self._turns:
-            self.system += _system_texts(parts, Source(ORIGIN, where, raw, unknown))
+            self.system += _system_texts(parts, Origin(ORIGIN, where, raw, unknown))
             return
         parts += _rest(raw, message, where) if unknown or message.name else ()
         if role == "user" and self._after_results():
             self._turns[-1][1].extend(parts)
         elif role == "assistant":
             nested = tuple(name for name in unknown if "." in name)
-            self._turns.append((role, parts, Source(ORIGIN, where, raw, nested)))
+            self._turns.append((role, parts, Origin(ORIGIN, where, raw, nested)))
         else:
-            self._turns.append((role, parts, Source(ORIGIN, where)))
+            self._turns.append((role, parts, Origin(ORIGIN, where)))
 
     def _after_results(self) -> bool:
         last = self._turns[-1][1] if self._turns else []
@@ -96,7 +96,7 @@ class Conversation:
         parts: list[Part] = [*decode_thoughts(message)]
         parts += decode_content(message.content, f"{where}.content")
         if message.refusal:
-            parts.append(Text(message.refusal, source=Source(ORIGIN, f"{where}.refusal")))
+            parts.append(Text(message.refusal, source=Origin(ORIGIN, f"{where}.refusal")))
         for place, call in enumerate(message.tool_calls or ()):
             parts.append(self._call(call, f"{where}.tool_calls.{place}"))
         if message.function_call is not None:
@@ -106,7 +106,7 @@ class Conversation:
 
     def _call(self, asked: shapes.ToolCall, where: str) -> Call:
         id = asked.id or Ids(f"{ORIGIN}.{where}").call()
-        call = msgspec.structs.replace(decode_call(asked, id), source=Source(ORIGIN, where))
+        call = msgspec.structs.replace(decode_call(asked, id), source=Origin(ORIGIN, where))
         self._called[call.name] = id
         return call
 
@@ -118,15 +118,15 @@ class Conversation:
         if not id:
             raise MalformedRequest("field required", where=f"{where}.tool_call_id")
         content, is_error = _result_content(message.content, f"{where}.content")
-        source = Source(ORIGIN, where, raw, unknown)
+        source = Origin(ORIGIN, where, raw, unknown)
         result = sourced(Result(id, content, is_error=is_error, name=name), source)
         if self._after_results():
             self._turns[-1][1].append(result)
         else:
-            self._turns.append(("user", [result], Source(ORIGIN, where)))
+            self._turns.append(("user", [result], Origin(ORIGIN, where)))
 
 
-def _system_texts(parts: list[Part], source: Source) -> list[Text]:
+def _system_texts(parts: list[Part], source: Origin) -> list[Text]:
     """Return what the system says first; the first text of a message stands for all of it."""
     texts = [part for part in parts if isinstance(part, Text)]
     if texts:
@@ -145,7 +145,7 @@ def _rest(raw: msgspec.Raw, message: shapes.Message, where: str) -> list[Part]:
     }
     if message.name:
         fields["name"] = message.name
-    source = Source(ORIGIN, where, unknown=tuple(fields))
+    source = Origin(ORIGIN, where, unknown=tuple(fields))
     return [Foreign(ORIGIN, MESSAGE, fields, source)] if fields else []
 
 
@@ -198,7 +198,7 @@ def decode_call(asked: shapes.ToolCall, id: str) -> Call:
 
 def decode_content(content: str | list[msgspec.Raw] | None, where: str) -> list[ResultPart]:
     if isinstance(content, str):
-        return [Text(content, source=Source(ORIGIN, where))] if content else []
+        return [Text(content, source=Origin(ORIGIN, where))] if content else []
     return [_decode_part(raw, f"{where}.{i}") for i, raw in enumerate(content or ())]
 
 
@@ -217,8 +217,8 @@ def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
     part, unknown = _parts.decode(raw, where)
     found = _decode_known(part, raw, where)
     if isinstance(found, Foreign):
-        return msgspec.structs.replace(found, source=Source(ORIGIN, where))
-    return sourced(found, Source(ORIGIN, where, raw, unknown))
+        return msgspec.structs.replace(found, source=Origin(ORIGIN, where))
+    return sourced(found, Origin(ORIGIN, where, raw, unknown))
 
 
 def _decode_known(part: shapes.ContentPart, raw: msgspec.Raw, where: str) -> ResultPart:

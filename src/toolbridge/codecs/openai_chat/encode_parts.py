@@ -133,7 +133,7 @@ class PartEncoder:
         return f"{said}: {dumps(tool.schema)}" if tool else f"{said}."
 
 
-class Content:
+class ContentBuilder:
     """The content of one message, as it is gathered."""
 
     def __init__(self, encoder: PartEncoder, *, joint: str) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import TypeIs
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.decode_turns import MESSAGE
-from toolbridge.codecs.openai_chat.encode_parts import Content, PartEncoder, simple
+from toolbridge.codecs.openai_chat.encode_parts import ContentBuilder, PartEncoder, simple
 from toolbridge.codecs.openai_chat.quirks import Quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import Target
@@ -47,7 +47,7 @@ class TurnEncoder(PartEncoder):
         said = self._own_system(texts)
         if said is not None:
             return said
-        content = Content(self, joint="\n\n")
+        content = ContentBuilder(self, joint="\n\n")
         for place, text in enumerate(texts):
             content.add(f"system.{place}", text)
         return [] if content.empty else [{"role": self._system_role, "content": content.value}]
@@ -75,7 +75,7 @@ class TurnEncoder(PartEncoder):
         if turn.role == "assistant":
             return [self._assistant(where, turn)]
         results: list[tuple[str, JsonObject]] = []
-        content = Content(self, joint="\n")
+        content = ContentBuilder(self, joint="\n")
         fields: JsonObject = {}
         for place, part in enumerate(turn.content):
             if isinstance(part, Result):
@@ -108,13 +108,13 @@ class TurnEncoder(PartEncoder):
         ranked = sorted(results, key=lambda result: order.get(result[0], len(order)))
         return [message for _, message in ranked]
 
-    def _result(self, where: str, result: Result, after: "Content") -> JsonObject:
+    def _result(self, where: str, result: Result, after: "ContentBuilder") -> JsonObject:
         said = self._own_result(result)
         if said is not None:
             return said
         call = self._calls.get(result.call_id)
         name = result.name or (call.name if call else "")
-        content = Content(self, joint="\n")
+        content = ContentBuilder(self, joint="\n")
         for place, part in enumerate(result.content):
             inner = f"{where}.content.{place}"
             if isinstance(part, Image) and not self._quirks.images_in_results:
@@ -159,7 +159,7 @@ class TurnEncoder(PartEncoder):
 
     def _assistant(self, where: str, turn: Turn) -> JsonObject:
         # Text that a model said in several blocks was one text when it said it.
-        content = Content(self, joint="")
+        content = ContentBuilder(self, joint="")
         thoughts: list[Thinking] = []
         calls: list[Json] = []
         message: JsonObject = {"role": "assistant"}

@@ -6,7 +6,7 @@ answer may hold is listed here once, whoever invented it.
 
 import msgspec
 
-from toolbridge.core.answer_losses import Shows
+from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Cache, Effort, Opaque, StopReason
 from toolbridge.wire.shapes import AnyObject
@@ -14,7 +14,9 @@ from toolbridge.wire.shapes import AnyObject
 ORIGIN = "openai_chat"
 ANNOTATIONS = frozenset({"file"})
 """The types of annotation beside links: OpenRouter's, for a file that it has read."""
-SHOWS = Shows(ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS, alternatives=True)
+SHOWS = AnswerFeatures(
+    ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS, alternatives=True
+)
 AUDIO = "audio"
 """The kind of a part that holds speech; its transcript is a text of its own."""
 ERROR_MARK = "Error: "

@@ -36,12 +36,12 @@ from toolbridge.core.messages import (
     Foreign,
     Image,
     Opaque,
+    Origin,
     Part,
     Reference,
     Result,
     ResultPart,
     Role,
-    Source,
     Text,
     Thinking,
     Turn,
@@ -59,7 +59,7 @@ _USERS = ("_output", "_response", "compaction_trigger", "additional_tools", "con
 """How the types of those items end that do not come from the model."""
 
 
-class Conversation:
+class TurnDecoder:
     """The turns so far."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Conversation:
         return tuple(Turn(role, tuple(parts)) for role, parts in self._turns)
 
     def say(self, text: str) -> None:
-        said = Text(text, source=Source(ORIGIN, "input"))
+        said = Text(text, source=Origin(ORIGIN, "input"))
         self._turns.append(("user", [said] if text else []))
 
     def add(self, raw: msgspec.Raw, where: str) -> None:
@@ -103,7 +103,7 @@ class Conversation:
         if (summary := read_summary(item)) is not None:
             self.say(summary)
             return
-        source = Source(ORIGIN, where, item)
+        source = Origin(ORIGIN, where, item)
         arguments = read_call(item)
         result = None if item.get("call_id") in self._hosted else self._result(item, where)
         if arguments is not None:
@@ -117,7 +117,7 @@ class Conversation:
         else:
             if kind in BY_CALL:
                 self._hosted.add(item.get("call_id"))
-            part = _own_picture(item) or Foreign(ORIGIN, kind, item, Source(ORIGIN, where))
+            part = _own_picture(item) or Foreign(ORIGIN, kind, item, Origin(ORIGIN, where))
             self._give(part) if kind.endswith(_USERS) else self._answer(part)
 
     def _result(self, item: JsonObject, where: str) -> Result | None:
@@ -165,7 +165,7 @@ class Conversation:
     def _add_message(self, item: shapes.MessageItem, raw: msgspec.Raw, where: str) -> None:
         fields = _beside(raw, item, where)
         if not item.role and not item.type and "id" in fields:
-            self._answer(Foreign(ORIGIN, "item_reference", fields, Source(ORIGIN, where)))
+            self._answer(Foreign(ORIGIN, "item_reference", fields, Origin(ORIGIN, where)))
             return
         if item.role not in _ROLES:
             known = ", ".join(_ROLES)
@@ -197,7 +197,7 @@ _REQUIRED = "field required"
 
 def decode_item(item: JsonObject, where: str) -> tuple[Part, ...]:
     """Return the parts of one item, as it would stand in an input at `where`."""
-    conversation = Conversation()
+    conversation = TurnDecoder()
     conversation.add(msgspec.Raw(dump_bytes(item)), where)
     return tuple(part for turn in conversation.turns for part in turn.content)
 
@@ -226,9 +226,9 @@ def _is_item(part: Part) -> bool:
     return isinstance(part, Foreign) and not part.kind.startswith(CONTENT)
 
 
-def _source(item: shapes.AnyItem, raw: msgspec.Raw, where: str) -> Source:
+def _source(item: shapes.AnyItem, raw: msgspec.Raw, where: str) -> Origin:
     unknown = wire.unknown_names(raw, type(item), where)
-    return Source(ORIGIN, where, raw, tuple(name for name in unknown if name not in _HARMLESS))
+    return Origin(ORIGIN, where, raw, tuple(name for name in unknown if name not in _HARMLESS))
 
 
 _HARMLESS = frozenset({"id", "status"})
@@ -292,7 +292,7 @@ def seal_thought(fields: JsonObject, summary: list[str], content: list[str]) -> 
 
 def _decode_output(item: shapes.Output, raw: msgspec.Raw, where: str) -> Result:
     if isinstance(item.output, str):
-        parts: list[Part] = [Text(item.output, source=Source(ORIGIN, f"{where}.output"))]
+        parts: list[Part] = [Text(item.output, source=Origin(ORIGIN, f"{where}.output"))]
     else:
         parts = _decode_content(item.output, where, "output")
     parts, is_error = _unmark_error(parts)
@@ -323,7 +323,7 @@ def _decode_content(
     content: str | list[msgspec.Raw] | None, where: str, name: str = "content"
 ) -> list[Part]:
     if isinstance(content, str):
-        said = Source(ORIGIN, f"{where}.{name}")
+        said = Origin(ORIGIN, f"{where}.{name}")
         return [Text(content, source=said)] if content else []
     parts = enumerate(content or ())
     return [_decode_part(raw, f"{where}.{name}.{i}") for i, raw in parts]
@@ -334,8 +334,8 @@ def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
     if isinstance(part, wire.Unknown):
         if not part.type:
             raise MalformedRequest(_REQUIRED, where=f"{where}.type")
-        return Foreign(ORIGIN, CONTENT + part.type, part.raw, Source(ORIGIN, where))
-    return sourced(_decode_known(part, where), Source(ORIGIN, where, raw, unknown))
+        return Foreign(ORIGIN, CONTENT + part.type, part.raw, Origin(ORIGIN, where))
+    return sourced(_decode_known(part, where), Origin(ORIGIN, where, raw, unknown))
 
 
 def _decode_known(part: shapes.AnyPart, where: str) -> ResultPart:

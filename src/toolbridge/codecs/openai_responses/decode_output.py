@@ -20,7 +20,7 @@ from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Foreign, Image, Opaque
 
 
-class Written:
+class OutputWriter:
     """What was written so far."""
 
     __slots__ = ("_pieces",)
@@ -46,7 +46,7 @@ class Written:
         return self.add(whole[len(before) :]) if whole.startswith(before) else ""
 
 
-class Output:
+class OutputItem:
     """An item that only its own API understands: it counts when it is whole."""
 
     kind = ""
@@ -82,14 +82,14 @@ _SPOKEN = frozenset({"output_text", "text", "refusal", None})
 """The types of what a message says."""
 
 
-class SpokenOutput(Output):
+class SpokenOutput(OutputItem):
     """A message: its parts are texts."""
 
     kind = "message"
 
     def __init__(self, draft: Draft, item: Item) -> None:
         super().__init__(draft, item)
-        self._texts: dict[int, Written] = {}
+        self._texts: dict[int, OutputWriter] = {}
         self._citations: dict[int, list[JsonObject]] = {}
         self.refused = False
         self._measured = False
@@ -98,12 +98,12 @@ class SpokenOutput(Output):
     @override
     def write(self, piece: str, place: int, channel: str, /) -> list[Event]:
         self.refused = self.refused or channel == "refusal"
-        self._texts.setdefault(place, Written()).add(piece)
+        self._texts.setdefault(place, OutputWriter()).add(piece)
         return self._draft.text(piece, (self, place))
 
     @override
     def fill(self, whole: str, place: int, channel: str, /) -> list[Event]:
-        rest = self._texts.setdefault(place, Written()).add_rest(whole)
+        rest = self._texts.setdefault(place, OutputWriter()).add_rest(whole)
         self.refused = self.refused or channel == "refusal"
         return self._draft.text(rest, (self, place))
 
@@ -148,7 +148,7 @@ class SpokenOutput(Output):
         return said
 
 
-class ThoughtOutput(Output):
+class ThoughtOutput(OutputItem):
     """A thought: a summary in parts, or what was thought in full; the one that comes first."""
 
     kind = "reasoning"
@@ -156,7 +156,7 @@ class ThoughtOutput(Output):
     def __init__(self, draft: Draft, item: Item) -> None:
         super().__init__(draft, item)
         self._channel = ""
-        self._parts: dict[int, Written] = {}
+        self._parts: dict[int, OutputWriter] = {}
 
     @override
     def write(self, piece: str, place: int, channel: str, /) -> list[Event]:
@@ -165,7 +165,7 @@ class ThoughtOutput(Output):
             return []
         written = self._parts.get(place)
         gap = "\n\n" if written is None and any(self._parts.values()) else ""
-        self._parts.setdefault(place, Written()).add(piece)
+        self._parts.setdefault(place, OutputWriter()).add(piece)
         return self._draft.think(gap + piece, self)
 
     @override
@@ -197,7 +197,7 @@ class ThoughtOutput(Output):
         return said + self._draft.end(self)
 
 
-class CallOutput(Output):
+class CallOutput(OutputItem):
     """A call of a function. Until its name is known, its arguments wait."""
 
     kind = "function_call"
@@ -206,7 +206,7 @@ class CallOutput(Output):
         super().__init__(draft, item)
         self._opened = False
         self._held: list[str] = []
-        self._written = Written()
+        self._written = OutputWriter()
 
     @override
     def begin(self) -> list[Event]:
@@ -293,7 +293,7 @@ class FreeCallOutput(CallOutput):
         return self._beginning() + '"}'
 
 
-class PictureOutput(Output):
+class PictureOutput(OutputItem):
     """A picture that the model made."""
 
     kind = "image_generation_call"
@@ -313,7 +313,7 @@ _PICTURED = ("id", "action", "background", "quality", "revised_prompt", "size")
 """What a picture says beside itself."""
 
 
-class BuiltinOutput(Output):
+class BuiltinOutput(OutputItem):
     """A call of a tool that the client runs: known when it is whole."""
 
     def __init__(self, draft: Draft, item: Item) -> None:
@@ -348,7 +348,7 @@ def _show_code(item: JsonObject) -> str:
     return fenced(_text(item, "code"), "python") + "".join(map(fenced, printed))
 
 
-OUTPUTS: dict[str, type[Output]] = {
+OUTPUTS: dict[str, type[OutputItem]] = {
     output.kind: output
     for output in (SpokenOutput, ThoughtOutput, CallOutput, FreeCallOutput, PictureOutput)
 } | dict.fromkeys(BY_CALL, BuiltinOutput)

@@ -4,7 +4,7 @@ import msgspec
 
 from toolbridge.codecs.openai_responses import shapes
 from toolbridge.codecs.openai_responses.builtins import read_tool
-from toolbridge.codecs.openai_responses.decode_items import Conversation
+from toolbridge.codecs.openai_responses.decode_items import TurnDecoder
 from toolbridge.codecs.openai_responses.marks import full_name
 from toolbridge.codecs.openai_responses.shapes import (
     ANSWER_NAME,
@@ -16,10 +16,10 @@ from toolbridge.codecs.openai_responses.shapes import (
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
+    Origin,
     OutputFormat,
     Request,
     Sampling,
-    Source,
     Text,
     Think,
     Tool,
@@ -86,10 +86,10 @@ def _check(asked: shapes.Body, extra: JsonObject, *, model: str, counting: bool)
         raise MalformedRequest("must be greater than 0", where="max_output_tokens")
 
 
-def _decode_input(asked: shapes.Body) -> Conversation:
-    said = Conversation()
+def _decode_input(asked: shapes.Body) -> TurnDecoder:
+    said = TurnDecoder()
     if asked.instructions:
-        said.system.append(Text(asked.instructions, source=Source(ORIGIN, "instructions")))
+        said.system.append(Text(asked.instructions, source=Origin(ORIGIN, "instructions")))
     if isinstance(asked.input, str):
         said.say(asked.input)
         return said
@@ -180,7 +180,7 @@ class _Shelf:
         builtin = None if namespace else read_tool(declared)
         name = found.name or found.server_label or found.type
         hosted = Tool(name, origin=ORIGIN, hosted=declared, namespace=namespace)
-        self.tools.append(sourced(builtin or hosted, Source(ORIGIN, where, raw)))
+        self.tools.append(sourced(builtin or hosted, Origin(ORIGIN, where, raw)))
 
     def _offer(self, raw: msgspec.Raw, where: str, namespace: str) -> None:
         tool = wire.decode_request(raw, _functions, where)
@@ -199,7 +199,7 @@ class _Shelf:
         unknown = wire.unknown_names(raw, shapes.FunctionTool, where)
         if offered.freeform:  # the grammar of free text is said to no other model
             unknown = tuple(n for n in unknown if n != "format" or _has_grammar(raw))
-        self.tools.append(sourced(offered, Source(ORIGIN, where, raw, unknown)))
+        self.tools.append(sourced(offered, Origin(ORIGIN, where, raw, unknown)))
 
     def _open(self, raw: msgspec.Raw, where: str) -> None:
         space = wire.decode_request(raw, _namespaces, where)

@@ -12,7 +12,7 @@ import msgspec
 from toolbridge.codecs.openai_responses.builtins import BY_CALL
 from toolbridge.codecs.openai_responses.decode_output import (
     OUTPUTS,
-    Output,
+    OutputItem,
     PictureOutput,
     SpokenOutput,
 )
@@ -21,9 +21,9 @@ from toolbridge.codecs.openai_responses.shapes import (
     ERROR_KINDS,
     INCOMPLETE,
     Error,
-    Frame,
     Item,
     Reply,
+    StreamEvent,
 )
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import Aborted, BrokenWire, Truncated
@@ -33,10 +33,10 @@ from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Problem, StopReason
 from toolbridge.wire.rejections import read_error, read_problem, read_rejection
 from toolbridge.wire.shapes import decode_frame
-from toolbridge.wire.sse import Frame as SseFrame
+from toolbridge.wire.sse import SseEvent as SseFrame
 from toolbridge.wire.sse import SseReader
 
-_frames = msgspec.json.Decoder(Frame)
+_frames = msgspec.json.Decoder(StreamEvent)
 _replies = msgspec.json.Decoder(Reply)
 
 _ENDS = {
@@ -115,13 +115,13 @@ class StreamDecoder:
         return self._answer.read_all(_frame(frame) for frame in frames)
 
 
-def _frame(sse: SseFrame) -> Frame:
+def _frame(sse: SseFrame) -> StreamEvent:
     """Read a frame; one that we do not know, or that was cut, becomes an empty one."""
     try:
         frame = decode_frame(sse.data, _frames)
     except BrokenWire:
         if sse.data == b"[DONE]" or not sse.whole or _is_stranger(maybe_object(sse.data)):
-            return Frame()
+            return StreamEvent()
         raise
     frame.type = frame.type or sse.event
     return frame
@@ -135,18 +135,18 @@ def _is_stranger(found: JsonObject | None) -> bool:
     return not any(type in known for known in (_ENDS, _DELTAS, _WHOLES, _OTHERS))
 
 
-def _cut_up(body: bytes) -> list[Frame]:
+def _cut_up(body: bytes) -> list[StreamEvent]:
     """Return a whole answer as the stream that would have told it."""
     found = maybe_object(body) or {}
     if found.get("error") and "output" not in found:
         type, text = read_error(body)
-        return [Frame("error", error=Error(text, type))]
+        return [StreamEvent("error", error=Error(text, type))]
     reply = decode_frame(body, _replies)
     if reply.output is None:
         raise BrokenWire("the upstream sent JSON that is no answer")
     return [
-        Frame("response.created", response=reply),
-        Frame(f"response.{reply.status or 'completed'}", response=reply),
+        StreamEvent("response.created", response=reply),
+        StreamEvent(f"response.{reply.status or 'completed'}", response=reply),
     ]
 
 
@@ -155,13 +155,13 @@ class _Answer:
 
     def __init__(self, ids: Ids) -> None:
         self._draft = Draft(ids)
-        self._outputs: list[Output] = []
-        self._open: dict[int | str, Output] = {}
+        self._outputs: list[OutputItem] = []
+        self._open: dict[int | str, OutputItem] = {}
         """By number, or by id at servers that do not number their items."""
-        self._named: dict[str, Output] = {}
+        self._named: dict[str, OutputItem] = {}
         """By id, where an item has one: not every event has the number as well."""
         self._last: int | str = ""
-        self._ways: dict[str, Callable[[Frame], list[Event]]] = {
+        self._ways: dict[str, Callable[[StreamEvent], list[Event]]] = {
             "response.created": self._start,
             "response.in_progress": self._start,
             "response.output_item.added": self._add,
@@ -170,7 +170,7 @@ class _Answer:
             "error": self._read_error,
         }
 
-    def read_all(self, frames: Iterable[Frame]) -> list[Event]:
+    def read_all(self, frames: Iterable[StreamEvent]) -> list[Event]:
         said: list[Event] = []
         try:
             for frame in frames:
@@ -185,7 +185,7 @@ class _Answer:
     def close(self) -> list[Event]:
         return self._draft.fail(Truncated("the upstream stopped before its answer ended").problem)
 
-    def _read(self, frame: Frame) -> list[Event]:
+    def _read(self, frame: StreamEvent) -> list[Event]:
         if self._draft.ended:
             return []
         if frame.type in _DELTAS:
@@ -198,13 +198,13 @@ class _Answer:
             return self._ways[frame.type](frame)
         return self._read_error(frame) if frame.error is not None else []
 
-    def _start(self, frame: Frame) -> list[Event]:
+    def _start(self, frame: StreamEvent) -> list[Event]:
         reply = frame.response or Reply()
         return self._draft.start(id=reply.id, model=reply.model)
 
     # ── items ────────────────────────────────────────────────────────────────
 
-    def _key(self, frame: Frame, id: str) -> int | str:
+    def _key(self, frame: StreamEvent, id: str) -> int | str:
         """Return what an event's item is known by: its number first, for ids may change."""
         if frame.output_index is not None:
             self._last = frame.output_index
@@ -212,7 +212,7 @@ class _Answer:
             self._last = id
         return self._last
 
-    def _add(self, frame: Frame) -> list[Event]:
+    def _add(self, frame: StreamEvent) -> list[Event]:
         item = _read_item(frame.item or {})
         key = self._key(frame, item.id or "")
         numbered = frame.output_index is not None
@@ -236,14 +236,14 @@ class _Answer:
                 said += self._settle(key)
         return said
 
-    def _output(self, item: Item) -> Output:
-        output = OUTPUTS.get(item.type, Output)(self._draft, item)
+    def _output(self, item: Item) -> OutputItem:
+        output = OUTPUTS.get(item.type, OutputItem)(self._draft, item)
         self._outputs.append(output)
         if item.id:
             self._named[item.id] = output
         return output
 
-    def _at(self, frame: Frame, kind: str) -> tuple[Output, list[Event]]:
+    def _at(self, frame: StreamEvent, kind: str) -> tuple[OutputItem, list[Event]]:
         """Return the item that an event belongs to, be it announced or not."""
         key = self._key(frame, frame.item_id or "")
         for output in (self._named.get(frame.item_id or ""), self._open.get(key)):
@@ -253,7 +253,7 @@ class _Answer:
         output = self._open[key] = self._output(Item(kind, frame.item_id))
         return output, said
 
-    def _write(self, frame: Frame, kind: str, channel: str) -> list[Event]:
+    def _write(self, frame: StreamEvent, kind: str, channel: str) -> list[Event]:
         output, said = self._at(frame, kind)
         if output.done:
             return said
@@ -262,7 +262,7 @@ class _Answer:
             said += output.measure(frame.logprobs)
         return said
 
-    def _fill(self, frame: Frame, kind: str, channel: str) -> list[Event]:
+    def _fill(self, frame: StreamEvent, kind: str, channel: str) -> list[Event]:
         output, said = self._at(frame, kind)
         if output.done:
             return said
@@ -270,13 +270,13 @@ class _Answer:
         whole = next((text for text in found if text is not None), "")
         return said + output.fill(whole, _place(frame, channel), channel)
 
-    def _cite(self, frame: Frame) -> list[Event]:
+    def _cite(self, frame: StreamEvent) -> list[Event]:
         output, said = self._at(frame, "message")
         if isinstance(output, SpokenOutput) and frame.annotation:
             output.cite(frame.annotation, frame.content_index)
         return said
 
-    def _end_item(self, frame: Frame) -> list[Event]:
+    def _end_item(self, frame: StreamEvent) -> list[Event]:
         raw = frame.item or {}
         item = _read_item(raw)
         key = self._key(frame, item.id or frame.item_id or "")
@@ -287,7 +287,7 @@ class _Answer:
         output = self._open[key] = self._output(item)
         return said + self._end(output, item, raw)
 
-    def _end(self, output: Output, item: Item, raw: JsonObject) -> list[Event]:
+    def _end(self, output: OutputItem, item: Item, raw: JsonObject) -> list[Event]:
         if output.done:
             return []
         output.done = True
@@ -337,7 +337,7 @@ class _Answer:
             return self._draft.fail(Aborted("the answer was cancelled at the upstream").problem)
         return self._fail_with(reply.error or Error())
 
-    def _read_error(self, frame: Frame) -> list[Event]:
+    def _read_error(self, frame: StreamEvent) -> list[Event]:
         return self._fail_with(frame.error or Error(frame.message, code=frame.code))
 
     def _fail_with(self, error: Error) -> list[Event]:
@@ -346,7 +346,7 @@ class _Answer:
         return self._draft.fail(read_problem(0, code, text, ERROR_KINDS))
 
 
-def _place(frame: Frame, channel: str) -> int:
+def _place(frame: StreamEvent, channel: str) -> int:
     return frame.summary_index if channel == "summary" else frame.content_index
 
 

@@ -4,7 +4,7 @@ from typing import Protocol, TypeAlias
 
 from toolbridge.codecs.openai_responses.builtins import Builtin
 from toolbridge.codecs.openai_responses.envelope import (
-    Names,
+    ToolNames,
     call_item,
     citations,
     free_call_item,
@@ -57,7 +57,7 @@ _ARGUMENTS = _delta(b"response.function_call_arguments.delta")
 _INPUT = _delta(b"response.custom_tool_call_input.delta")
 
 
-class Tape:
+class EventNumbers:
     """Numbers events and items, and keeps the finished ones."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class BlockWriter(Protocol):
     def write(self, event: BlockEvent, /) -> list[bytes]: ...
 
 
-def open_block(event: BlockEvent, tape: Tape, names: Names) -> BlockWriter:
+def open_block(event: BlockEvent, tape: EventNumbers, names: ToolNames) -> BlockWriter:
     """Return the writer of the block that `event` begins."""
     match event:
         case ev.TextStart():
@@ -121,7 +121,7 @@ def open_block(event: BlockEvent, tape: Tape, names: Names) -> BlockWriter:
 class _Part:
     """A block that came whole; what only another API understands is not written."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: EventNumbers) -> None:
         self._tape = tape
 
     def write(self, event: BlockEvent, /) -> list[bytes]:
@@ -147,7 +147,7 @@ class _Part:
 
 
 class _Speech:
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: EventNumbers) -> None:
         self._tape = tape
         self._id = tape.own_id("msg")
 
@@ -182,7 +182,7 @@ class _Speech:
         return self._tape.inside(self._id, f"response.{type}", place | fields)
 
 
-def write_refusal(tape: Tape, details: StopDetails) -> list[bytes]:
+def write_refusal(tape: EventNumbers, details: StopDetails) -> list[bytes]:
     """Return the events of an item that says why a provider refused."""
     id, text = tape.own_id("msg"), details.explanation
     place: JsonObject = {"content_index": 0}
@@ -201,7 +201,7 @@ def write_refusal(tape: Tape, details: StopDetails) -> list[bytes]:
 
 
 class _Thought:
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: EventNumbers) -> None:
         self._tape = tape
         self._id = tape.own_id("rs")
         self._opened = False
@@ -244,7 +244,7 @@ class _Thought:
 
 
 class _Call:
-    def __init__(self, tape: Tape, names: Names, call: Call) -> None:
+    def __init__(self, tape: EventNumbers, names: ToolNames, call: Call) -> None:
         self._tape = tape
         self._names = names
         self._call = call
@@ -283,7 +283,7 @@ class _Call:
 class _FreeCall:
     """A call of a tool that takes free text: the text alone is given, without its JSON."""
 
-    def __init__(self, tape: Tape, names: Names, call: Call) -> None:
+    def __init__(self, tape: EventNumbers, names: ToolNames, call: Call) -> None:
         self._tape = tape
         self._names = names
         self._call = call
@@ -328,7 +328,7 @@ class _BuiltinCall:
     call of a function. The client answers that with an error, which the model reads.
     """
 
-    def __init__(self, tape: Tape, names: Names, builtin: Builtin) -> None:
+    def __init__(self, tape: EventNumbers, names: ToolNames, builtin: Builtin) -> None:
         self._tape = tape
         self._names = names
         self._builtin = builtin

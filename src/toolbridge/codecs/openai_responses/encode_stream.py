@@ -11,13 +11,13 @@ from hashlib import blake2b
 from toolbridge.codecs.openai_responses.encode_blocks import (
     BlockEvent,
     BlockWriter,
-    Tape,
+    EventNumbers,
     open_block,
     write_refusal,
 )
 from toolbridge.codecs.openai_responses.envelope import (
-    Envelope,
-    Names,
+    ResponseEnvelope,
+    ToolNames,
     add_logprobs,
     encode_parts,
     failure,
@@ -47,9 +47,9 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
-        self._names = Names(asked.request)
-        self._tape = Tape()
-        self._envelope: Envelope | None = None
+        self._names = ToolNames(asked.request)
+        self._tape = EventNumbers()
+        self._envelope: ResponseEnvelope | None = None
         self._block: BlockWriter | None = None
         self._current = _NONE
         self._held: dict[int, list[BlockEvent]] = {}
@@ -93,7 +93,7 @@ class StreamEncoder:
     def _start(self, id: str, model: str) -> list[bytes]:
         if self._envelope is not None:  # a keep-alive had to begin before the upstream did
             return []
-        self._envelope = Envelope(self._asked, id, model)
+        self._envelope = ResponseEnvelope(self._asked, id, model)
         self._tape.stem = self._envelope.id.removeprefix("resp_")
         response = self._envelope.begun()
         return [
@@ -104,7 +104,7 @@ class StreamEncoder:
     def _end(self, event: ev.Finished | ev.Failed) -> list[bytes]:
         message = event.message
         said = self._start(message.id, message.model)
-        envelope = self._envelope or Envelope(self._asked, message.id, message.model)
+        envelope = self._envelope or ResponseEnvelope(self._asked, message.id, message.model)
         self._ended = True
         if isinstance(event, ev.Failed):
             # What is open stays open: a half call that was closed would be run.
@@ -156,10 +156,10 @@ def _early_id(asked: AnswerContext) -> str:
 
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
     """Return the whole answer: what folding its stream gives."""
-    envelope = Envelope(asked, message.id, message.model)
+    envelope = ResponseEnvelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
     content = in_words(message.content, SHOWS)
-    output = encode_parts(content, Names(asked.request), stem)
+    output = encode_parts(content, ToolNames(asked.request), stem)
     if message.logprobs:
         add_logprobs(output, message.logprobs)
     if message.stop_details is not None and message.stop_details.explanation:

@@ -54,7 +54,7 @@ _ECHOED: JsonObject = {
 """Fields that an answer repeats from the request, and what they are when it does not have them."""
 
 
-class Envelope:
+class ResponseEnvelope:
     """The response object of one answer, at any time of it."""
 
     def __init__(self, asked: AnswerContext, id: str, model: str) -> None:
@@ -147,7 +147,7 @@ def _opening(request: Request) -> Request:
 # ── items ────────────────────────────────────────────────────────────────────
 
 
-class Names:
+class ToolNames:
     """How the client's own tools are called, and which of them are no plain functions."""
 
     def __init__(self, request: Request) -> None:
@@ -232,7 +232,7 @@ def hidden_id(thought: Thinking, id: str) -> str:
     return kept if isinstance(kept, str) else id
 
 
-def call_item(id: str, call: Call, names: Names, arguments: str) -> JsonObject:
+def call_item(id: str, call: Call, names: ToolNames, arguments: str) -> JsonObject:
     """Return a call; one that could not be read keeps the model's own words and is not complete."""
     return {
         "id": id,
@@ -244,7 +244,7 @@ def call_item(id: str, call: Call, names: Names, arguments: str) -> JsonObject:
     }
 
 
-def free_call_item(id: str, call: Call, names: Names, text: str) -> JsonObject:
+def free_call_item(id: str, call: Call, names: ToolNames, text: str) -> JsonObject:
     return {
         "id": id,
         "type": "custom_tool_call",
@@ -286,7 +286,7 @@ def is_own(part: Part) -> TypeGuard[Foreign]:
     return part.origin == ORIGIN and not part.kind.startswith(CONTENT)
 
 
-def encode_parts(parts: tuple[Part, ...], names: Names, stem: str) -> list[Json]:
+def encode_parts(parts: tuple[Part, ...], names: ToolNames, stem: str) -> list[Json]:
     """Return the items of a whole answer."""
     items: list[Json] = []
     for part in parts:
@@ -296,7 +296,7 @@ def encode_parts(parts: tuple[Part, ...], names: Names, stem: str) -> list[Json]
     return items
 
 
-def _encode_part(part: Part, names: Names, stem: str, number: int) -> JsonObject | None:
+def _encode_part(part: Part, names: ToolNames, stem: str, number: int) -> JsonObject | None:
     match part:
         case Text():
             return spoken_item(own_id("msg", stem, number), part)
@@ -318,7 +318,7 @@ def _encode_part(part: Part, names: Names, stem: str, number: int) -> JsonObject
             return None
 
 
-def _encode_call(call: Call, names: Names, stem: str, number: int) -> JsonObject:
+def _encode_call(call: Call, names: ToolNames, stem: str, number: int) -> JsonObject:
     builtin = names.maybe_builtin(call.name)
     if builtin is not None:
         item = maybe_builtin_item(own_id(builtin.prefix, stem, number), call, builtin)
@@ -328,7 +328,7 @@ def _encode_call(call: Call, names: Names, stem: str, number: int) -> JsonObject
     return call_item(own_id("fc", stem, number), call, names, arguments)
 
 
-def _encode_free_call(id: str, call: Call, names: Names) -> JsonObject:
+def _encode_free_call(id: str, call: Call, names: ToolNames) -> JsonObject:
     read = FreeInput()
     read.feed(call.raw)
     if call.raw and read.cut:

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolbridge.core.answer_losses import Shows
+from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Effort, StopReason
 from toolbridge.wire.shapes import AnyObject, OpenUnion
@@ -272,7 +272,7 @@ class Item(msgspec.Struct):
     phase: str | None = None
 
 
-class Frame(msgspec.Struct):
+class StreamEvent(msgspec.Struct):
     """One event of a stream, of whatever type: one pass over the bytes reads it."""
 
     type: str = ""
@@ -325,7 +325,7 @@ AUDIO_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 ANNOTATIONS = frozenset({"url_citation", "file_citation", "container_file_citation", "file_path"})
-SHOWS = Shows(ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS)
+SHOWS = AnswerFeatures(ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS)
 
 ERROR_KINDS = {
     "rate_limit_exceeded": "rate_limited",

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from toolbridge.conformance.cases import APIS
-from toolbridge.conformance.client_requests import Ask, Sent
+from toolbridge.conformance.client_requests import CaseRequest, EncodedRequest
 from toolbridge.conformance.observed import Observed
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
 
 @dataclass(frozen=True)
-class Client:
-    ask: Callable[[Ask, str, bool], Sent]
+class CaseClient:
+    ask: Callable[[CaseRequest, str, bool], EncodedRequest]
     """Takes the request, the model's name and whether to stream."""
     read_stream: Callable[[bytes], Observed]
     read_whole: Callable[[JsonObject], Observed]
@@ -24,9 +24,9 @@ class Client:
     authorize: Callable[[str], dict[str, str]]
 
 
-def load(name: str) -> Client:
+def load(name: str) -> CaseClient:
     """Return the client side of an API."""
     if name not in APIS:
         raise ConfigError(f"no API is called {name!r}; there are {', '.join(APIS)}", where="api")
-    client: Client = import_module(f"{__name__}.{name}").CLIENT
+    client: CaseClient = import_module(f"{__name__}.{name}").CLIENT
     return client

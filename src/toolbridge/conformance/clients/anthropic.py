@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 
-from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn
-from toolbridge.conformance.clients import Client
+from toolbridge.conformance.client_requests import (
+    CasePart,
+    CaseRequest,
+    CaseTool,
+    CaseTurn,
+    EncodedRequest,
+)
+from toolbridge.conformance.clients import CaseClient
 from toolbridge.conformance.json_path import has, items, members, number, pick, text
 from toolbridge.conformance.observed import (
-    Frame,
     Observed,
     ObservedCall,
+    ObservedEvent,
     parse,
     require,
     split_sse,
@@ -36,7 +42,7 @@ _STOPS = {
 # ── asking ───────────────────────────────────────────────────────────────────
 
 
-def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as every client's
+def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noqa: FBT001  as every client's
     body: JsonObject = {
         "model": model,
         "max_tokens": wanted.max_tokens,
@@ -54,18 +60,18 @@ def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as ever
     if wanted.thinking:
         body["thinking"] = {"type": "enabled", "budget_tokens": 1024}
         body["max_tokens"] = wanted.max_tokens + 1024
-    return Sent("/v1/messages", body, {"anthropic-version": "2023-06-01"})
+    return EncodedRequest("/v1/messages", body, {"anthropic-version": "2023-06-01"})
 
 
 def authorize(key: str) -> dict[str, str]:
     return {"x-api-key": key}
 
 
-def _message(turn: Turn) -> JsonObject:
+def _message(turn: CaseTurn) -> JsonObject:
     return {"role": turn.role, "content": [_block(part) for part in turn.parts]}
 
 
-def _block(part: Part) -> JsonObject:
+def _block(part: CasePart) -> JsonObject:
     if part.call:
         return {"type": "tool_use", "id": part.id, "name": part.call, "input": part.arguments}
     if part.result is not None:
@@ -87,7 +93,7 @@ def _image(data: str) -> JsonObject:
     }
 
 
-def _tool(tool: Tool) -> JsonObject:
+def _tool(tool: CaseTool) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
 
 
@@ -119,7 +125,7 @@ class _Reader:
             "ping": self._ping,
         }
 
-    def read(self, frame: Frame) -> None:
+    def read(self, frame: ObservedEvent) -> None:
         data = parse(frame.data, self.seen)
         if data is None:
             return
@@ -259,4 +265,4 @@ def _input(usage: JsonObject) -> int:
     return sum(number(usage, name) for name in names)
 
 
-CLIENT = Client(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)

@@ -1,12 +1,19 @@
 """A client of Gemini: frames whose parts are added up; the stream ends after the reason."""
 
-from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn, tool_named
-from toolbridge.conformance.clients import Client
+from toolbridge.conformance.client_requests import (
+    CasePart,
+    CaseRequest,
+    CaseTool,
+    CaseTurn,
+    EncodedRequest,
+    tool_named,
+)
+from toolbridge.conformance.clients import CaseClient
 from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import (
-    Frame,
     Observed,
     ObservedCall,
+    ObservedEvent,
     parse,
     require,
     split_sse,
@@ -32,7 +39,7 @@ _STOPS = {
 # ── asking ───────────────────────────────────────────────────────────────────
 
 
-def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as every client's
+def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noqa: FBT001  as every client's
     config: JsonObject = {"maxOutputTokens": wanted.max_tokens}
     if wanted.stop:
         config["stopSequences"] = [*wanted.stop]
@@ -47,19 +54,19 @@ def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as ever
     if wanted.choice:
         body["toolConfig"] = {"functionCallingConfig": _choice(wanted.choice)}
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return Sent(f"/v1beta/models/{model}:{method}", body)
+    return EncodedRequest(f"/v1beta/models/{model}:{method}", body)
 
 
 def authorize(key: str) -> dict[str, str]:
     return {"x-goog-api-key": key}
 
 
-def _content(turn: Turn, wanted: Ask) -> JsonObject:
+def _content(turn: CaseTurn, wanted: CaseRequest) -> JsonObject:
     role = "model" if turn.role == "assistant" else "user"
     return {"role": role, "parts": [_part(part, wanted) for part in turn.parts]}
 
 
-def _part(part: Part, wanted: Ask) -> JsonObject:
+def _part(part: CasePart, wanted: CaseRequest) -> JsonObject:
     if part.call:
         return {"functionCall": {"id": part.id, "name": part.call, "args": part.arguments}}
     if part.result is not None:
@@ -78,7 +85,7 @@ def _part(part: Part, wanted: Ask) -> JsonObject:
     return {"text": part.text or ""}
 
 
-def _tool(tool: Tool) -> JsonObject:
+def _tool(tool: CaseTool) -> JsonObject:
     return {
         "name": tool.name,
         "description": tool.description,
@@ -98,7 +105,7 @@ class _Reader:
     def __init__(self) -> None:
         self.seen = Observed(order=[])
 
-    def read(self, frame: Frame) -> None:
+    def read(self, frame: ObservedEvent) -> None:
         if frame.event or frame.data == "[DONE]":
             self.seen.fault(f"Gemini has no event names and no [DONE]: {frame}")
             return
@@ -199,4 +206,4 @@ def read_error(body: JsonObject) -> str:
     return f"{status}: {said}" if number(body, "error.code") and status and said else ""
 
 
-CLIENT = Client(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)

@@ -1,7 +1,13 @@
 """A client of Ollama's chat: one JSON object per line, calls whole, `done` on the last line."""
 
-from toolbridge.conformance.client_requests import Ask, Sent, Tool, Turn, tool_named
-from toolbridge.conformance.clients import Client
+from toolbridge.conformance.client_requests import (
+    CaseRequest,
+    CaseTool,
+    CaseTurn,
+    EncodedRequest,
+    tool_named,
+)
+from toolbridge.conformance.clients import CaseClient
 from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import Observed, ObservedCall, parse, require
 from toolbridge.core.json import Json, JsonObject, dumps
@@ -18,7 +24,7 @@ _STOPS = {
 # ── asking ───────────────────────────────────────────────────────────────────
 
 
-def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as every client's
+def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noqa: FBT001  as every client's
     messages: list[Json] = []
     if wanted.system:
         messages.append({"role": "system", "content": wanted.system})
@@ -37,14 +43,14 @@ def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as ever
         body["tools"] = [{"type": "function", "function": _tool(tool)} for tool in wanted.tools]
     if wanted.thinking:
         body["think"] = True
-    return Sent("/api/chat", body)
+    return EncodedRequest("/api/chat", body)
 
 
 def authorize(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def _messages(turn: Turn, wanted: Ask) -> list[JsonObject]:
+def _messages(turn: CaseTurn, wanted: CaseRequest) -> list[JsonObject]:
     found: list[JsonObject] = []
     for part in turn.parts:
         if part.result is not None:
@@ -67,7 +73,7 @@ def _messages(turn: Turn, wanted: Ask) -> list[JsonObject]:
     return found if found and len(said) == 2 and not said["content"] else [*found, said]
 
 
-def _tool(tool: Tool) -> JsonObject:
+def _tool(tool: CaseTool) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "parameters": tool.schema}
 
 
@@ -164,4 +170,4 @@ def read_error(body: JsonObject) -> str:
     return text(body, "error")
 
 
-CLIENT = Client(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)

@@ -1,12 +1,18 @@
 """A client of Chat Completions: deltas that are added up, calls by their index, `[DONE]` last."""
 
-from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn
-from toolbridge.conformance.clients import Client
+from toolbridge.conformance.client_requests import (
+    CasePart,
+    CaseRequest,
+    CaseTool,
+    CaseTurn,
+    EncodedRequest,
+)
+from toolbridge.conformance.clients import CaseClient
 from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import (
-    Frame,
     Observed,
     ObservedCall,
+    ObservedEvent,
     parse,
     require,
     split_sse,
@@ -26,7 +32,7 @@ _STOPS = {
 # ── asking ───────────────────────────────────────────────────────────────────
 
 
-def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as every client's
+def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noqa: FBT001  as every client's
     messages: list[Json] = []
     if wanted.system:
         messages.append({"role": "system", "content": wanted.system})
@@ -48,14 +54,14 @@ def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as ever
         body["stop"] = [*wanted.stop]
     if wanted.thinking:
         body["reasoning_effort"] = "medium"
-    return Sent("/v1/chat/completions", body)
+    return EncodedRequest("/v1/chat/completions", body)
 
 
 def authorize(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def _messages(turn: Turn) -> list[JsonObject]:
+def _messages(turn: CaseTurn) -> list[JsonObject]:
     if turn.role == "assistant":
         return [_assistant(turn)]
     found: list[JsonObject] = [
@@ -67,7 +73,7 @@ def _messages(turn: Turn) -> list[JsonObject]:
     return [*found, {"role": turn.role, "content": rest}] if rest else found
 
 
-def _assistant(turn: Turn) -> JsonObject:
+def _assistant(turn: CaseTurn) -> JsonObject:
     message: JsonObject = {"role": "assistant"}
     message["content"] = "".join(part.text or "" for part in turn.parts) or None
     if thought := "".join(part.thinking for part in turn.parts):
@@ -84,13 +90,13 @@ def _assistant(turn: Turn) -> JsonObject:
     return message | {"tool_calls": calls} if calls else message
 
 
-def _content(part: Part) -> JsonObject:
+def _content(part: CasePart) -> JsonObject:
     if part.image:
         return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{part.image}"}}
     return {"type": "text", "text": part.text or ""}
 
 
-def _tool(tool: Tool) -> JsonObject:
+def _tool(tool: CaseTool) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "parameters": tool.schema}
 
 
@@ -111,7 +117,7 @@ class _Reader:
         self._finished = False
         self._done = False
 
-    def read(self, frame: Frame) -> None:
+    def read(self, frame: ObservedEvent) -> None:
         if frame.event:
             self.seen.fault(f"chunks have no event name, this one has {frame.event!r}")
         if self._done or self.seen.terminal == "error":
@@ -236,4 +242,4 @@ def _check_stop(seen: Observed) -> None:
         seen.fault(f"the finish_reason is {seen.stop} with {len(seen.calls)} calls")
 
 
-CLIENT = Client(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 
-from toolbridge.conformance.client_requests import Ask, Part, Sent, Tool, Turn
-from toolbridge.conformance.clients import Client
+from toolbridge.conformance.client_requests import (
+    CasePart,
+    CaseRequest,
+    CaseTool,
+    CaseTurn,
+    EncodedRequest,
+)
+from toolbridge.conformance.clients import CaseClient
 from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import (
-    Frame,
     Observed,
     ObservedCall,
+    ObservedEvent,
     parse,
     require,
     split_sse,
@@ -38,7 +44,7 @@ _STOPS = {
 # ── asking ───────────────────────────────────────────────────────────────────
 
 
-def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as every client's
+def ask(wanted: CaseRequest, model: str, stream: bool) -> EncodedRequest:  # noqa: FBT001  as every client's
     body: JsonObject = {
         "model": model,
         "input": [item for turn in wanted.turns for item in _items(turn)],
@@ -54,14 +60,14 @@ def ask(wanted: Ask, model: str, stream: bool) -> Sent:  # noqa: FBT001  as ever
         body["tool_choice"] = _choice(wanted.choice)
     if wanted.thinking:
         body["reasoning"] = {"effort": "medium", "summary": "auto"}
-    return Sent("/v1/responses", body)
+    return EncodedRequest("/v1/responses", body)
 
 
 def authorize(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def _items(turn: Turn) -> list[JsonObject]:
+def _items(turn: CaseTurn) -> list[JsonObject]:
     found: list[JsonObject] = []
     said: list[Json] = []
     for part in turn.parts:
@@ -75,7 +81,7 @@ def _items(turn: Turn) -> list[JsonObject]:
     return message + found if turn.role == "assistant" else found + message
 
 
-def _call(part: Part) -> JsonObject:
+def _call(part: CasePart) -> JsonObject:
     return {
         "type": "function_call",
         "call_id": part.id,
@@ -84,14 +90,14 @@ def _call(part: Part) -> JsonObject:
     }
 
 
-def _result(part: Part) -> JsonObject:
+def _result(part: CasePart) -> JsonObject:
     output: Json = part.result
     if part.picture:
         output = [{"type": "input_text", "text": part.result}, _image(part.picture)]
     return {"type": "function_call_output", "call_id": part.id, "output": output}
 
 
-def _content(part: Part, role: str) -> JsonObject:
+def _content(part: CasePart, role: str) -> JsonObject:
     if part.image:
         return _image(part.image)
     type = "output_text" if role == "assistant" else "input_text"
@@ -103,7 +109,7 @@ def _image(data: str) -> JsonObject:
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
-def _tool(tool: Tool) -> JsonObject:
+def _tool(tool: CaseTool) -> JsonObject:
     return {
         "type": "function",
         "name": tool.name,
@@ -148,7 +154,7 @@ class _Reader:
             **dict.fromkeys(_TERMINALS, self._end),
         }
 
-    def read(self, frame: Frame) -> None:
+    def read(self, frame: ObservedEvent) -> None:
         data = parse(frame.data, self.seen)
         if data is None:
             return
@@ -302,4 +308,4 @@ def read_error(body: JsonObject) -> str:
     return f"{pick(body, 'error.type')} {pick(body, 'error.code')}: {said}" if said else ""
 
 
-CLIENT = Client(ask, read_stream, read_whole, read_error, _STOPS, authorize)
+CLIENT = CaseClient(ask, read_stream, read_whole, read_error, _STOPS, authorize)

@@ -21,7 +21,7 @@ After: TypeAlias = Literal[
 CUTTINGS = ("whole", "1", "3", "7", "random")
 
 
-class Calling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call in the model's own form."""
 
     tool: int | str
@@ -30,20 +30,20 @@ class Calling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = ""
 
 
-class Say(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One answer of the model: its text, then its calls, then its end."""
 
     text: str = ""
     """`<<wait 0.2>>` pauses for seconds; `{{x*5}}` is x five times."""
     at: tuple[int, ...] = ()
     """Where the cutting `given` cuts."""
-    calls: tuple[Calling, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     status: int = 200
     end: Literal["stop", "length", "cut", "hang"] = "stop"
     """`cut`: the connection dies; `hang`: nothing follows until the other side leaves."""
 
 
-class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ClientStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the client does when it has read an event."""
 
     on: str
@@ -56,11 +56,11 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait: float = 0.0
 
 
-class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transport: Literal["", "sse", "ws"] = ""
     """Both, in turn, where none is given."""
     resume: Literal["get", "post", "ws"] = "get"
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ClientStep, ...] = ()
     answers: dict[str, str] = {}
     """Call id → what is posted back, as JSON: `{"result": …}` or `{"error": "…"}`."""
     key: str = ""
@@ -72,7 +72,7 @@ class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is tried when all is over; `anew`: the same request once more, which runs again."""
 
 
-class Rejected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExpectedRejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An error before the first event."""
 
     status: int
@@ -81,7 +81,7 @@ class Rejected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     has: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExpectedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one of the requests to the model must look like."""
 
     at: int
@@ -92,7 +92,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """By path, as `messages.0.role`."""
 
 
-class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StreamExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must come out; grammar, ids, lengths and validity are checked in every case besides."""
 
     events: str = ""
@@ -122,8 +122,8 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cached: tuple[str, ...] = ()
     requests: int | None = None
     """How often the model is asked; as often as it has answers, where nothing is said."""
-    asked: tuple[Asked, ...] = ()
-    rejected: Rejected | None = None
+    asked: tuple[ExpectedRequest, ...] = ()
+    rejected: ExpectedRejection | None = None
     quotes: bool = False
     """Whether a sentinel is quoted, in a JSON string or in prose, where it is text."""
     pings: bool = False
@@ -135,16 +135,16 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The line to the model is closed soon after the end."""
 
 
-class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StreamCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     proves: str
     body: str = "{}"
     """The request as JSON; a prompt, the model and the mode `sentinel` are added unless it is `bare`
     or has its own."""
     bare: bool = False
-    says: tuple[Say, ...] = ()
-    client: Client = Client()
-    expect: Expect = Expect()
+    says: tuple[ScriptedAnswer, ...] = ()
+    client: ScriptedClient = ScriptedClient()
+    expect: StreamExpectation = StreamExpectation()
     cuttings: tuple[str, ...] = CUTTINGS
     steady: bool = True
     """Whether every cutting gives the same events; not where time decides how far a stream gets."""
@@ -159,16 +159,16 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     category: str
-    case: list[Case]
+    case: list[StreamCase]
 
 
 def folder() -> Path:
     return all_cases() / "stream"
 
 
-def load(path: Path | None = None) -> tuple[Case, ...]:
+def load(path: Path | None = None) -> tuple[StreamCase, ...]:
     """Return the cases in a folder; raise `ConfigError` that names the file and the fault."""
-    cases: list[Case] = []
+    cases: list[StreamCase] = []
     place = path or folder()
     for category in CATEGORIES:
         file = place / f"{category}.toml"
@@ -180,7 +180,7 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def select(cases: tuple[Case, ...], only: str = "*") -> list[Case]:
+def select(cases: tuple[StreamCase, ...], only: str = "*") -> list[StreamCase]:
     return [
         case
         for case in cases
@@ -203,7 +203,7 @@ def expand(text: str) -> str:
     return _REPEAT.sub(written, text)
 
 
-def body_of(case: Case, model: str) -> bytes | JsonObject:
+def body_of(case: StreamCase, model: str) -> bytes | JsonObject:
     """Return what is posted: an object, or the bytes of what is none."""
     written = expand(case.body)
     if case.bare:

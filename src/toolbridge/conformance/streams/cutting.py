@@ -6,12 +6,12 @@ from itertools import pairwise
 from random import Random
 from zlib import crc32
 
-from toolbridge.conformance.streams.cases import Say, expand
+from toolbridge.conformance.streams.cases import ScriptedAnswer, expand
 
 _WAIT = re.compile(r"<<wait ([0-9.]+)>>")
 
 
-def pieces(say: Say, cutting: str, seed: str) -> Iterator[str | float]:
+def pieces(say: ScriptedAnswer, cutting: str, seed: str) -> Iterator[str | float]:
     """Yield pieces of text and, between them, seconds to wait."""
     for at, part in enumerate(_WAIT.split(expand(say.text))):
         if at % 2:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import jsonschema_rs
 
 from toolbridge.conformance.json_path import text
-from toolbridge.conformance.streams.lines import Told
+from toolbridge.conformance.streams.connections import WireEvent
 from toolbridge.core.json import Json, JsonObject, dumps, loads
 
 _END = frozenset({"status", "value", "steps", "invented"})
@@ -45,7 +45,7 @@ _RUN = re.compile(r"run_[0-9a-f]{16}")
 
 
 @dataclass
-class Seen:
+class ObservedFrame:
     """A frame as its events told it."""
 
     kind: str
@@ -64,7 +64,7 @@ class Seen:
 
 
 @dataclass
-class Facts:
+class CaseFacts:
     """What a judge knows of a case besides its events."""
 
     schemas: Mapping[str, JsonObject]
@@ -74,21 +74,21 @@ class Facts:
     quotes: bool = False
 
 
-class Reading:
+class EventChecker:
     """Reads the events of a stream; `faults` says what is wrong with them."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: CaseFacts) -> None:
         self._facts = facts
-        self._open: Seen | None = None
-        self._call: Told | None = None
+        self._open: ObservedFrame | None = None
+        self._call: WireEvent | None = None
         self.faults: list[str] = []
-        self.frames: dict[str, Seen] = {}
+        self.frames: dict[str, ObservedFrame] = {}
         self.calls: dict[str, JsonObject] = {}
         self.results: dict[str, JsonObject] = {}
         self.errors: list[JsonObject] = []
         self.text = ""
 
-    def read(self, events: list[Told], run: str) -> None:
+    def read(self, events: list[WireEvent], run: str) -> None:
         self.faults += _numbers(events, run)
         for at, told in enumerate(events):
             self.faults += _shape(told)
@@ -105,7 +105,7 @@ class Reading:
     def _say(self, fault: str) -> None:
         self.faults.append(fault)
 
-    def _take(self, told: Told, follows: str) -> None:
+    def _take(self, told: WireEvent, follows: str) -> None:
         kind, _, part = told.name.partition(".")
         if kind in {"json", "result"}:
             self._frame(kind, part, told.data)
@@ -124,7 +124,7 @@ class Reading:
         if part == "result":
             return
         if part == "begin":
-            self._begin(Seen(kind, id, text(data, "schema")))
+            self._begin(ObservedFrame(kind, id, text(data, "schema")))
             return
         frame = self._open
         if frame is None or (frame.kind, frame.id) != (kind, id):
@@ -136,7 +136,7 @@ class Reading:
             frame.ended = True
             self._end(frame, data)
 
-    def _begin(self, frame: Seen) -> None:
+    def _begin(self, frame: ObservedFrame) -> None:
         if self._open is not None:
             self._say(f"the frame {frame.id} begins inside {self._open.id}")
         if frame.id in self.frames or frame.id in self.calls:
@@ -145,7 +145,7 @@ class Reading:
             self._say(f"the frame {frame.id} is of a schema nobody named: {frame.schema}")
         self._open = self.frames[frame.id] = frame
 
-    def _end(self, frame: Seen, data: JsonObject) -> None:
+    def _end(self, frame: ObservedFrame, data: JsonObject) -> None:
         size = len(frame.written.encode("utf-8", "surrogatepass"))
         if data.get("length") != size:
             self._say(f"{frame.id}: the length is {data.get('length')}, the chunks have {size}")
@@ -161,7 +161,7 @@ class Reading:
         if "value" in data or not frame.status:
             self.faults += self._flaws(frame)
 
-    def _end_valid(self, frame: Seen, data: JsonObject) -> None:
+    def _end_valid(self, frame: ObservedFrame, data: JsonObject) -> None:
         if "value" in data or "steps" in data:
             self._say(f"{frame.id}: a frame without status needs no value and no steps")
         try:
@@ -169,7 +169,7 @@ class Reading:
         except ValueError as error:
             self._say(f"{frame.id}: called valid, but is no JSON: {error}")
 
-    def _end_otherwise(self, frame: Seen, data: JsonObject) -> None:
+    def _end_otherwise(self, frame: ObservedFrame, data: JsonObject) -> None:
         frame.value = data.get("value")
         if frame.status not in {"healed", "repaired", "degraded"}:
             self._say(f"{frame.id}: there is no status {frame.status}")
@@ -182,7 +182,7 @@ class Reading:
         if self._facts.held and frame.written != dumps(frame.value):
             self._say(f"{frame.id}: results are held, but the chunks are not the value")
 
-    def _flaws(self, frame: Seen) -> Iterator[str]:
+    def _flaws(self, frame: ObservedFrame) -> Iterator[str]:
         schema = self._facts.schemas.get(frame.schema)
         if schema is not None:
             for flaw in _flaws(schema, frame.value):
@@ -190,7 +190,7 @@ class Reading:
 
     # ── tools and errors ─────────────────────────────────────────────────────
 
-    def _tool(self, part: str, told: Told) -> None:
+    def _tool(self, part: str, told: WireEvent) -> None:
         id, name = text(told.data, "id"), text(told.data, "name")
         before, self._call = self._call, None
         if part == "call":
@@ -223,7 +223,7 @@ def _failed(result: JsonObject) -> bool:
     return bool(text(result, "result.error.code"))
 
 
-def _numbers(events: Iterable[Told], run: str) -> Iterator[str]:
+def _numbers(events: Iterable[WireEvent], run: str) -> Iterator[str]:
     if not _RUN.fullmatch(run):
         yield f"{run!r} is no run's id"
     wanted = 1
@@ -234,7 +234,7 @@ def _numbers(events: Iterable[Told], run: str) -> Iterator[str]:
         wanted += 1
 
 
-def _shape(told: Told) -> Iterator[str]:
+def _shape(told: WireEvent) -> Iterator[str]:
     known = MEMBERS.get(told.name)
     if known is None:
         yield f"there is no event {told.name}"
@@ -246,7 +246,7 @@ def _shape(told: Told) -> Iterator[str]:
         yield f"{told.name} has {', '.join(sorted(beside))} besides"
 
 
-def _ending(events: list[Told]) -> Iterator[str]:
+def _ending(events: list[WireEvent]) -> Iterator[str]:
     names = [told.name for told in events]
     if names.count("done") != 1 or names[-1] != "done":
         yield f"done comes {names.count('done')} times; the last event is {names[-1:]}"
@@ -266,14 +266,14 @@ def _flaws(schema: JsonObject, value: Json) -> list[str]:
     return [str(error).split("\n", 1)[0][:200] for error in validator.iter_errors(value)][:3]
 
 
-def ping_faults(pings: Iterable[Told]) -> Iterator[str]:
+def ping_faults(pings: Iterable[WireEvent]) -> Iterator[str]:
     for ping in pings:
         if ping.id or ping.data:
             yield f"a ping has no id and says nothing; came {ping.id!r} {ping.data}"
             return
 
 
-def joined(events: Iterable[Told]) -> list[tuple[str, str]]:
+def joined(events: Iterable[WireEvent]) -> list[tuple[str, str]]:
     """Return the events as they are for every cutting: deltas joined, runs and numbers left out."""
     found: list[tuple[str, str, str]] = []
     for told in events:

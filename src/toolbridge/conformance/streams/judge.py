@@ -3,10 +3,16 @@
 from collections.abc import Callable, Iterable
 
 from toolbridge.conformance.json_path import pick, text
-from toolbridge.conformance.streams.cases import Asked, Case, Expect, body_of, expand
-from toolbridge.conformance.streams.grammar import Facts, Reading, ping_faults
-from toolbridge.conformance.streams.lines import Told
-from toolbridge.conformance.streams.play import Played
+from toolbridge.conformance.streams.cases import (
+    ExpectedRequest,
+    StreamCase,
+    StreamExpectation,
+    body_of,
+    expand,
+)
+from toolbridge.conformance.streams.connections import WireEvent
+from toolbridge.conformance.streams.grammar import CaseFacts, EventChecker, ping_faults
+from toolbridge.conformance.streams.play import PlayResult
 from toolbridge.core.json import Json, JsonObject, dumps, loads
 from toolbridge.structured.builtin import SCHEMAS
 
@@ -19,11 +25,11 @@ _SHORT = {
 _SHOWN = 300
 
 
-def judge(case: Case, played: Played) -> list[str]:
+def judge(case: StreamCase, played: PlayResult) -> list[str]:
     """Return what is wrong; nothing if all is right."""
     if case.expect.rejected is not None or played.refusal is not None:
         return [*played.faults, *_rejection(case, played)]
-    reading = Reading(facts_of(case))
+    reading = EventChecker(facts_of(case))
     reading.read(played.events, played.run)
     found = [*played.faults, *reading.faults, *ping_faults(played.pings)]
     found += _order(case.expect, played.events)
@@ -33,13 +39,13 @@ def judge(case: Case, played: Played) -> list[str]:
     return [*found, *_manners(case.expect, played), *_anew(case, played)]
 
 
-def _anew(case: Case, played: Played) -> Iterable[str]:
+def _anew(case: StreamCase, played: PlayResult) -> Iterable[str]:
     """Yield what is wrong with a second run of the same request."""
     if not case.expect.anew:
         return
     if played.anew_run == played.run:
         yield "the second run is the first"
-    reading = Reading(facts_of(case))
+    reading = EventChecker(facts_of(case))
     reading.read(played.anew, played.anew_run)
     yield from (f"anew: {fault}" for fault in reading.faults)
     wanted, came = spelled(case.expect.anew), names(played.anew)
@@ -50,7 +56,7 @@ def _anew(case: Case, played: Played) -> Iterable[str]:
         yield _differs("cached results", [*case.expect.anew_cached], [*cached])
 
 
-def facts_of(case: Case) -> Facts:
+def facts_of(case: StreamCase) -> CaseFacts:
     """Return what the request says about schemas and tools."""
     body = body_of(case, "")
     asked = body if isinstance(body, dict) else {}
@@ -62,14 +68,14 @@ def facts_of(case: Case) -> Facts:
         if isinstance(found, dict):
             parameters[text(tool, "name")] = found
     held = asked.get("hold_results") is True
-    return Facts(schemas, parameters, held=held, quotes=case.expect.quotes)
+    return CaseFacts(schemas, parameters, held=held, quotes=case.expect.quotes)
 
 
 def _object(value: Json) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _rejection(case: Case, played: Played) -> Iterable[str]:
+def _rejection(case: StreamCase, played: PlayResult) -> Iterable[str]:
     wanted, came = case.expect.rejected, played.refusal
     if wanted is None:
         yield f"was refused: {came.status if came else ''} {came.error if came else ''}"
@@ -102,7 +108,7 @@ def spelled(events: str) -> list[str]:
     return found
 
 
-def names(events: Iterable[Told]) -> list[str]:
+def names(events: Iterable[WireEvent]) -> list[str]:
     """Return the events' names, runs of deltas as one, errors with their codes."""
     found: list[str] = []
     for told in events:
@@ -112,7 +118,7 @@ def names(events: Iterable[Told]) -> list[str]:
     return found
 
 
-def _order(expect: Expect, events: list[Told]) -> Iterable[str]:
+def _order(expect: StreamExpectation, events: list[WireEvent]) -> Iterable[str]:
     wanted, came = spelled(expect.events), names(events)
     if wanted != came:
         yield f"expected the events {' '.join(wanted)}; came {' '.join(came)}"
@@ -122,7 +128,7 @@ def _order(expect: Expect, events: list[Told]) -> Iterable[str]:
         yield f"nobody read, and yet there are {len(events)} events, not {expect.most} at most"
 
 
-def _frames(expect: Expect, reading: Reading) -> Iterable[str]:
+def _frames(expect: StreamExpectation, reading: EventChecker) -> Iterable[str]:
     if expect.text is not None and reading.text != (wanted := expand(expect.text)):
         yield _differs("text", wanted, reading.text)
     for id, frame in reading.frames.items():
@@ -141,14 +147,14 @@ def _frames(expect: Expect, reading: Reading) -> Iterable[str]:
                 yield f"{id}: expected the diagnostics {expect.error[id]}, came {code!r}"
 
 
-def _inventions(expect: Expect, reading: Reading) -> Iterable[str]:
+def _inventions(expect: StreamExpectation, reading: EventChecker) -> Iterable[str]:
     for id, wanted in expect.invented.items():
         came = reading.frames[id].invented if id in reading.frames else ()
         if came != wanted:
             yield _differs(f"invented in {id}", [*wanted], [*came])
 
 
-def _tools(expect: Expect, reading: Reading) -> Iterable[str]:
+def _tools(expect: StreamExpectation, reading: EventChecker) -> Iterable[str]:
     for id, written in expect.args.items():
         came = reading.calls.get(id, {}).get("args")
         if came != (args := loads(expand(written))):
@@ -168,7 +174,7 @@ def _tools(expect: Expect, reading: Reading) -> Iterable[str]:
         yield _differs("cached results", [*expect.cached], [*cached])
 
 
-_CHECKS: tuple[Callable[[Expect, Reading], Iterable[str]], ...] = (
+_CHECKS: tuple[Callable[[StreamExpectation, EventChecker], Iterable[str]], ...] = (
     _frames,
     _inventions,
     _tools,
@@ -178,7 +184,7 @@ _CHECKS: tuple[Callable[[Expect, Reading], Iterable[str]], ...] = (
 # ── the model, and manners ───────────────────────────────────────────────────
 
 
-def _heard(case: Case, played: Played) -> Iterable[str]:
+def _heard(case: StreamCase, played: PlayResult) -> Iterable[str]:
     wanted = len(case.says) if case.expect.requests is None else case.expect.requests
     if len(played.heard) != wanted:
         yield f"the model was asked {len(played.heard)} times, not {wanted}"
@@ -187,7 +193,7 @@ def _heard(case: Case, played: Played) -> Iterable[str]:
         yield from _asked(asked, played.heard[asked.at - 1])
 
 
-def _asked(asked: Asked, body: JsonObject) -> Iterable[str]:
+def _asked(asked: ExpectedRequest, body: JsonObject) -> Iterable[str]:
     said = "\n".join(_words(pick(body, "messages")))
     for word in asked.has:
         if expand(word) not in said:
@@ -209,7 +215,7 @@ def _words(value: Json) -> Iterable[str]:
             yield from _words(part)
 
 
-def _manners(expect: Expect, played: Played) -> Iterable[str]:
+def _manners(expect: StreamExpectation, played: PlayResult) -> Iterable[str]:
     if expect.pings and not played.pings:
         yield "no ping came while the model was silent"
     if expect.hung_up and not played.hung_up:

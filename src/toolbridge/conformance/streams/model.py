@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from toolbridge.conformance.json_path import items, text
-from toolbridge.conformance.streams.cases import Calling, Case, Say
+from toolbridge.conformance.streams.cases import ScriptedAnswer, ScriptedCall, StreamCase
 from toolbridge.conformance.streams.cutting import pieces
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 
@@ -25,36 +25,36 @@ _HEAD = (
 
 
 @dataclass
-class Playing:
+class StreamPlay:
     """A case that is being played in one way of cutting."""
 
-    case: Case
+    case: StreamCase
     cutting: str
     heard: list[JsonObject] = field(default_factory=list)
     open: int = 0
     """Lines to the model that are open."""
 
 
-class Model:
+class ScriptedModel:
     """The plays under way, by the names of their models."""
 
     def __init__(self) -> None:
         self.url = ""
-        self._playing: dict[str, Playing] = {}
+        self._playing: dict[str, StreamPlay] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[object]] = set()
 
-    def begin(self, case: Case, cutting: str) -> tuple[str, Playing]:
+    def begin(self, case: StreamCase, cutting: str) -> tuple[str, StreamPlay]:
         """Return the name of the model to ask for, and what will be known of the play."""
         self._count += 1
         name = f"{PREFIX}{self._count:06d}"
-        self._playing[name] = Playing(case, cutting)
+        self._playing[name] = StreamPlay(case, cutting)
         return name, self._playing[name]
 
     def end(self, name: str) -> None:
         del self._playing[name]
 
-    def find(self, name: str) -> Playing | None:
+    def find(self, name: str) -> StreamPlay | None:
         return self._playing.get(name)
 
     def note(self, task: asyncio.Task[object] | None) -> None:
@@ -69,9 +69,9 @@ class Model:
 
 
 @asynccontextmanager
-async def serve(port: int = 0) -> AsyncIterator[Model]:
+async def serve(port: int = 0) -> AsyncIterator[ScriptedModel]:
     """Serve on loopback; `url` says where."""
-    model = Model()
+    model = ScriptedModel()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         model.note(asyncio.current_task())
@@ -88,7 +88,9 @@ async def serve(port: int = 0) -> AsyncIterator[Model]:
         await model.close()
 
 
-async def _answer(model: Model, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _answer(
+    model: ScriptedModel, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     length = re.search(r"(?im)^content-length: *(\d+)", head)
     body = maybe_object(await reader.readexactly(int(length[1]) if length else 0)) or {}
@@ -116,7 +118,10 @@ async def _whole(writer: asyncio.StreamWriter, status: int, body: JsonObject) ->
 
 
 async def _say(
-    playing: Playing, say: Say, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    playing: StreamPlay,
+    say: ScriptedAnswer,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> None:
     if say.status != 200:
         await _whole(writer, say.status, {"error": {"message": "scripted failure"}})
@@ -142,7 +147,9 @@ async def _wait(seconds: float, leaving: "asyncio.Task[bytes]") -> None:
         raise ConnectionError
 
 
-async def _end(say: Say, writer: asyncio.StreamWriter, leaving: "asyncio.Task[bytes]") -> None:
+async def _end(
+    say: ScriptedAnswer, writer: asyncio.StreamWriter, leaving: "asyncio.Task[bytes]"
+) -> None:
     if say.end == "hang":
         await _wait(_PATIENCE, leaving)
     elif say.end == "cut":
@@ -153,7 +160,7 @@ async def _end(say: Say, writer: asyncio.StreamWriter, leaving: "asyncio.Task[by
         await writer.drain()
 
 
-def _blocks(playing: Playing, say: Say) -> Iterator[bytes | float]:
+def _blocks(playing: StreamPlay, say: ScriptedAnswer) -> Iterator[bytes | float]:
     """Yield what goes out at once, and waits."""
     block: list[bytes] = []
     size = 0
@@ -169,7 +176,7 @@ def _blocks(playing: Playing, say: Say) -> Iterator[bytes | float]:
     yield b"".join(block)
 
 
-def _chunks(playing: Playing, say: Say) -> Iterator[bytes | float]:
+def _chunks(playing: StreamPlay, say: ScriptedAnswer) -> Iterator[bytes | float]:
     for part in pieces(say, playing.cutting, playing.case.id):
         yield part if isinstance(part, float) else _chunk({"content": part})
     offered = [text(tool, "function.name") for tool in items(playing.heard[-1], "tools")]
@@ -180,7 +187,9 @@ def _chunks(playing: Playing, say: Say) -> Iterator[bytes | float]:
         yield _chunk({}, reason) + b"data: [DONE]\n\n"
 
 
-def _call(at: int, call: Calling, offered: list[str], playing: Playing) -> Iterator[bytes | float]:
+def _call(
+    at: int, call: ScriptedCall, offered: list[str], playing: StreamPlay
+) -> Iterator[bytes | float]:
     name = call.tool if isinstance(call.tool, str) else offered[call.tool]
     begin: JsonObject = {
         "index": at,
@@ -189,7 +198,7 @@ def _call(at: int, call: Calling, offered: list[str], playing: Playing) -> Itera
         "function": {"name": name, "arguments": ""},
     }
     yield _chunk({"tool_calls": [begin]})
-    for part in pieces(Say(call.arguments), playing.cutting, playing.case.id):
+    for part in pieces(ScriptedAnswer(call.arguments), playing.cutting, playing.case.id):
         if isinstance(part, str):
             yield _chunk({"tool_calls": [{"index": at, "function": {"arguments": part}}]})
 

@@ -7,16 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolbridge.conformance.json_path import text
-from toolbridge.conformance.streams.cases import Case, Step, body_of, expand
-from toolbridge.conformance.streams.lines import (
-    EventLine,
-    Gateway,
-    Line,
-    Refusal,
-    SocketLine,
-    Told,
+from toolbridge.conformance.streams.cases import ClientStep, StreamCase, body_of, expand
+from toolbridge.conformance.streams.connections import (
+    GatewayAddress,
+    SseConnection,
+    StreamConnection,
+    StreamRejected,
+    WebSocketConnection,
+    WireEvent,
 )
-from toolbridge.conformance.streams.model import Playing
+from toolbridge.conformance.streams.model import StreamPlay
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 
 PATH = "/v1/stream"
@@ -25,16 +25,16 @@ _SOON = 5.0
 
 
 @dataclass
-class Played:
+class PlayResult:
     """What came of one play."""
 
-    events: list[Told] = field(default_factory=list)
+    events: list[WireEvent] = field(default_factory=list)
     run: str = ""
-    refusal: Refusal | None = None
-    pings: list[Told] = field(default_factory=list)
+    refusal: StreamRejected | None = None
+    pings: list[WireEvent] = field(default_factory=list)
     hung_up: bool = True
     faults: list[str] = field(default_factory=list)
-    anew: list[Told] = field(default_factory=list)
+    anew: list[WireEvent] = field(default_factory=list)
     """The events of a second run of the same request."""
     anew_run: str = ""
     heard: list[JsonObject] = field(default_factory=list)
@@ -42,7 +42,12 @@ class Played:
 
 class Play:
     def __init__(
-        self, case: Case, gateway: Gateway, playing: Playing, model: str, transport: str
+        self,
+        case: StreamCase,
+        gateway: GatewayAddress,
+        playing: StreamPlay,
+        model: str,
+        transport: str,
     ) -> None:
         self._case = case
         self._client = case.client
@@ -53,14 +58,14 @@ class Play:
         self._by_socket = transport == "ws"
         self._counts: Counter[str] = Counter()
         self._steps = list(self._client.steps)
-        self._beside: list[asyncio.Task[list[Told]]] = []
-        self.played = Played()
+        self._beside: list[asyncio.Task[list[WireEvent]]] = []
+        self.played = PlayResult()
 
-    async def go(self) -> Played:
+    async def go(self) -> PlayResult:
         played = self.played
         try:
             await self._read(await self._open())
-        except Refusal as refusal:
+        except StreamRejected as refusal:
             played.refusal = refusal
         if self._steps:
             played.faults.append(f"the client never read what {self._steps[0].on} stands for")
@@ -74,35 +79,35 @@ class Play:
 
     # ── opening ──────────────────────────────────────────────────────────────
 
-    async def _open(self) -> Line:
+    async def _open(self) -> StreamConnection:
         if not self._by_socket or isinstance(self._body, bytes):
             return await self._post(self._body)
         key: JsonObject = {"idempotency_key": self._key} if self._key else {}
-        return await SocketLine.open(self._gateway, {"type": "start", **key, **self._body})
+        return await WebSocketConnection.open(self._gateway, {"type": "start", **key, **self._body})
 
-    async def _post(self, body: bytes | JsonObject, last: str = "") -> EventLine:
+    async def _post(self, body: bytes | JsonObject, last: str = "") -> SseConnection:
         headers = {"content-type": "application/json"}
         headers |= {"idempotency-key": self._key} if self._key else {}
         headers |= {"last-event-id": last} if last else {}
         written = body if isinstance(body, bytes) else dump_bytes(body)
-        line = await EventLine.open(self._gateway, "POST", PATH, written, headers)
+        line = await SseConnection.open(self._gateway, "POST", PATH, written, headers)
         if self._client.slow:
             line.narrow()
         return line
 
-    async def _get(self, last: str = "") -> EventLine:
+    async def _get(self, last: str = "") -> SseConnection:
         headers = {"last-event-id": last} if last else {}
-        return await EventLine.open(
+        return await SseConnection.open(
             self._gateway, "GET", f"{PATH}/{self.played.run}", headers=headers
         )
 
-    async def _again(self) -> Line:
+    async def _again(self) -> StreamConnection:
         """Come back after the last event that was read."""
         last = self.played.events[-1].id
         match self._client.resume:
             case "ws":
                 first: JsonObject = {"type": "resume", "last_event_id": last}
-                return await SocketLine.open(self._gateway, first)
+                return await WebSocketConnection.open(self._gateway, first)
             case "post":
                 return await self._post(self._body, last)
             case "get":
@@ -110,7 +115,7 @@ class Play:
 
     # ── reading ──────────────────────────────────────────────────────────────
 
-    async def _read(self, line: Line) -> None:
+    async def _read(self, line: StreamConnection) -> None:
         played = self.played
         reads = 0
         try:
@@ -129,7 +134,7 @@ class Play:
         finally:
             await line.close()
 
-    async def _react(self, line: Line, told: Told) -> Line:
+    async def _react(self, line: StreamConnection, told: WireEvent) -> StreamConnection:
         self._counts[told.name] += 1
         while self._steps and self._due(self._steps[0], told):
             line = await self._take(self._steps.pop(0), line)
@@ -137,15 +142,15 @@ class Play:
             await self._answer(line, text(told.data, "id"))
         return line
 
-    def _due(self, step: Step, told: Told) -> bool:
+    def _due(self, step: ClientStep, told: WireEvent) -> bool:
         name, _, count = step.on.partition(":")
         return told.name == name and self._counts[name] == int(count or 1)
 
-    async def _answer(self, line: Line, id: str) -> None:
+    async def _answer(self, line: StreamConnection, id: str) -> None:
         given = maybe_object(expand(self._client.answers.get(id, "")))
         if given is None:
             return
-        if isinstance(line, SocketLine):
+        if isinstance(line, WebSocketConnection):
             await line.say({"type": "tool.result", "id": id, **given})
             return
         path = f"{PATH}/{self.played.run}/results"
@@ -153,7 +158,7 @@ class Play:
         if status != 200:
             self.played.faults.append(f"the answer to {id} got status {status}")
 
-    async def _take(self, step: Step, line: Line) -> Line:
+    async def _take(self, step: ClientStep, line: StreamConnection) -> StreamConnection:
         match step.do:
             case "leave":
                 await line.close()
@@ -180,18 +185,18 @@ class Play:
                 await self._misspeak()
         return line
 
-    async def _pause(self, line: Line, seconds: float) -> None:
-        if isinstance(line, SocketLine):
+    async def _pause(self, line: StreamConnection, seconds: float) -> None:
+        if isinstance(line, WebSocketConnection):
             await line.say({"type": "pause"})
         await asyncio.sleep(seconds)
-        if isinstance(line, SocketLine):
+        if isinstance(line, WebSocketConnection):
             await line.say({"type": "resume"})
 
-    async def _abort(self, line: Line, step: Step) -> None:
-        if step.do == "freeze" and isinstance(line, SocketLine):
+    async def _abort(self, line: StreamConnection, step: ClientStep) -> None:
+        if step.do == "freeze" and isinstance(line, WebSocketConnection):
             await line.say({"type": "pause"})
         await asyncio.sleep(step.wait)
-        if isinstance(line, SocketLine):
+        if isinstance(line, WebSocketConnection):
             await line.say({"type": "abort"})
         else:
             await self._delete()
@@ -209,15 +214,15 @@ class Play:
     async def _crowd(self) -> None:
         try:
             await (await self._post(self._body)).close()
-        except Refusal as refusal:
+        except StreamRejected as refusal:
             if (refusal.status, refusal.error.get("code")) == (429, "too_many_runs"):
                 return
         self.played.faults.append("one stream too many was not refused with 429")
 
-    async def _repeat(self) -> list[Told]:
+    async def _repeat(self) -> list[WireEvent]:
         return await (await self._post(self._body)).rest()
 
-    async def _join(self) -> list[Told]:
+    async def _join(self) -> list[WireEvent]:
         return await (await self._get()).rest()
 
     # ── when all is over ─────────────────────────────────────────────────────
@@ -250,7 +255,7 @@ class Play:
         other: JsonObject = {"prompt": "something else"}
         try:
             await (await self._post(other)).close()
-        except Refusal as refusal:
+        except StreamRejected as refusal:
             if (refusal.status, refusal.error.get("code")) == (409, "idempotency_conflict"):
                 return
         self.played.faults.append("another body under the same key was not refused with 409")
@@ -265,7 +270,7 @@ class Play:
             for line in (await self._post(self._body, last), await self._get(last)):
                 self._same(await line.rest(), f"after event {after}", events[after:])
 
-    def _same(self, came: list[Told], who: str, wanted: list[Told] | None = None) -> None:
+    def _same(self, came: list[WireEvent], who: str, wanted: list[WireEvent] | None = None) -> None:
         if came != (self.played.events if wanted is None else wanted):
             names = " ".join(told.name for told in came)
             self.played.faults.append(f"{who} was told something else: {names[:300]}")

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from toolbridge.conformance.streams.cases import CATEGORIES
-from toolbridge.conformance.streams.runner import Outcome
+from toolbridge.conformance.streams.runner import StreamOutcome
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _MEANT = {
@@ -21,7 +21,7 @@ _MEANT = {
 }
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[StreamOutcome]) -> str:
     """Return the cases, plays, successes and failures of each category."""
     rows = [["", "cases", "plays", "passed", "failed"]]
     rows += [_row(name, chosen) for name, chosen in _groups(outcomes)]
@@ -30,14 +30,14 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(_line(row, widths) for row in rows)
 
 
-def _groups(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, list[Outcome]]]:
+def _groups(outcomes: Sequence[StreamOutcome]) -> Iterable[tuple[str, list[StreamOutcome]]]:
     for name in CATEGORIES:
         chosen = [o for o in outcomes if o.category == name]
         if chosen:
             yield name, chosen
 
 
-def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
+def _row(name: str, outcomes: Sequence[StreamOutcome]) -> list[str]:
     passed = sum(o.passed for o in outcomes)
     plays = sum(o.plays for o in outcomes)
     return [name, str(len(outcomes)), str(plays), str(passed), str(len(outcomes) - passed)]
@@ -48,7 +48,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
 
 
-def failures(outcomes: Sequence[Outcome]) -> str:
+def failures(outcomes: Sequence[StreamOutcome]) -> str:
     lines: list[str] = []
     for outcome in outcomes:
         if not outcome.passed:
@@ -57,7 +57,7 @@ def failures(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def as_json(outcomes: Sequence[Outcome]) -> str:
+def as_json(outcomes: Sequence[StreamOutcome]) -> str:
     """Return the matrix, the same for the same outcomes."""
     categories: JsonObject = {}
     for name, chosen in _groups(outcomes):
@@ -75,7 +75,7 @@ def as_json(outcomes: Sequence[Outcome]) -> str:
     return msgspec.json.format(dumps(matrix), indent=1)
 
 
-def _result(outcome: Outcome) -> JsonObject:
+def _result(outcome: StreamOutcome) -> JsonObject:
     return {
         "case": outcome.case,
         "category": outcome.category,
@@ -96,7 +96,7 @@ text { fill: #e6edf3 } .count { fill: #9198a1 } .back { fill: #0d1117 }
 .passed { fill: #3fb950 } .failed { fill: #f85149 } }"""
 
 
-def as_svg(outcomes: Sequence[Outcome]) -> str:
+def as_svg(outcomes: Sequence[StreamOutcome]) -> str:
     """Return a picture: one row per category, one square per case, its name on hovering."""
     groups = list(_groups(outcomes))
     most = max((len(chosen) for _, chosen in groups), default=0)
@@ -115,7 +115,7 @@ def as_svg(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _drawn(name: str, outcomes: Sequence[Outcome], top: int) -> Iterable[str]:
+def _drawn(name: str, outcomes: Sequence[StreamOutcome], top: int) -> Iterable[str]:
     yield f'<text x="16" y="{top + 11}">{escape(_MEANT[name])}</text>'
     for at, outcome in enumerate(outcomes):
         kind = "passed" if outcome.passed else "failed"

@@ -8,32 +8,32 @@ import aiohttp
 import msgspec
 
 from toolbridge.conformance.streams import model, self_gateway
-from toolbridge.conformance.streams.cases import Case, Expect, Say
+from toolbridge.conformance.streams.cases import ScriptedAnswer, StreamCase, StreamExpectation
+from toolbridge.conformance.streams.connections import BrokenStream, GatewayAddress
 from toolbridge.conformance.streams.grammar import joined
 from toolbridge.conformance.streams.judge import judge
-from toolbridge.conformance.streams.lines import Broken, Gateway
-from toolbridge.conformance.streams.play import Play, Played
+from toolbridge.conformance.streams.play import Play, PlayResult
 
 AT_ONCE = 8
 LIMIT = 60.0
 """Seconds that a play may take; a busy machine needs them."""
 _SOCKET_CUTTING = "3"
 """The cutting that is read over a WebSocket where a case leaves it open."""
-_ALIVE = Case(
+_ALIVE = StreamCase(
     name="alive",
     proves="the gateway still serves",
     says=(
-        Say(
+        ScriptedAnswer(
             '\u27e6BEGIN_RESULT id=R1 schema=AssistantReply\u27e7{"answer":"here","citations":[]}'
             "\u27e6END_RESULT id=R1\u27e7"
         ),
     ),
-    expect=Expect(events="result done"),
+    expect=StreamExpectation(events="result done"),
     category="alive",
 )
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class StreamOutcome(msgspec.Struct, frozen=True):
     """What came of a case."""
 
     case: str
@@ -47,9 +47,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return not self.faults
 
 
-class Runner:
+class StreamRunner:
     def __init__(
-        self, played: model.Model, gateways: dict[str, str], session: aiohttp.ClientSession
+        self, played: model.ScriptedModel, gateways: dict[str, str], session: aiohttp.ClientSession
     ) -> None:
         """Play on `gateways`, by the names that the cases have for them."""
         self._model = played
@@ -58,10 +58,10 @@ class Runner:
         self._turnstile = asyncio.Semaphore(AT_ONCE)
         self._alone = asyncio.Lock()
 
-    async def run(self, cases: Iterable[Case]) -> list[Outcome]:
+    async def run(self, cases: Iterable[StreamCase]) -> list[StreamOutcome]:
         return [*await asyncio.gather(*(self._case(case) for case in cases))]
 
-    async def _case(self, case: Case) -> Outcome:
+    async def _case(self, case: StreamCase) -> StreamOutcome:
         plays = [self._play(case, cutting) for cutting in case.cuttings]
         if case.house == "few":  # it bears one stream at a time
             async with self._alone:
@@ -74,9 +74,9 @@ class Runner:
             async with self._alone if case.house == "few" else _free():
                 found, _ = await self._play(_alive_at(case), "7")
             faults += [f"afterwards: {fault}" for fault in found]
-        return Outcome(case.name, case.category, case.proves, len(done), tuple(faults))
+        return StreamOutcome(case.name, case.category, case.proves, len(done), tuple(faults))
 
-    async def _play(self, case: Case, cutting: str) -> tuple[list[str], Played]:
+    async def _play(self, case: StreamCase, cutting: str) -> tuple[list[str], PlayResult]:
         """Return what is wrong with a play, and what came of it."""
         transport = case.client.transport or ("ws" if cutting == _SOCKET_CUTTING else "sse")
         if case.expect.rejected is not None and not case.client.transport:
@@ -84,20 +84,20 @@ class Runner:
         async with self._turnstile:
             name, playing = self._model.begin(case, cutting)
             headers = {"x-api-key": case.client.credential} if case.client.credential else {}
-            gateway = Gateway(self._gateways[case.house], self._session, headers)
+            gateway = GatewayAddress(self._gateways[case.house], self._session, headers)
             play = Play(case, gateway, playing, f"{self_gateway.PROVIDER}/{name}", transport)
             try:
                 async with asyncio.timeout(LIMIT):
                     await play.go()
                 found = judge(case, play.played)
-            except (TimeoutError, Broken, aiohttp.ClientError) as error:
+            except (TimeoutError, BrokenStream, aiohttp.ClientError) as error:
                 found = [str(error) or f"no end within {LIMIT:g} s"]
             finally:
                 self._model.end(name)
         return [f"[{cutting}, {transport}] {fault}" for fault in found], play.played
 
 
-def _differing(case: Case, plays: list[Played]) -> Iterable[str]:
+def _differing(case: StreamCase, plays: list[PlayResult]) -> Iterable[str]:
     """Yield that the cutting of the model's text makes a difference, if it does."""
     if not case.steady or not plays:
         return
@@ -110,7 +110,7 @@ def _differing(case: Case, plays: list[Played]) -> Iterable[str]:
             yield f"cut as {cutting}, another event comes: {other}, not {one}"
 
 
-def _alive_at(case: Case) -> Case:
+def _alive_at(case: StreamCase) -> StreamCase:
     return msgspec.structs.replace(
         _ALIVE,
         house=case.house,
@@ -125,21 +125,21 @@ async def _free() -> AsyncIterator[None]:
     yield
 
 
-async def run_own(cases: list[Case]) -> list[Outcome]:
+async def run_own(cases: list[StreamCase]) -> list[StreamOutcome]:
     """Score this toolbridge."""
     async with (
         model.serve() as played,
         self_gateway.gateways({"", *(case.house for case in cases)}, played.url) as urls,
         _session() as session,
     ):
-        return await Runner(played, urls, session).run(cases)
+        return await StreamRunner(played, urls, session).run(cases)
 
 
-async def run_other(cases: list[Case], url: str, port: int) -> list[Outcome]:
+async def run_other(cases: list[StreamCase], url: str, port: int) -> list[StreamOutcome]:
     """Score the gateway at `url`, whose provider `conform` is our model at `port`."""
     async with model.serve(port) as played, _session() as session:
         chosen = [case for case in cases if not case.house]
-        return await Runner(played, {"": url.rstrip("/")}, session).run(chosen)
+        return await StreamRunner(played, {"": url.rstrip("/")}, session).run(chosen)
 
 
 def _session() -> aiohttp.ClientSession:

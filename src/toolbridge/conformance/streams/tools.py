@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections import Counter
 
-from toolbridge.tools.context import Context
+from toolbridge.tools.context import ToolContext
 from toolbridge.tools.functions import tool
 
 _SEEN: Counter[str] = Counter()
@@ -17,7 +17,7 @@ def echo(value: str) -> dict[str, str]:
 
 
 @tool(name="test.flaky", idempotent=True)
-def flaky(name: str, context: Context, fails: int = 1) -> dict[str, int]:
+def flaky(name: str, context: ToolContext, fails: int = 1) -> dict[str, int]:
     """Fail the first times that a run calls it with a name, then say how often it was called."""
     call = f"{context.run}/{name}"
     _SEEN[call] += 1

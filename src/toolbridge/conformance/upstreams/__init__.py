@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from toolbridge.conformance.cases import APIS, Framing
+from toolbridge.conformance.cases import APIS, WireFraming
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
@@ -17,7 +17,7 @@ class UpstreamApi:
     base: str
     """What a gateway's base URL for this API ends with."""
     content_type: str
-    frame: Callable[[str, Framing], bytes]
+    frame: Callable[[str, WireFraming], bytes]
     """Return one line of a case as the API sends it."""
     tools: Callable[[JsonObject], list[str]]
     """Return the names of the tools on offer in a request."""

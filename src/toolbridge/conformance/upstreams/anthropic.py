@@ -2,7 +2,7 @@
 
 import re
 
-from toolbridge.conformance.cases import Framing
+from toolbridge.conformance.cases import WireFraming
 from toolbridge.conformance.json_path import items, members, pick, text
 from toolbridge.conformance.upstreams import UpstreamApi, sse
 from toolbridge.core.json import Json, JsonObject, maybe_object
@@ -11,7 +11,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
-def frame(line: str, framing: Framing) -> bytes:
+def frame(line: str, framing: WireFraming) -> bytes:
     return sse.write(line, framing, event=text(maybe_object(line), "type"))
 
 

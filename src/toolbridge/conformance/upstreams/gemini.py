@@ -2,7 +2,7 @@
 
 import re
 
-from toolbridge.conformance.cases import Framing
+from toolbridge.conformance.cases import WireFraming
 from toolbridge.conformance.json_path import items, members, text
 from toolbridge.conformance.upstreams import UpstreamApi, sse
 from toolbridge.core.json import Json, JsonObject
@@ -15,7 +15,7 @@ _REFUSED = frozenset(
 )
 
 
-def frame(line: str, framing: Framing) -> bytes:
+def frame(line: str, framing: WireFraming) -> bytes:
     return sse.write(line, framing, eol="\r\n")
 
 

@@ -2,13 +2,13 @@
 
 import re
 
-from toolbridge.conformance.cases import Framing
+from toolbridge.conformance.cases import WireFraming
 from toolbridge.conformance.json_path import items, members, pick, text
 from toolbridge.conformance.upstreams import UpstreamApi
 from toolbridge.core.json import Json, JsonObject
 
 
-def frame(line: str, framing: Framing) -> bytes:
+def frame(line: str, framing: WireFraming) -> bytes:
     return (line + (framing.eol or "\n")).encode()
 
 

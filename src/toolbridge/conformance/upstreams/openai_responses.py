@@ -2,7 +2,7 @@
 
 import re
 
-from toolbridge.conformance.cases import Framing
+from toolbridge.conformance.cases import WireFraming
 from toolbridge.conformance.json_path import items, text
 from toolbridge.conformance.upstreams import UpstreamApi, sse
 from toolbridge.core.json import JsonObject, maybe_object
@@ -10,7 +10,7 @@ from toolbridge.core.json import JsonObject, maybe_object
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
-def frame(line: str, framing: Framing) -> bytes:
+def frame(line: str, framing: WireFraming) -> bytes:
     return sse.write(line, framing, event=text(maybe_object(line), "type"))
 
 

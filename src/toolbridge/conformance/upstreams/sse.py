@@ -1,9 +1,9 @@
 """Server-sent events, written well or badly."""
 
-from toolbridge.conformance.cases import Framing
+from toolbridge.conformance.cases import WireFraming
 
 
-def write(line: str, framing: Framing, *, event: str = "", eol: str = "\n") -> bytes:
+def write(line: str, framing: WireFraming, *, event: str = "", eol: str = "\n") -> bytes:
     """Return `line` as one event, in the manner of `framing`."""
     end = framing.eol or eol
     space = " " if framing.space else ""

@@ -16,7 +16,7 @@ _FIRST = frozenset("{[\"'n")
 
 
 @dataclass(frozen=True)
-class Shape:
+class CallShape:
     """How a dialect spells a call in JSON."""
 
     ends: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def read_string(scribe: EventWriter) -> Wait[str | None]:
         return unescape(written[1:-1])
 
 
-def read_calls(scribe: EventWriter, shape: Shape) -> Wait[int]:
+def read_calls(scribe: EventWriter, shape: CallShape) -> Wait[int]:
     """Take one call, a list of calls, or calls one after the other; return how many."""
     cursor = scribe.cursor
     before = scribe.calls
@@ -68,7 +68,7 @@ def read_calls(scribe: EventWriter, shape: Shape) -> Wait[int]:
     return scribe.calls - before
 
 
-def _read_list(scribe: EventWriter, shape: Shape) -> Wait[None]:
+def _read_list(scribe: EventWriter, shape: CallShape) -> Wait[None]:
     cursor = scribe.cursor
     before = scribe.calls
     while True:
@@ -91,14 +91,14 @@ def _read_list(scribe: EventWriter, shape: Shape) -> Wait[None]:
             return
 
 
-def _read_call(scribe: EventWriter, shape: Shape) -> Wait[None]:
+def _read_call(scribe: EventWriter, shape: CallShape) -> Wait[None]:
     yield from CallObject(scribe, shape).read()
 
 
 class CallObject:
     """One object that is a call, read key by key."""
 
-    def __init__(self, scribe: EventWriter, shape: Shape, name: str = "") -> None:
+    def __init__(self, scribe: EventWriter, shape: CallShape, name: str = "") -> None:
         self._scribe = scribe
         self._cursor = scribe.cursor
         self._shape = shape

@@ -7,7 +7,7 @@ text or to the engine of the calls.
 import re
 from dataclasses import dataclass, field
 
-from toolbridge.dialects.engines.calls_json import Shape, stream_object
+from toolbridge.dialects.engines.calls_json import CallShape, stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.mark_reader import CallReader, attempt
 from toolbridge.dialects.engines.partial_marks import drop_half, is_half, until
@@ -232,7 +232,7 @@ class Blocks:
 
     def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         cursor = scribe.cursor
-        reader = JsonBody(close=self.ends, shape=Shape(ends=self.ends, strict=True), only="{")
+        reader = JsonBody(close=self.ends, shape=CallShape(ends=self.ends, strict=True), only="{")
         write = scribe.think if thinking and scribe.thoughts else scribe.text
         name = yield from self._name(scribe)
         while mark := (yield from until(scribe, self.marks, write)):

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
-from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.calls_json import CallShape, read_calls, stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, is_half, value_until
 from toolbridge.wire.tags import SPACE, Marks, Wait
@@ -76,7 +76,7 @@ class ParameterCalls:
             return  # an empty wrapper
         here = yield from cursor.peek()
         if self.json_body and here in {"{", "["}:
-            yield from read_calls(scribe, Shape(ends=self.wrapper_close))
+            yield from read_calls(scribe, CallShape(ends=self.wrapper_close))
             yield from self._take_after_space(scribe, self.wrapper_close)
             return
         lead = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toolbridge.core.json import Json
 from toolbridge.dialects.engines.arguments import Arguments
-from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.calls_json import CallShape, read_calls, stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall, escaped
 from toolbridge.dialects.engines.literals import Unreadable, literal, unescape
 from toolbridge.dialects.engines.values import typed
@@ -66,7 +66,7 @@ class PythonCalls:
             return False
         if here not in {"[", "{"}:
             return False
-        yield from read_calls(scribe, Shape(ends=self.close, between=",;"))
+        yield from read_calls(scribe, CallShape(ends=self.close, between=",;"))
         if self.close and (yield from cursor.follows(*self.close, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(*self.close)

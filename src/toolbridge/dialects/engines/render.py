@@ -7,7 +7,7 @@ from string import Template
 
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Call
-from toolbridge.dialects.dialect import Answer
+from toolbridge.dialects.dialect import ResultText
 from toolbridge.dialects.engines.values import type_of
 
 
@@ -93,7 +93,7 @@ class Renderer:
         written = (self._call(call, index) for index, call in enumerate(calls))
         return self.open + self.between.join(written) + self.close
 
-    def results(self, results: Sequence[Answer]) -> str:
+    def results(self, results: Sequence[ResultText]) -> str:
         written = (
             Template(self.result).safe_substitute(
                 name=r.name, id=r.id, result=r.text, json=spaced(r.text)

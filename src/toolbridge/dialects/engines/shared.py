@@ -1,7 +1,7 @@
 """Readers of marks that several dialects share: what follows the mark tells them apart."""
 
 from toolbridge.dialects.engines.arg_pairs import PairCalls
-from toolbridge.dialects.engines.calls_json import Shape
+from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.function_xml import function_xml
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
 from toolbridge.dialects.engines.mark_reader import CallReader
@@ -10,7 +10,7 @@ from toolbridge.dialects.engines.tag_json import JsonBody, NamedJson
 
 FUNCTION_XML = function_xml()
 _CLOSE = "</tool_call>"
-_JSON = JsonBody(close=(_CLOSE,), shape=Shape(ends=(_CLOSE,)))
+_JSON = JsonBody(close=(_CLOSE,), shape=CallShape(ends=(_CLOSE,)))
 _INVOKE = InvokeCalls(
     call=("<invoke",),
     call_close=("</invoke>",),
@@ -25,9 +25,9 @@ TOOL_CALL: tuple[CallReader, ...] = (_JSON, FUNCTION_XML, _INVOKE, PairCalls())
 NAMED_FUNCTION = NamedJson(separators=(">",), close=("</function>",))
 """After `<function=`: a name and JSON."""
 FUNCTION: tuple[CallReader, ...] = (FUNCTION_XML,)
-BARE_JSON: tuple[CallReader, ...] = (JsonBody(shape=Shape(strict=True, between=",;")),)
+BARE_JSON: tuple[CallReader, ...] = (JsonBody(shape=CallShape(strict=True, between=",;")),)
 """JSON without any mark: only a declared name with arguments is a call."""
-FENCED_JSON: tuple[CallReader, ...] = (JsonBody(shape=Shape(strict=True), fence=True),)
+FENCED_JSON: tuple[CallReader, ...] = (JsonBody(shape=CallShape(strict=True), fence=True),)
 """JSON in a fenced block, where nothing else is said."""
 CALLING_TOOL: tuple[CallReader, ...] = (PythonCalls(json=False),)
 """After `[Calling tool: `: a name and JSON in brackets."""

@@ -7,7 +7,7 @@ ends, never at the first end mark: that may stand inside a string.
 import re
 from dataclasses import dataclass, field
 
-from toolbridge.dialects.engines.calls_json import Shape, read_calls, stream_object
+from toolbridge.dialects.engines.calls_json import CallShape, read_calls, stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.partial_marks import drop_half
 from toolbridge.wire.tags import Marks, Wait
@@ -20,7 +20,7 @@ class JsonBody:
     """`<mark>{"name": …, "arguments": {…}}</mark>`, one or many, or a list of them."""
 
     close: tuple[str, ...] = ()
-    shape: Shape = field(default_factory=Shape)
+    shape: CallShape = field(default_factory=CallShape)
     fence: bool = False
     """The JSON may stand in a fenced block."""
     lead: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import Json, loads
 from toolbridge.node.vectors import hosts, sealed, transcript
-from toolbridge.node.vectors.case import Case, Checks, each, one
+from toolbridge.node.vectors.case import Checks, VectorCase, each, one
 
 KINDS: dict[str, Callable[[Json], Checks]] = {
     "identities": each(sealed.identity),
@@ -33,7 +33,7 @@ def check_file(path: Path) -> tuple[int, list[str]]:
     """Return how many checks passed, and what is wrong with the others."""
     passed = 0
     wrong: list[str] = []
-    for kind, value in Case(loads(path.read_bytes())).fields.items():
+    for kind, value in VectorCase(loads(path.read_bytes())).fields.items():
         if kind.startswith("_"):
             continue
         if kind not in KINDS:

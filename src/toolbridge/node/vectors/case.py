@@ -15,7 +15,7 @@ Check: TypeAlias = tuple[str, Json, Json]
 Checks: TypeAlias = Iterator[Check]
 
 
-class Case:
+class VectorCase:
     """A JSON object whose fields are read by name and kind."""
 
     def __init__(self, value: Json) -> None:
@@ -39,8 +39,8 @@ class Case:
     def secret(self, name: str) -> Secret:
         return Secret.from_hex(self.text(name))
 
-    def inner(self, name: str) -> "Case":
-        return Case(self.fields.get(name))
+    def inner(self, name: str) -> "VectorCase":
+        return VectorCase(self.fields.get(name))
 
     def payload(self) -> Payload:
         """Return the sealed piece, alone or in its message."""
@@ -54,15 +54,15 @@ class Case:
                 yield name, value, self.fields[name]
 
 
-def numbered(value: Json) -> list[tuple[str, Case]]:
+def numbered(value: Json) -> list[tuple[str, VectorCase]]:
     """Return the entries of a list or an object, each with its name or its number."""
     if isinstance(value, dict):
-        return [(name, Case(entry)) for name, entry in value.items()]
-    entries = [Case(entry) for entry in value] if isinstance(value, list) else []
+        return [(name, VectorCase(entry)) for name, entry in value.items()]
+    entries = [VectorCase(entry) for entry in value] if isinstance(value, list) else []
     return [(str(case.fields.get("name", n)), case) for n, case in enumerate(entries)]
 
 
-def guarded(label: str, check: Callable[[Case], Checks], case: Case) -> Checks:
+def guarded(label: str, check: Callable[[VectorCase], Checks], case: VectorCase) -> Checks:
     """Yield the checks of one entry; what breaks in them is one that failed."""
     try:
         for name, got, right in check(case):
@@ -71,7 +71,7 @@ def guarded(label: str, check: Callable[[Case], Checks], case: Case) -> Checks:
         yield label, f"{type(error).__name__}: {error}", "no error"
 
 
-def each(check: Callable[[Case], Checks]) -> Callable[[Json], Checks]:
+def each(check: Callable[[VectorCase], Checks]) -> Callable[[Json], Checks]:
     """Return the check of many entries from the check of one."""
 
     def check_all(value: Json) -> Checks:
@@ -81,6 +81,6 @@ def each(check: Callable[[Case], Checks]) -> Callable[[Json], Checks]:
     return check_all
 
 
-def one(check: Callable[[Case], Checks]) -> Callable[[Json], Checks]:
+def one(check: Callable[[VectorCase], Checks]) -> Callable[[Json], Checks]:
     """Return the check of a kind that has a single entry."""
-    return lambda value: check(Case(value))
+    return lambda value: check(VectorCase(value))

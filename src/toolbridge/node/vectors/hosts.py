@@ -9,17 +9,17 @@ from toolbridge.node.address import model_id
 from toolbridge.node.contracts import FUNCTIONS, SESSION_CREATED
 from toolbridge.node.flattening import FAMILIES, flatten
 from toolbridge.node.scoring import WEIGHTS, factors, score
-from toolbridge.node.vectors.case import Case, Checks, guarded, numbered
+from toolbridge.node.vectors.case import Checks, VectorCase, guarded, numbered
 
 
-def model(case: Case) -> Checks:
+def model(case: VectorCase) -> Checks:
     yield from case.agree(
         model_id=model_id(case.text("model")),
         preimage_utf8=case.text("model").replace(":", "/", 1),
     )
 
 
-def scoring(case: Case) -> Checks:
+def scoring(case: VectorCase) -> Checks:
     ours = factors(int(case.text("stake_wei")), int(case.text("price_stable")))
     theirs = {
         "stakeScore": ours.stake,
@@ -31,7 +31,7 @@ def scoring(case: Case) -> Checks:
     yield from _close(case.inner("scores"), {mode: score(ours, mode) for mode in WEIGHTS})
 
 
-def _close(known: Case, ours: Mapping[str, float]) -> Checks:
+def _close(known: VectorCase, ours: Mapping[str, float]) -> Checks:
     """Compare sums of fractions, whose last digit depends on the order of the terms."""
     for name, value in ours.items():
         right = known.fields.get(name)
@@ -40,14 +40,14 @@ def _close(known: Case, ours: Mapping[str, float]) -> Checks:
             yield name, right if near else value, right
 
 
-def flattening(found: Case) -> Checks:
+def flattening(found: VectorCase) -> Checks:
     ours: Json = [{"triggers": list(f.triggers), "delete": list(f.delete)} for f in FAMILIES]
     yield from found.agree(patterns_in_order=ours)
     for label, case in numbered(found.fields.get("examples")):
         yield f"example {label}", flatten(case.text("in")), case.text("out")
 
 
-def abi(found: Case) -> Checks:
+def abi(found: VectorCase) -> Checks:
     for room, size in (("selectors", 4), ("topics", 32)):
         for _, contract in numbered(found.fields.get(room)):
             for signature, hash in contract.fields.items():
@@ -57,7 +57,7 @@ def abi(found: Case) -> Checks:
             yield from guarded(f"{name} {label}", check, case)
 
 
-def _call(case: Case) -> Checks:
+def _call(case: VectorCase) -> Checks:
     signature, _ = FUNCTIONS[case.text("fn")]
     given = case.fields["args"]
     texts = given if isinstance(given, list) else []
@@ -78,7 +78,7 @@ def _value(type: str, given: Json) -> Value:
     raise TypeError(f"{given!r} is no {type}")
 
 
-def _returned(case: Case) -> Checks:
+def _returned(case: VectorCase) -> Checks:
     _, types = FUNCTIONS[case.text("fn")]
     if "field_order" in case.fields:
         order = case.fields["field_order"]
@@ -97,7 +97,7 @@ def _shown(value: Value) -> Json:
     return value if isinstance(value, bool | str) else str(value)
 
 
-def _log(case: Case) -> Checks:
+def _log(case: VectorCase) -> Checks:
     found = case.fields["topics"]
     topics = [str(t) for t in found] if isinstance(found, list) else []
     yield "topic", "0x" + topic(SESSION_CREATED).hex(), topics[0]

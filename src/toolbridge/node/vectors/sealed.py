@@ -5,7 +5,7 @@ import msgspec
 from toolbridge.core.json import Json, loads
 from toolbridge.node import encryption
 from toolbridge.node.address import address_of, checksum, keccak256
-from toolbridge.node.encryption import BrokenSeal, Opener, Secret
+from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
 from toolbridge.node.messages import (
     InitKeys,
     InitPayload,
@@ -14,12 +14,12 @@ from toolbridge.node.messages import (
     seal_init,
     seal_payload,
 )
-from toolbridge.node.vectors.case import Case, Checks, guarded
+from toolbridge.node.vectors.case import Checks, VectorCase, guarded
 
 # ── keys ──
 
 
-def identity(case: Case) -> Checks:
+def identity(case: VectorCase) -> Checks:
     public = encryption.public_key(case.secret("private"))
     yield from case.agree(
         public_compressed=public.hex(),
@@ -29,7 +29,7 @@ def identity(case: Case) -> Checks:
     )
 
 
-def exchange(case: Case) -> Checks:
+def exchange(case: VectorCase) -> Checks:
     private, host = case.secret("eph_private"), case.hex("host_public_compressed")
     yield from case.agree(
         eph_public_compressed=encryption.public_key(private).hex(),
@@ -39,7 +39,7 @@ def exchange(case: Case) -> Checks:
     )
 
 
-def seed(case: Case) -> Checks:
+def seed(case: VectorCase) -> Checks:
     name = "s5_seed_phrase" if "s5_seed_phrase" in case.fields else "seed_phrase"
     private = encryption.key_from_seed(case.text(name))
     yield from case.agree(
@@ -51,7 +51,7 @@ def seed(case: Case) -> Checks:
         yield from case.agree(wallet_address=address_of(wallet))
 
 
-def challenge(case: Case) -> Checks:
+def challenge(case: VectorCase) -> Checks:
     digest = encryption.init_digest(case.hex("challenge"))
     signature = case.hex("signature64") + bytes([case.number("recid")])
     host = encryption.recover(digest, signature)
@@ -66,7 +66,7 @@ def challenge(case: Case) -> Checks:
 # ── the handshake ──
 
 
-def handshake(case: Case) -> Checks:
+def handshake(case: VectorCase) -> Checks:
     host_private, client = case.secret("host_private"), case.secret("client_private")
     ephemeral, plaintext = case.secret("eph_private"), case.text("plaintext_utf8").encode()
     host = encryption.public_key(host_private)
@@ -103,7 +103,7 @@ _ANY_KEY = Secret(bytes(32))
 
 
 def _job(plaintext: bytes) -> Json:
-    return Case(loads(plaintext)).text("jobId")
+    return VectorCase(loads(plaintext)).text("jobId")
 
 
 def _v27(signature: bytes) -> bytes:
@@ -117,40 +117,40 @@ def _old_address(digest: bytes, signature: bytes) -> str:
 # ── sealed pieces ──
 
 
-def message(case: Case) -> Checks:
+def message(case: VectorCase) -> Checks:
     aad = encryption.message_aad(case.number("message_index"))
     text, key = case.text("plaintext_utf8"), case.secret("session_key")
     yield from case.agree(
         aad_utf8=aad,
         payload=seal_payload(key, case.hex("nonce"), text, aad),
     )
-    yield "opened", case.payload().open(Opener(key), aad).decode(), text
+    yield "opened", case.payload().open(Decryptor(key), aad).decode(), text
 
 
-def chunk(case: Case) -> Checks:
+def chunk(case: VectorCase) -> Checks:
     payload = case.payload()
     yield from _sealed(case, payload, encryption.chunk_aad(payload.index or 0))
 
 
-def response(case: Case) -> Checks:
+def response(case: VectorCase) -> Checks:
     payload = case.payload()
     picture = payload.label in {encryption.IMAGE_AAD, encryption.FILM_AAD}
     yield from _sealed(case, payload, payload.label if picture else encryption.RESPONSE_AAD)
 
 
-def _sealed(case: Case, payload: Payload, aad: str) -> Checks:
+def _sealed(case: VectorCase, payload: Payload, aad: str) -> Checks:
     key, text = case.secret("session_key"), case.text("plaintext_utf8")
-    yield "opened", payload.open(Opener(key), aad).decode(), text
+    yield "opened", payload.open(Decryptor(key), aad).decode(), text
     again = seal_payload(key, read_hex(payload.nonce), text, aad)
     yield "sealed", again["ciphertextHex"], payload.ciphertext
     yield "aad", again["aadHex"], payload.aad
 
 
-def must_fail(case: Case) -> Checks:
+def must_fail(case: VectorCase) -> Checks:
     yield "is refused", _refused(case), True
 
 
-def _refused(case: Case) -> bool:
+def _refused(case: VectorCase) -> bool:
     """Whether we refuse a piece, because of its seal or because it is not the one that is due."""
     try:
         if "host_private" in case.fields:
@@ -159,13 +159,13 @@ def _refused(case: Case) -> bool:
             theirs.open(case.secret("host_private"))
         else:
             payload = case.payload()
-            payload.open(Opener(case.secret("session_key")), _due(case, payload))
-    except (BrokenSeal, msgspec.ValidationError):
+            payload.open(Decryptor(case.secret("session_key")), _due(case, payload))
+    except (DecryptionFailed, msgspec.ValidationError):
         return True
     return False
 
 
-def _due(case: Case, payload: Payload) -> str:
+def _due(case: VectorCase, payload: Payload) -> str:
     if payload.index is not None:
         return encryption.chunk_aad(payload.index)
     if "message_index" in case.fields:
@@ -176,7 +176,7 @@ def _due(case: Case, payload: Payload) -> str:
 # ── published by others ──
 
 
-def published(found: Case) -> Checks:
+def published(found: VectorCase) -> Checks:
     parts = {
         "fc1_session_auth_digest": _session_auth,
         "node_e2ee_v1_cross_runtime": _cross_runtime,
@@ -189,14 +189,14 @@ def published(found: Case) -> Checks:
         yield "eip55", checksum(str(address).lower()), address
 
 
-def _session_auth(case: Case) -> Checks:
+def _session_auth(case: VectorCase) -> Checks:
     yield from case.agree(
         keccak256=keccak256(case.text("preimage_utf8").encode()).hex(),
         auth_address=address_of(encryption.public_key(case.secret("auth_private"))).lower(),
     )
 
 
-def _cross_runtime(case: Case) -> Checks:
+def _cross_runtime(case: VectorCase) -> Checks:
     def preimage(aad: bytes = b"") -> bytes:
         return encryption.init_preimage(
             case.hex("eph_pub"),

@@ -7,21 +7,15 @@ from toolbridge.core.fold import collect
 from toolbridge.core.json import Json, dump_bytes, dumps, loads
 from toolbridge.core.messages import StopReason
 from toolbridge.node import encryption
-from toolbridge.node.decode_answer import AnswerDecoder, Sent
-from toolbridge.node.encryption import Opener, Secret
-from toolbridge.node.messages import (
-    Chunk,
-    InitPayload,
-    Response,
-    StreamEnd,
-    decode_message,
-)
-from toolbridge.node.vectors.case import Case, Checks, guarded, numbered
+from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
+from toolbridge.node.encryption import Decryptor, Secret
+from toolbridge.node.messages import AnswerChunk, InitPayload, Response, StreamEnd, decode_message
+from toolbridge.node.vectors.case import Checks, VectorCase, guarded, numbered
 
 _STOPS: dict[str, StopReason] = {"length": "length", "cancelled": "aborted", "error": "error"}
 
 
-def transcript(found: Case) -> Checks:
+def transcript(found: VectorCase) -> Checks:
     yield from _Listener(found.secret("host_private")).listen(found.fields["frames"])
 
 
@@ -45,27 +39,27 @@ class _Listener:
             }[case.text("dir")]
             yield from guarded(label, check, case.inner("msg"))
 
-    def _from_client(self, message: Case) -> Checks:
+    def _from_client(self, message: VectorCase) -> Checks:
         if message.text("type") == "encrypted_session_init":
             payload = msgspec.convert(message.fields["payload"], InitPayload)
             self._heard = payload.open(self._host)
-            self._key = Case(loads(self._heard)).secret("sessionKey")
+            self._key = VectorCase(loads(self._heard)).secret("sessionKey")
             payload.signer(encryption.public_key(self._host))
             self._index = 0
         else:
             due = encryption.message_aad(self._index)
-            self._heard = message.payload().open(Opener(self._key), due)
+            self._heard = message.payload().open(Decryptor(self._key), due)
             self._index += 1
-            self._answer = AnswerDecoder(Opener(self._key), Sent(message.text("id")))
+            self._answer = AnswerDecoder(Decryptor(self._key), SentPrompt(message.text("id")))
             self._events = []
         return iter(())
 
-    def _decrypted(self, message: Case) -> Checks:
+    def _decrypted(self, message: VectorCase) -> Checks:
         yield "decrypted", loads(self._heard), message.fields
 
-    def _from_node(self, message: Case) -> Checks:
+    def _from_node(self, message: VectorCase) -> Checks:
         found = decode_message(dump_bytes(message.fields))
-        if self._answer is None or not isinstance(found, Chunk | Response | StreamEnd):
+        if self._answer is None or not isinstance(found, AnswerChunk | Response | StreamEnd):
             return
         said = self._answer.feed(found)
         self._events += said

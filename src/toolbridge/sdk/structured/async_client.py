@@ -11,10 +11,10 @@ from typing import Generic, Self, TypeVar
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import Json
 from toolbridge.sdk.structured.errors import StreamFailed, failure_of
-from toolbridge.sdk.structured.fold import Found, Piece, StreamFold, Used
-from toolbridge.sdk.structured.options import TOOL_TIMEOUT, Ordered, StreamOptions
+from toolbridge.sdk.structured.fold import ReceivedObject, StreamFold, StreamPiece, UsedTool
+from toolbridge.sdk.structured.options import TOOL_TIMEOUT, PreparedStream, StreamOptions
 from toolbridge.sdk.structured.run_reader import ATTEMPTS, RunReader
-from toolbridge.sdk.structured.tools import Toolbox
+from toolbridge.sdk.structured.tools import CallerTools
 from toolbridge.sdk.structured.transports import Transport
 from toolbridge.structured import events as fe
 
@@ -60,13 +60,13 @@ class AsyncStructuredStream(Generic[T]):
     it early (`aclose`, the end of `async with`) hangs up; `abort` stops the run itself.
     """
 
-    def __init__(self, line: Transport, ordered: Ordered, options: StreamOptions) -> None:
+    def __init__(self, line: Transport, ordered: PreparedStream, options: StreamOptions) -> None:
         self._line = line
         self._options = options
         self._reading = RunReader(line, options.get("attempts", ATTEMPTS))
         timeout = options.get("tool_timeout", TOOL_TIMEOUT)
         on_tool_call = options.get("on_tool_call")
-        self._toolbox = Toolbox(line, ordered.functions, on_tool_call, timeout)
+        self._toolbox = CallerTools(line, ordered.functions, on_tool_call, timeout)
         self._told = StreamFold(ordered.readers)
         self._gate = Gate()
         self._turn = asyncio.Lock()
@@ -95,22 +95,22 @@ class AsyncStructuredStream(Generic[T]):
         return self._told.text
 
     @property
-    def objects(self) -> tuple[Found, ...]:
+    def objects(self) -> tuple[ReceivedObject, ...]:
         """The objects that have come whole."""
         return tuple(self._told.objects)
 
     @property
-    def tools(self) -> tuple[Used, ...]:
+    def tools(self) -> tuple[UsedTool, ...]:
         """The tools that were called, with what they gave."""
         return self._told.tools
 
     @property
-    def errors(self) -> tuple[fe.Error, ...]:
+    def errors(self) -> tuple[fe.RunError, ...]:
         """What went wrong on the way without ending the stream."""
         return self._told.errors
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> ReceivedObject | None:
         """The result with its schema and status, once it is there."""
         return self._told.result
 
@@ -237,19 +237,19 @@ class AsyncStructuredStream(Generic[T]):
 
     def _note(self, event: fe.Event) -> None:
         match event:
-            case fe.ToolCall():
+            case fe.RunToolCall():
                 self._toolbox.start(event, self.run)
             case fe.ToolResult(id):
                 self._toolbox.stop(id)
             case _:
                 pass
 
-    def _call_back(self, event: fe.Event, piece: Piece | None) -> list[object]:
+    def _call_back(self, event: fe.Event, piece: StreamPiece | None) -> list[object]:
         options = self._options
         returned: list[object] = []
         if "on_event" in options:
             returned.append(options["on_event"](event))
-        if isinstance(event, fe.TextDelta) and "on_text" in options:
+        if isinstance(event, fe.RunTextDelta) and "on_text" in options:
             returned.append(options["on_text"](event.text))
         if piece is not None:
             is_result = isinstance(event, fe.ResultBegin | fe.ResultDelta | fe.ResultEnd)

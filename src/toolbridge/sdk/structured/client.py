@@ -18,11 +18,11 @@ from weakref import finalize
 from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.json import Json
-from toolbridge.sdk.loop_thread import Closed, LoopThread
+from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
 from toolbridge.sdk.structured.async_client import AsyncStructuredStream
 from toolbridge.sdk.structured.errors import StreamDegraded, StreamFailed
-from toolbridge.sdk.structured.fold import Found, Piece, Used
-from toolbridge.sdk.structured.options import Ordered, Prompt, StreamOptions, read_options
+from toolbridge.sdk.structured.fold import ReceivedObject, StreamPiece, UsedTool
+from toolbridge.sdk.structured.options import PreparedStream, Prompt, StreamOptions, read_options
 from toolbridge.sdk.structured.transports import IDLE, HttpTransport, LocalTransport, Transport
 from toolbridge.structured import events as fe
 
@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-StreamPiece = Piece
 stream_events = fe
 
 
@@ -71,22 +70,22 @@ class StructuredStream(Generic[T]):
         return self._inner.text
 
     @property
-    def objects(self) -> tuple[Found, ...]:
+    def objects(self) -> tuple[ReceivedObject, ...]:
         """The objects that have come whole."""
         return self._inner.objects
 
     @property
-    def tools(self) -> tuple[Used, ...]:
+    def tools(self) -> tuple[UsedTool, ...]:
         """The tools that were called, with what they gave."""
         return self._inner.tools
 
     @property
-    def errors(self) -> tuple[fe.Error, ...]:
+    def errors(self) -> tuple[fe.RunError, ...]:
         """What went wrong on the way without ending the stream."""
         return self._inner.errors
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> ReceivedObject | None:
         """The result with its schema and status, once it is there."""
         return self._inner.found
 
@@ -105,7 +104,7 @@ class StructuredStream(Generic[T]):
     def __next__(self) -> fe.Event:
         try:
             self._backstage.run(self._inner.fill())
-        except Closed:
+        except LoopClosed:
             raise StopIteration from None
         except StreamFailed:
             self.close()
@@ -134,7 +133,7 @@ class StructuredStream(Generic[T]):
 
     def abort(self) -> None:
         """Stop the run: the model and the tool. The stream still tells its end."""
-        with suppress(Closed):
+        with suppress(LoopClosed):
             self._backstage.run(self._inner.abort())
 
     def close(self) -> None:
@@ -195,7 +194,7 @@ def _stream(
     return AsyncStructuredStream(_line(ordered, options), ordered, options)
 
 
-def _line(ordered: Ordered, options: StreamOptions) -> Transport:
+def _line(ordered: PreparedStream, options: StreamOptions) -> Transport:
     key = options.get("idempotency_key", "")
     url = options.get("url", "")
     if not url:

@@ -2,7 +2,7 @@
 
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import maybe_object
-from toolbridge.structured.events import Error
+from toolbridge.structured.events import RunError
 
 PASSING = frozenset({408, 425, 429})
 _CODES = {"rate_limited": "too_many_runs", "unauthenticated": "not_allowed"}
@@ -102,5 +102,5 @@ class StreamDegraded(StreamFailed):
         self.invented = invented
 
 
-def failure_in(event: Error) -> StreamFailed:
+def failure_in(event: RunError) -> StreamFailed:
     return StreamFailed(event.code, event.message)

@@ -13,7 +13,7 @@ from toolbridge.structured import events as fe
 Read: TypeAlias = Callable[[Json], object]
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class ReceivedEvent(msgspec.Struct, frozen=True):
     """One event as a connection brought it."""
 
     name: str
@@ -21,7 +21,7 @@ class Arrival(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class Piece(msgspec.Struct, frozen=True):
+class StreamPiece(msgspec.Struct, frozen=True):
     """A part of an object or of the result, for `on_json` and `on_result`."""
 
     id: str
@@ -35,7 +35,7 @@ class Piece(msgspec.Struct, frozen=True):
     """At the end: the members of a degraded value that the model did not write."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class ReceivedObject(msgspec.Struct, frozen=True):
     """An object that the model wrote, whole."""
 
     id: str
@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True):
     """The members of a degraded value that the model did not write; `.` for all of it."""
 
 
-class Used(msgspec.Struct, frozen=True):
+class UsedTool(msgspec.Struct, frozen=True):
     """A tool that was called, and what it gave."""
 
     id: str
@@ -57,7 +57,7 @@ class Used(msgspec.Struct, frozen=True):
     cached: bool = False
 
 
-class Order:
+class EventOrder:
     """Holds the events of one run in their order: none twice, none left out."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Order:
             raise broken(f"events of {run[:64]} came in the stream of {self.run}")
         self.run = run
 
-    def take(self, arrival: Arrival) -> fe.Event | None:
+    def take(self, arrival: ReceivedEvent) -> fe.Event | None:
         """Return the event, or nothing for one that is known, a sign of life, or a stranger."""
         if arrival.name == "ping":
             return None
@@ -93,7 +93,7 @@ class Order:
         self.last = n
         return event
 
-    def _event(self, arrival: Arrival) -> fe.Event | None:
+    def _event(self, arrival: ReceivedEvent) -> fe.Event | None:
         if arrival.name not in fe.NAMES:
             return None
         try:
@@ -101,7 +101,7 @@ class Order:
             event = fe.event_from(arrival.name, data)
         except (ValueError, MalformedRequest) as error:
             raise broken(f"an event {arrival.name} cannot be read: {error}") from None
-        if isinstance(event, fe.Done):
+        if isinstance(event, fe.RunDone):
             self.usage = event.usage
         return event
 
@@ -118,11 +118,11 @@ class StreamFold:
         self._readers = readers
         self._open: dict[str, _Open] = {}
         self._texts: list[str] = []
-        self._used: dict[str, Used] = {}
-        self._last: fe.Error | None = None
-        self._noted: list[fe.Error] = []
-        self.objects: list[Found] = []
-        self.result: Found | None = None
+        self._used: dict[str, UsedTool] = {}
+        self._last: fe.RunError | None = None
+        self._noted: list[fe.RunError] = []
+        self.objects: list[ReceivedObject] = []
+        self.result: ReceivedObject | None = None
         self.failure: StreamFailed | None = None
         self.done = False
 
@@ -131,11 +131,11 @@ class StreamFold:
         return "".join(self._texts)
 
     @property
-    def tools(self) -> tuple[Used, ...]:
+    def tools(self) -> tuple[UsedTool, ...]:
         return tuple(self._used.values())
 
     @property
-    def errors(self) -> tuple[fe.Error, ...]:
+    def errors(self) -> tuple[fe.RunError, ...]:
         """What went wrong on the way, without what ended the stream."""
         ended = self.failure is not None and self.done
         return tuple(self._noted[:-1] if ended else self._noted)
@@ -149,23 +149,23 @@ class StreamFold:
         about = [error for error in self._noted if error.id == result.id]
         return StreamDegraded(result.value, result.invented, about[-1].message if about else "")
 
-    def feed(self, event: fe.Event) -> Piece | None:
+    def feed(self, event: fe.Event) -> StreamPiece | None:
         """Take an event; return what it says of an object or the result."""
         before, self._last = self._last, None
         match event:
-            case fe.TextDelta(text):
+            case fe.RunTextDelta(text):
                 self._texts.append(text)
             case fe.JsonBegin(id, schema) | fe.ResultBegin(id, schema):
                 self._open[id] = _Open(schema, [])
-                return Piece(id, schema)
+                return StreamPiece(id, schema)
             case fe.JsonDelta(id, chunk) | fe.ResultDelta(id, chunk):
                 return self._grow(id, chunk)
             case fe.JsonEnd() | fe.ResultEnd():
                 return self._end(event)
-            case fe.Error():
+            case fe.RunError():
                 self._last = event
                 self._noted.append(event)
-            case fe.Done():
+            case fe.RunDone():
                 self.done = True
                 # An error about no frame, right before the end, is why it ended.
                 self.failure = failure_in(before) if before and not before.id else None
@@ -173,14 +173,14 @@ class StreamFold:
                 self._note_tool(event)
         return None
 
-    def _grow(self, id: str, chunk: str) -> Piece:
+    def _grow(self, id: str, chunk: str) -> StreamPiece:
         found = self._open.get(id)
         if found is None:
             raise broken(f"a part of {id} came before its beginning")
         found.chunks.append(chunk)
-        return Piece(id, found.schema, chunk)
+        return StreamPiece(id, found.schema, chunk)
 
-    def _end(self, event: fe.JsonEnd | fe.ResultEnd) -> Piece:
+    def _end(self, event: fe.JsonEnd | fe.ResultEnd) -> StreamPiece:
         found = self._open.pop(event.id, None)
         if found is None:
             raise broken(f"the end of {event.id} came before its beginning")
@@ -193,22 +193,22 @@ class StreamFold:
         missing = value is None and event.status == "degraded"  # nothing fits the schema
         read = None if missing else self._readers.get(found.schema)
         shaped = read(value) if read else value
-        whole = Found(event.id, found.schema, shaped, event.status, event.invented)
+        whole = ReceivedObject(event.id, found.schema, shaped, event.status, event.invented)
         if isinstance(event, fe.ResultEnd):
             self.result = whole
         else:
             self.objects.append(whole)
-        return Piece(
+        return StreamPiece(
             event.id, found.schema, end=True, value=shaped,
             status=event.status, invented=event.invented,
         )  # fmt: skip
 
     def _note_tool(self, event: fe.Event) -> None:
         match event:
-            case fe.ToolCall(id, name, args, client):
-                self._used[id] = Used(id, name, args, client=client)
+            case fe.RunToolCall(id, name, args, client):
+                self._used[id] = UsedTool(id, name, args, client=client)
             case fe.ToolResult(id, name, result, cached):
-                known = self._used.get(id) or Used(id, name, {})
+                known = self._used.get(id) or UsedTool(id, name, {})
                 self._used[id] = msgspec.structs.replace(known, result=result, cached=cached)
             case _:
                 pass

@@ -11,13 +11,13 @@ from toolbridge.config import Config
 from toolbridge.core.errors import SchemaMismatch
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.runs.request import nearest_name
-from toolbridge.sdk.structured.fold import Piece, Read
+from toolbridge.sdk.structured.fold import Read, StreamPiece
 from toolbridge.structured import events as fe
 from toolbridge.structured.schemas import schema_of
 from toolbridge.tools.functions import Function
 
-OnToolCall: TypeAlias = Callable[[fe.ToolCall], object | Awaitable[object]]
-OnPiece: TypeAlias = Callable[[Piece], object | Awaitable[object]]
+OnToolCall: TypeAlias = Callable[[fe.RunToolCall], object | Awaitable[object]]
+OnPiece: TypeAlias = Callable[[StreamPiece], object | Awaitable[object]]
 OnWords: TypeAlias = Callable[[str], object | Awaitable[object]]
 OnEvent: TypeAlias = Callable[[fe.Event], object | Awaitable[object]]
 Prompt: TypeAlias = str | Sequence[Mapping[str, str]]
@@ -76,7 +76,7 @@ class StreamOptions(TypedDict, total=False):
     """Seconds of silence after which a connection counts as lost; 45."""
 
 
-class Ordered(msgspec.Struct, frozen=True):
+class PreparedStream(msgspec.Struct, frozen=True):
     """What is sent, what runs here, and how values are read."""
 
     body: JsonObject
@@ -91,7 +91,7 @@ _AS_THEY_ARE = (
 _TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
 
 
-def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Ordered:
+def read_options(prompt: Prompt, result: object, options: StreamOptions) -> PreparedStream:
     """Return what `options` mean; raise `InvalidSchema` or `TypeError` for what means nothing."""
     _check_names(options)
     _check_values(options)
@@ -107,7 +107,7 @@ def read_options(prompt: Prompt, result: object, options: StreamOptions) -> Orde
         body["schemas"] = {name: schema_of(shape) for name, shape in schemas.items()}
     functions = _tools(body, options.get("tools", ()))
     readers = {name: _reader(shape) for name, shape in schemas.items() if not _is_plain(shape)}
-    return Ordered(body, functions, readers)
+    return PreparedStream(body, functions, readers)
 
 
 def _check_names(options: StreamOptions) -> None:

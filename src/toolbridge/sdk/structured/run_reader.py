@@ -4,8 +4,8 @@ import asyncio
 import random
 
 from toolbridge.sdk.structured.errors import StreamFailed, lost
-from toolbridge.sdk.structured.fold import Arrival, Order
-from toolbridge.sdk.structured.transports import Connection, Transport
+from toolbridge.sdk.structured.fold import EventOrder, ReceivedEvent
+from toolbridge.sdk.structured.transports import ClientConnection, Transport
 from toolbridge.structured import events as fe
 
 ATTEMPTS = 6
@@ -19,11 +19,11 @@ class RunReader:
     """Pulled: what nobody asks for is not read, and the server waits with what comes after."""
 
     def __init__(self, line: Transport, attempts: int = ATTEMPTS) -> None:
-        self.order = Order()
+        self.order = EventOrder()
         self.done = False
         self._line = line
         self._attempts = attempts
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._fault: StreamFailed | None = None
         self._failures = 0
         self._reached = 0
@@ -38,7 +38,7 @@ class RunReader:
                 await self._wait_after(fault)
                 continue
             if events:
-                self.done = isinstance(events[-1], fe.Done)
+                self.done = isinstance(events[-1], fe.RunDone)
                 return events
         return []
 
@@ -57,14 +57,14 @@ class RunReader:
             raise lost("the connection ended before the stream was done")
         return self._taken(arrivals)
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> ClientConnection:
         order = self.order
         self._connection = await self._line.open(order.run, order.last_event_id)
         if self._connection.run:
             order.learn(self._connection.run)
         return self._connection
 
-    def _taken(self, arrivals: list[Arrival]) -> list[fe.Event]:
+    def _taken(self, arrivals: list[ReceivedEvent]) -> list[fe.Event]:
         """Return the events; a fault among them comes after those before it were handed out."""
         events: list[fe.Event] = []
         for arrival in arrivals:
@@ -75,7 +75,7 @@ class RunReader:
                 break
             if event is not None:
                 events.append(event)
-            if isinstance(event, fe.Done):
+            if isinstance(event, fe.RunDone):
                 break
         return events
 

@@ -8,15 +8,15 @@ from contextlib import suppress
 from toolbridge.core.json import Json, dump_bytes, loads
 from toolbridge.sdk.structured.errors import StreamFailed
 from toolbridge.sdk.structured.options import TOOL_TIMEOUT, OnToolCall
-from toolbridge.sdk.structured.transports import Answer, Transport
-from toolbridge.structured.events import ToolCall
+from toolbridge.sdk.structured.transports import ToolReplySent, Transport
+from toolbridge.structured.events import RunToolCall
 from toolbridge.tools.functions import Function
 
 _TRIES = 3
 _PAUSE = 0.2
 
 
-class Toolbox:
+class CallerTools:
     """Runs each call in a task of its own, so that the stream is read meanwhile."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Toolbox:
         self._timeout = timeout
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, call: ToolCall, run: str) -> None:
+    def start(self, call: RunToolCall, run: str) -> None:
         """Run a call that is ours; tell `on_tool_call` of one that the server runs."""
         if call.client:
             self._running[call.id] = asyncio.create_task(self._answer(call, run))
@@ -51,21 +51,21 @@ class Toolbox:
             self.stop(id)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _tell(self, call: ToolCall) -> None:
+    async def _tell(self, call: RunToolCall) -> None:
         with suppress(Exception):  # the server has the answer; this one nobody needs
             await self._perform(call)
 
-    async def _answer(self, call: ToolCall, run: str) -> None:
+    async def _answer(self, call: RunToolCall, run: str) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                answer = Answer(call.id, _json(await self._perform(call)))
+                answer = ToolReplySent(call.id, _json(await self._perform(call)))
         except TimeoutError:
-            answer = Answer(call.id, error=f"no answer after {self._timeout * 1000:.0f} ms")
+            answer = ToolReplySent(call.id, error=f"no answer after {self._timeout * 1000:.0f} ms")
         except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
-            answer = Answer(call.id, error=str(error) or type(error).__name__)
+            answer = ToolReplySent(call.id, error=str(error) or type(error).__name__)
         await self._send(run, answer)
 
-    async def _perform(self, call: ToolCall) -> object:
+    async def _perform(self, call: RunToolCall) -> object:
         function = self._functions.get(call.name)
         if function is not None:
             if function.waits:
@@ -80,7 +80,7 @@ class Toolbox:
             value = await asyncio.to_thread(self._on_tool_call, call)
         return await value if inspect.isawaitable(value) else value
 
-    async def _send(self, run: str, answer: Answer) -> None:
+    async def _send(self, run: str, answer: ToolReplySent) -> None:
         """Send the answer, again if the network fails; where it is refused, nobody waits for it."""
         for attempt in range(1, _TRIES + 1):
             try:

@@ -16,9 +16,9 @@ from toolbridge.runs.folders import runs_root
 from toolbridge.runs.log import Record
 from toolbridge.runs.service import StreamService
 from toolbridge.sdk.structured.errors import broken, failure_of, lost, refusal_of
-from toolbridge.sdk.structured.fold import Arrival
+from toolbridge.sdk.structured.fold import ReceivedEvent
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.tools.registry import Outcome
+from toolbridge.tools.registry import ToolOutcome
 from toolbridge.upstream.http import Incoming, Upstream
 from toolbridge.wire.sse import SseReader
 
@@ -29,7 +29,7 @@ _REFUSAL = 65_536
 _PATH = "/v1/stream"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ToolReplySent(msgspec.Struct, frozen=True):
     """What a tool of the caller's own gave."""
 
     id: str
@@ -43,12 +43,12 @@ class Answer(msgspec.Struct, frozen=True):
         return {"id": self.id, "result": self.result}
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     @property
     def run(self) -> str:
         """The run that is told here; nothing where only its events say it."""
 
-    async def read(self) -> list[Arrival]:
+    async def read(self) -> list[ReceivedEvent]:
         """Return what came next, nothing at the end."""
 
     async def close(self) -> None: ...
@@ -59,10 +59,10 @@ class Transport(Protocol):
     def repeatable(self) -> bool:
         """Whether a request that was lost before its answer may be sent again."""
 
-    async def open(self, run: str, last_event_id: str) -> Connection:
+    async def open(self, run: str, last_event_id: str) -> ClientConnection:
         """Begin a run, or go on with one."""
 
-    async def answer(self, run: str, answer: Answer) -> None: ...
+    async def answer(self, run: str, answer: ToolReplySent) -> None: ...
 
     async def abort(self, run: str) -> None: ...
 
@@ -94,7 +94,7 @@ class HttpTransport:
         self._upstream: Upstream | None = None
         self.repeatable = bool(key)
 
-    async def open(self, run: str, last_event_id: str) -> Connection:
+    async def open(self, run: str, last_event_id: str) -> ClientConnection:
         if run:
             resumed = {"last-event-id": last_event_id} if last_event_id else {}
             incoming = await self._ask("GET", f"{self._url}/{run}", headers=resumed)
@@ -106,7 +106,7 @@ class HttpTransport:
             raise broken("the server's answer is no event stream")
         return _ServerConnection(incoming)
 
-    async def answer(self, run: str, answer: Answer) -> None:
+    async def answer(self, run: str, answer: ToolReplySent) -> None:
         incoming = await self._ask("POST", f"{self._url}/{run}/results", answer.told())
         await incoming.release()
 
@@ -151,7 +151,7 @@ class _ServerConnection:
         self._reader = SseReader()
         self.run = incoming.headers.get("x-toolbridge-run", "")
 
-    async def read(self) -> list[Arrival]:
+    async def read(self) -> list[ReceivedEvent]:
         while True:
             try:
                 piece = await self._incoming.read()
@@ -160,7 +160,7 @@ class _ServerConnection:
                 raise lost(str(error)) from None
             if frames or not piece:
                 # What is left without its empty line is half of an event, and told again.
-                return [Arrival(frame.event, frame.data, frame.id) for frame in frames]
+                return [ReceivedEvent(frame.event, frame.data, frame.id) for frame in frames]
 
     async def close(self) -> None:
         await self._incoming.release()
@@ -191,7 +191,7 @@ class LocalTransport:
         self._stack = AsyncExitStack()
         self._desk: StreamService | None = None
 
-    async def open(self, run: str, last_event_id: str) -> Connection:
+    async def open(self, run: str, last_event_id: str) -> ClientConnection:
         try:
             desk = self._desk or await self._open_desk()
             if run:
@@ -220,10 +220,10 @@ class LocalTransport:
         self._stack.push_async_callback(self._desk.close)
         return self._desk
 
-    async def answer(self, run: str, answer: Answer) -> None:
+    async def answer(self, run: str, answer: ToolReplySent) -> None:
         if self._desk is not None:
             code = "tool_failed" if answer.error else ""
-            outcome = Outcome(answer.result, code, answer.error)
+            outcome = ToolOutcome(answer.result, code, answer.error)
             await self._desk.streams.answer_tool(run, "", answer.id, outcome)
 
     async def abort(self, run: str) -> None:
@@ -239,9 +239,9 @@ class _LocalConnection:
         self.run = run
         self._batches = batches
 
-    async def read(self) -> list[Arrival]:
+    async def read(self) -> list[ReceivedEvent]:
         records: list[Record] = await anext(self._batches, [])
-        return [Arrival(r.name, r.data, f"{self.run}:{r.n}") for r in records]
+        return [ReceivedEvent(r.name, r.data, f"{self.run}:{r.n}") for r in records]
 
     async def close(self) -> None:
         await self._batches.aclose()

@@ -11,8 +11,8 @@ from toolbridge.runs.catalog import catalog_of
 from toolbridge.runs.request import contract_of, read_request
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured import events as fe
-from toolbridge.structured.conversation import AskRepair, Conversation, RunTool
-from toolbridge.tools.context import Context
+from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
+from toolbridge.tools.context import ToolContext
 
 TERMS = catalog_of(StreamConfig())
 
@@ -20,18 +20,18 @@ TERMS = catalog_of(StreamConfig())
 @dataclass
 class Ran:
     events: list[fe.Event] = field(default_factory=list)
-    conversation: Conversation | None = None
+    conversation: StructuredConversation | None = None
 
     @property
-    def errors(self) -> list[fe.Error]:
-        return self.of(fe.Error)
+    def errors(self) -> list[fe.RunError]:
+        return self.of(fe.RunError)
 
     def of(self, kind):
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def text(self) -> str:
-        return "".join(event.text for event in self.of(fe.TextDelta))
+        return "".join(event.text for event in self.of(fe.RunTextDelta))
 
     def written(self, id: str) -> str:
         deltas = self.of(fe.JsonDelta) + self.of(fe.ResultDelta)
@@ -50,7 +50,7 @@ class Ran:
 async def run(body: dict, results: dict | None = None, tools=TERMS.tools) -> Ran:
     """Converse with the demo model to the end; `results` are those of the caller's own tools."""
     order = read_request(body, {})
-    conversation = Conversation(contract_of(order, TERMS, "toolbridge-demo", "sentinel"))
+    conversation = StructuredConversation(contract_of(order, TERMS, "toolbridge-demo", "sentinel"))
     ran = Ran(conversation=conversation)
     store = SqliteStore()
     try:
@@ -61,7 +61,7 @@ async def run(body: dict, results: dict | None = None, tools=TERMS.tools) -> Ran
 
 
 async def _converse(conversation, ran, results, tools, store) -> None:
-    context = Context(run="r", store=store)
+    context = ToolContext(run="r", store=store)
 
     async def fulfil() -> None:
         while (want := conversation.wants) is not None:

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.demo.framed_reading import Asked, Called
+from toolbridge.demo.structured_reading import CalledTool, StructuredPrompt
 
 SEARCH = "places.search"
 BOOK = "bookings.create"
@@ -43,7 +43,7 @@ class Wish(msgspec.Struct, frozen=True):
     books: bool = False
 
 
-def maybe_wish(asked: Asked) -> Wish | None:
+def maybe_wish(asked: StructuredPrompt) -> Wish | None:
     """Return what is wished, where the tools for it are on offer."""
     words = asked.words
     if asked.tool(SEARCH) is None or not (_WISH.search(words) or _BOOKING.search(words)):
@@ -93,7 +93,7 @@ class Evening(msgspec.Struct, frozen=True):
         return next((place for place in fitting if str(place.get("id")) not in self.tried), None)
 
 
-def read_evening(wish: Wish, called: tuple[Called, ...]) -> Evening:
+def read_evening(wish: Wish, called: tuple[CalledTool, ...]) -> Evening:
     """Return what came of the calls so far."""
     evening = Evening(wish)
     for call in called:
@@ -113,7 +113,7 @@ def _objects(value: Json) -> list[JsonObject]:
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
-def _message(call: Called) -> str:
+def _message(call: CalledTool) -> str:
     error = call.result.get("error") if isinstance(call.result, dict) else None
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 

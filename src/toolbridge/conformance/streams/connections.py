@@ -15,7 +15,7 @@ from toolbridge.core.json import JsonObject, dumps, maybe_object
 
 
 @dataclass(frozen=True)
-class Told:
+class WireEvent:
     """One event as it stood on the wire."""
 
     name: str
@@ -23,7 +23,7 @@ class Told:
     id: str = ""
 
 
-class Refusal(Exception):
+class StreamRejected(Exception):
     """The gateway did not open a stream."""
 
     def __init__(self, status: int, body: JsonObject) -> None:
@@ -32,12 +32,12 @@ class Refusal(Exception):
         self.error = members(body, "error")
 
 
-class Broken(Exception):
+class BrokenStream(Exception):
     """What came is no stream of events."""
 
 
 @dataclass
-class Gateway:
+class GatewayAddress:
     """Where requests go, and with what."""
 
     url: str
@@ -59,21 +59,21 @@ def _sent(body: bytes | None) -> io.BytesIO | None:
     return None if body is None else io.BytesIO(body)
 
 
-class Line(ABC):
+class StreamConnection(ABC):
     """One connection of a client, from its request to its end."""
 
     run = ""
 
     @abstractmethod
-    async def next(self) -> Told | None:
+    async def next(self) -> WireEvent | None:
         """Return the next event; None at the end."""
 
     @abstractmethod
     async def close(self) -> None: ...
 
-    async def rest(self) -> list[Told]:
+    async def rest(self) -> list[WireEvent]:
         """Return all that follows, without pings."""
-        found: list[Told] = []
+        found: list[WireEvent] = []
         try:
             while (told := await self.next()) is not None:
                 if told.name != "ping":
@@ -83,7 +83,7 @@ class Line(ABC):
         return found
 
 
-class EventLine(Line):
+class SseConnection(StreamConnection):
     """Server-sent events."""
 
     def __init__(self, reply: aiohttp.ClientResponse) -> None:
@@ -96,13 +96,13 @@ class EventLine(Line):
     @classmethod
     async def open(
         cls,
-        gateway: Gateway,
+        gateway: GatewayAddress,
         method: str,
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> "EventLine":
-        """Ask for a stream; raise `Refusal`."""
+    ) -> "SseConnection":
+        """Ask for a stream; raise `StreamRejected`."""
         reply = await gateway.session.request(
             method,
             gateway.url + path,
@@ -113,9 +113,9 @@ class EventLine(Line):
         if reply.status != 200:
             error = maybe_object(await reply.read()) or {}
             reply.release()
-            raise Refusal(reply.status, error)
+            raise StreamRejected(reply.status, error)
         if not reply.headers.get("content-type", "").startswith("text/event-stream"):
-            raise Broken(f"the content type is {reply.headers.get('content-type')}")
+            raise BrokenStream(f"the content type is {reply.headers.get('content-type')}")
         return cls(reply)
 
     def narrow(self) -> None:
@@ -124,16 +124,18 @@ class EventLine(Line):
             sock = self._reply.connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
-    async def next(self) -> Told | None:
+    async def next(self) -> WireEvent | None:
         while (end := self._buffer.find(b"\n\n", self._looked)) < 0:
             self._looked = max(0, len(self._buffer) - 1)
             try:
                 piece = await self._reply.content.readany()
             except (aiohttp.ClientError, ConnectionError) as error:
-                raise Broken(f"the connection broke off: {error!r}") from None
+                raise BrokenStream(f"the connection broke off: {error!r}") from None
             if not piece:
                 if self._buffer:
-                    raise Broken(f"the stream ends inside an event: {bytes(self._buffer[:200])!r}")
+                    raise BrokenStream(
+                        f"the stream ends inside an event: {bytes(self._buffer[:200])!r}"
+                    )
                 return None
             self._buffer += piece
         written = self._buffer[:end].decode("utf-8")
@@ -151,21 +153,21 @@ def _field(line: str) -> tuple[str, str]:
     return name, value.removeprefix(" ")
 
 
-def _told(fields: Mapping[str, str]) -> Told:
+def _told(fields: Mapping[str, str]) -> WireEvent:
     data = maybe_object(fields.get("data", ""))
     if data is None or not fields.get("event"):
-        raise Broken(f"is no event with an object: {dict(fields)}")
-    return Told(fields["event"], data, fields.get("id", ""))
+        raise BrokenStream(f"is no event with an object: {dict(fields)}")
+    return WireEvent(fields["event"], data, fields.get("id", ""))
 
 
-class SocketLine(Line):
+class WebSocketConnection(StreamConnection):
     """A WebSocket."""
 
     def __init__(self, line: aiohttp.ClientWebSocketResponse) -> None:
         self._line = line
 
     @classmethod
-    async def open(cls, gateway: Gateway, first: JsonObject) -> "SocketLine":
+    async def open(cls, gateway: GatewayAddress, first: JsonObject) -> "WebSocketConnection":
         opened = await gateway.session.ws_connect(
             f"{gateway.url}/v1/stream/ws", headers=gateway.headers, max_msg_size=1 << 24
         )
@@ -177,21 +179,21 @@ class SocketLine(Line):
         with suppress(ConnectionError):  # it may have ended just now
             await self._line.send_str(dumps(message))
 
-    async def next(self) -> Told | None:
+    async def next(self) -> WireEvent | None:
         message = await self._line.receive()
         if message.type is aiohttp.WSMsgType.TEXT:
             return self._read(message.data)
         if message.type is aiohttp.WSMsgType.ERROR or self._line.close_code not in {1000, 4400}:
-            raise Broken(f"the socket closed with {self._line.close_code}")
+            raise BrokenStream(f"the socket closed with {self._line.close_code}")
         return None
 
-    def _read(self, written: str) -> Told:
+    def _read(self, written: str) -> WireEvent:
         found = maybe_object(written) or {}
-        told = Told(text(found, "event"), members(found, "data"), text(found, "id"))
+        told = WireEvent(text(found, "event"), members(found, "data"), text(found, "id"))
         if not told.name:
-            raise Broken(f"is no event: {written[:200]}")
+            raise BrokenStream(f"is no event: {written[:200]}")
         if told.name == "error" and not told.id:
-            raise Refusal(0, told.data)
+            raise StreamRejected(0, told.data)
         self.run = self.run or told.id.rpartition(":")[0]
         return told
 

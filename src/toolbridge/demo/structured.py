@@ -10,15 +10,21 @@ from collections.abc import Iterator
 
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Request, Tool
-from toolbridge.demo import framed_dining as dining
 from toolbridge.demo import speech
-from toolbridge.demo.facts import Facts
+from toolbridge.demo import structured_dining as dining
+from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler
-from toolbridge.demo.framed_reading import Asked, Broken, Called, Form, maybe_asked
-from toolbridge.demo.framed_values import NoValue, arguments_of, known_in, mended, value_of
 from toolbridge.demo.intent import read_intents
 from toolbridge.demo.matching import matching_calls
-from toolbridge.demo.offer import Kit
+from toolbridge.demo.offer import OfferedTools
+from toolbridge.demo.structured_reading import (
+    BrokenFrame,
+    CalledTool,
+    SchemaForm,
+    StructuredPrompt,
+    maybe_asked,
+)
+from toolbridge.demo.structured_values import NoValue, arguments_of, known_in, mended, value_of
 from toolbridge.demo.tools import fulfil
 from toolbridge.structured.builtin import SCHEMAS
 from toolbridge.structured.sentinels import CLOSING, OPENING, Kind, escape, write_frame
@@ -38,15 +44,15 @@ def framed_answer(request: Request) -> str | None:
     match asked:
         case None:
             return None
-        case Broken():
+        case BrokenFrame():
             return _again(asked)
-        case Asked(bare=True):
+        case StructuredPrompt(bare=True):
             return escape(_value(asked.result, asked, *_outcome(asked)))
-        case Asked():
+        case StructuredPrompt():
             return _Scribe(asked).answer()
 
 
-def _again(broken: Broken) -> str:
+def _again(broken: BrokenFrame) -> str:
     try:
         return escape(dumps(mended(broken)))
     except NoValue as error:
@@ -56,7 +62,7 @@ def _again(broken: Broken) -> str:
 class _Scribe:
     """Writes one answer: up to the next tool call, or to the end."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: StructuredPrompt) -> None:
         self._asked = asked
         self._ids = set(asked.ids)
         self._written: list[str] = []
@@ -132,7 +138,7 @@ class _Scribe:
         for form in self._asked.objects[:_MOST_OBJECTS]:
             if form.schema.get("title") == _ACTION:  # nothing is about to be done
                 continue
-            filler = Filler(Facts(self._asked.words), say=self._asked.words[:200])
+            filler = Filler(PromptFacts(self._asked.words), say=self._asked.words[:200])
             try:
                 self._frame("object", form.name, dumps(value_of(form, filler, {})))
             except NoValue:
@@ -145,16 +151,16 @@ class _Scribe:
         self._frame("result", form.name, _value(form, self._asked, text, citations))
 
 
-def _opening(asked: Asked, calls: list[Call]) -> str:
+def _opening(asked: StructuredPrompt, calls: list[Call]) -> str:
     if calls:
         return f"{speech.announce(calls, [])} "
     return f"{speech.small_talk(asked.words)} "
 
 
-def _calls(asked: Asked) -> list[Call]:
+def _calls(asked: StructuredPrompt) -> list[Call]:
     """Return all calls that the words ask for, in their order, with arguments that fit."""
     tools = tuple(Tool(form.name, form.description, form.schema) for form in asked.tools)
-    kit = Kit(tools)
+    kit = OfferedTools(tools)
     found: list[Call] = []
     for clause in [part for part in _CLAUSE.split(asked.words) if part and part.strip()]:
         for call in _wanted(clause.strip(), kit):
@@ -164,18 +170,18 @@ def _calls(asked: Asked) -> list[Call]:
     return found[:_MOST_CALLS]
 
 
-def _wanted(words: str, kit: Kit) -> Iterator[Call]:
+def _wanted(words: str, kit: OfferedTools) -> Iterator[Call]:
     intents = [intent for step in read_intents(words) for intent in step]
     calls = [call for intent in intents if (call := fulfil(intent, kit)) is not None]
     yield from calls or matching_calls(words, kit)
 
 
-def _fitted(call: Call, asked: Asked) -> Call | None:
+def _fitted(call: Call, asked: StructuredPrompt) -> Call | None:
     form = asked.tool(call.name)
     if form is None:
         return None
     given = {name: value for name, value in call.arguments.items() if not _is_no_zone(name, value)}
-    arguments = arguments_of(form, given, Filler(Facts(asked.words)))
+    arguments = arguments_of(form, given, Filler(PromptFacts(asked.words)))
     return None if arguments is None else Call("", call.name, arguments)
 
 
@@ -184,7 +190,7 @@ def _is_no_zone(name: str, value: Json) -> bool:
     return name.lower() in _ZONES and not _ZONE.fullmatch(str(value))
 
 
-def _outcome(asked: Asked) -> tuple[str, list[str]]:
+def _outcome(asked: StructuredPrompt) -> tuple[str, list[str]]:
     """Return the end of it in words, and what they rest on."""
     wish = dining.maybe_wish(asked)
     if wish is None and any(call.name == dining.SEARCH for call in asked.called):
@@ -197,14 +203,14 @@ def _outcome(asked: Asked) -> tuple[str, list[str]]:
     return speech.small_talk(asked.words), []
 
 
-def _told(call: Called) -> str:
+def _told(call: CalledTool) -> str:
     if call.failed:
         return f"The tool {call.name} failed: {speech.excerpt(dumps(call.result))}"
     result = call.result if isinstance(call.result, str) else dumps(call.result)
     return f"The tool {call.name} answered: {speech.excerpt(result)}"
 
 
-def _value(form: Form, asked: Asked, text: str, citations: list[str]) -> str:
+def _value(form: SchemaForm, asked: StructuredPrompt, text: str, citations: list[str]) -> str:
     """Return the JSON of the result."""
     known: JsonObject = {}
     for call in reversed(asked.called):
@@ -212,6 +218,6 @@ def _value(form: Form, asked: Asked, text: str, citations: list[str]) -> str:
     cited: list[Json] = [id for id in dict.fromkeys(citations[:_MOST_CITED])]  # noqa: C416  typed
     known |= {"answer": text, "citations": cited}
     try:
-        return dumps(value_of(form, Filler(Facts(asked.words), say=text), known))
+        return dumps(value_of(form, Filler(PromptFacts(asked.words), say=text), known))
     except NoValue as error:
         return f"I cannot write that: {error}."

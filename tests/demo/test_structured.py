@@ -3,18 +3,18 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.demo.framed_runs import TERMS, ask, run
+from tests.demo.structured_runs import TERMS, ask, run
 
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Request, Text, Turn
-from toolbridge.demo.framed import framed_answer
-from toolbridge.demo.framed_dining import clock_in, is_open
+from toolbridge.demo.structured import framed_answer
+from toolbridge.demo.structured_dining import clock_in, is_open
 from toolbridge.runs.request import contract_of, read_request
 from toolbridge.structured import events as fe
 from toolbridge.structured.builtin import SCHEMAS
-from toolbridge.structured.conversation import Conversation
+from toolbridge.structured.conversation import StructuredConversation
 from toolbridge.structured.schemas import Schemas
-from toolbridge.tools.registry import Registry, Tool
+from toolbridge.tools.registry import RegisteredTool, Registry
 
 PIZZA = "Find pizza near me; book a table at 7pm if open."
 DEMO = {"prompt": PIZZA, "tools": ["places.search", "bookings.create"], "objects": ["Action"]}
@@ -99,7 +99,7 @@ async def test_the_demo_searches_repairs_books_and_replies():
     assert ran.conversation.repairs == 1
     first, second = ran.of(fe.JsonEnd)
     assert (first.status, second.status) == ("valid", "repaired")
-    search, book = ran.of(fe.ToolCall)
+    search, book = ran.of(fe.RunToolCall)
     assert (search.name, search.args) == ("places.search", {"query": "pizza", "open_at": "19:00"})
     found, booked = ran.of(fe.ToolResult)
     place = next(p for p in found.result if p["id"] == book.args["place_id"])
@@ -143,7 +143,7 @@ async def test_whatever_is_asked_the_result_is_valid_and_nothing_fails(prompt, r
 async def test_client_tools_are_called_in_the_order_of_the_words():
     body = {"prompt": PROMPTS[3], "tools": [LIGHT, WEATHER]}
     ran = await run(body, RESULTS)
-    assert [(call.name, call.args, call.client) for call in ran.of(fe.ToolCall)] == [
+    assert [(call.name, call.args, call.client) for call in ran.of(fe.RunToolCall)] == [
         ("get_weather", {"city": "Rome"}, True),
         ("get_weather", {"city": "Oslo"}, True),
         ("light.set", {"color": "green"}, True),
@@ -164,7 +164,7 @@ async def test_the_result_takes_its_members_from_what_tools_gave():
 
 async def test_without_a_fitting_tool_there_are_words_and_the_result():
     ran = await run({"prompt": "What is 2 * 21?", "tools": [LIGHT]})
-    assert ran.of(fe.ToolCall) == []
+    assert ran.of(fe.RunToolCall) == []
     assert "42" in ran.text
     assert "42" in json.loads(ran.written("R1"))["answer"]
 
@@ -175,9 +175,9 @@ async def test_a_place_that_is_full_is_followed_by_the_next():
 
     search = TERMS.tools.get("places.search")
     book = TERMS.tools.get("bookings.create")
-    tools = Registry([search, Tool(book.name, book.description, book.parameters, refuse)])
+    tools = Registry([search, RegisteredTool(book.name, book.description, book.parameters, refuse)])
     ran = await run(DEMO, tools=tools)
-    asked = [call.args["place_id"] for call in ran.of(fe.ToolCall)[1:]]
+    asked = [call.args["place_id"] for call in ran.of(fe.RunToolCall)[1:]]
     assert len(asked) == len(set(asked)) > 1
     assert "no table is booked" in json.loads(ran.written("R1"))["answer"]
 
@@ -223,7 +223,9 @@ def test_words_about_sentinels_are_no_contract():
 
 def test_a_callers_own_instructions_do_no_harm():
     body = {"prompt": "hi", "system": "Tools, by name and JSON Schema:\n- x: {broken\nBe kind."}
-    conversation = Conversation(contract_of(read_request(body, {}), TERMS, "m", "sentinel"))
+    conversation = StructuredConversation(
+        contract_of(read_request(body, {}), TERMS, "m", "sentinel")
+    )
     assert "BEGIN_RESULT" in (framed_answer(conversation.request()) or "")
 
 

@@ -11,10 +11,10 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject, loads, maybe_object
 from toolbridge.core.messages import Request, Text
-from toolbridge.demo.framed_signs import MISSING, REPAIR, SIGN
+from toolbridge.demo.structured_signs import MISSING, REPAIR, SIGN
 from toolbridge.structured.grammar import Grammar
 from toolbridge.structured.limits import Limits
-from toolbridge.structured.pieces import Closed
+from toolbridge.structured.pieces import FrameClosed
 
 _HEADING = re.compile(r"^(Tools|Objects|Result), by name and JSON Schema:$", re.MULTILINE)
 _ENTRY = re.compile(r"^- ([A-Za-z0-9_.:/-]{1,128}?)(?= \(|: \{)", re.MULTILINE)
@@ -29,7 +29,7 @@ _FORM = re.compile(f"{SIGN}R1((?:-[0-9a-f]{{4,16}})?) schema=")
 _MOST_TRIES = 32
 
 
-class Form(msgspec.Struct, frozen=True):
+class SchemaForm(msgspec.Struct, frozen=True):
     """A tool, an object or the result, as the contract describes it."""
 
     name: str
@@ -37,7 +37,7 @@ class Form(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class Called(msgspec.Struct, frozen=True):
+class CalledTool(msgspec.Struct, frozen=True):
     """A tool that was called since the last words, and what it gave."""
 
     name: str
@@ -49,14 +49,14 @@ class Called(msgspec.Struct, frozen=True):
         return isinstance(self.result, dict) and self.result.keys() == {"error"}
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StructuredPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that an answer in frames needs to know."""
 
     words: str = ""
-    tools: tuple[Form, ...] = ()
-    objects: tuple[Form, ...] = ()
-    result: Form
-    called: tuple[Called, ...] = ()
+    tools: tuple[SchemaForm, ...] = ()
+    objects: tuple[SchemaForm, ...] = ()
+    result: SchemaForm
+    called: tuple[CalledTool, ...] = ()
     ids: frozenset[str] = frozenset()
     """The ids that stand in the conversation already."""
     tag: str = ""
@@ -64,21 +64,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     bare: bool = False
     """Whether only the JSON of the result is wanted."""
 
-    def tool(self, name: str) -> Form | None:
+    def tool(self, name: str) -> SchemaForm | None:
         return next((tool for tool in self.tools if tool.name == name), None)
 
-    def object(self, name: str) -> Form | None:
+    def object(self, name: str) -> SchemaForm | None:
         return next((form for form in self.objects if form.name == name), None)
 
 
-class Broken(msgspec.Struct, frozen=True):
+class BrokenFrame(msgspec.Struct, frozen=True):
     """One frame that does not fit, to be written again."""
 
-    form: Form
+    form: SchemaForm
     written: str
 
 
-def maybe_asked(request: Request) -> Asked | Broken | None:
+def maybe_asked(request: Request) -> StructuredPrompt | BrokenFrame | None:
     """Return what is asked in frames, or None for any other request."""
     texts = list(_texts(request, "user"))
     last = texts[-1] if texts else ""
@@ -93,7 +93,7 @@ def maybe_asked(request: Request) -> Asked | Broken | None:
     if result is None:
         return None
     frames = list(_frames(request))
-    return Asked(
+    return StructuredPrompt(
         words=next((t for t in reversed(texts) if not _is_program(t)), ""),
         tools=forms.get("Tools", ()),
         objects=forms.get("Objects", ()),
@@ -128,7 +128,7 @@ def _sections(system: str) -> Iterator[tuple[str, str]]:
         yield heading[1], system[heading.end() : end]
 
 
-def _forms(section: str) -> Iterator[Form]:
+def _forms(section: str) -> Iterator[SchemaForm]:
     at = 0
     while entry := _ENTRY.search(section, at):
         form, at = _form(entry[1], section, entry.end())
@@ -136,7 +136,7 @@ def _forms(section: str) -> Iterator[Form]:
             yield form
 
 
-def _form(name: str, section: str, at: int) -> tuple[Form | None, int]:
+def _form(name: str, section: str, at: int) -> tuple[SchemaForm | None, int]:
     """Return the form whose name ends at `at`: the JSON is the rest of a line, whatever is before."""
     begin = at
     for _ in range(_MOST_TRIES):
@@ -147,36 +147,36 @@ def _form(name: str, section: str, at: int) -> tuple[Form | None, int]:
         end = len(section) if end < 0 else end
         schema = maybe_object(section[colon + 2 : end])
         if schema is not None:
-            return Form(name, schema, section[at:colon].strip().strip("()")), end
+            return SchemaForm(name, schema, section[at:colon].strip().strip("()")), end
         begin = colon + 1
     return None, at
 
 
-def _named(text: str) -> Form | None:
+def _named(text: str) -> SchemaForm | None:
     found = _SCHEMA.search(text)
     schema = maybe_object(found[2]) if found else None
-    return None if found is None or schema is None else Form(found[1], schema)
+    return None if found is None or schema is None else SchemaForm(found[1], schema)
 
 
-def _broken(text: str) -> Broken | None:
+def _broken(text: str) -> BrokenFrame | None:
     form, written = _named(text), _WRITTEN.search(text)
-    return None if form is None or written is None else Broken(form, written[1])
+    return None if form is None or written is None else BrokenFrame(form, written[1])
 
 
-def _frames(request: Request) -> Iterator[Closed]:
+def _frames(request: Request) -> Iterator[FrameClosed]:
     for text in _texts(request, "assistant"):
         grammar = Grammar(Limits())
         pieces = grammar.feed(text) + grammar.close()
-        yield from (piece for piece in pieces if isinstance(piece, Closed))
+        yield from (piece for piece in pieces if isinstance(piece, FrameClosed))
 
 
-def _called(texts: list[str], frames: list[Closed]) -> Iterator[Called]:
+def _called(texts: list[str], frames: list[FrameClosed]) -> Iterator[CalledTool]:
     arguments = {frame.id: maybe_object(frame.body) for frame in frames if frame.kind == "tool"}
     for text in texts:
         if not _is_program(text):
             continue
         for found in _RESULT.finditer(text):
-            yield Called(found[2], _value(found[3]), arguments.get(found[1]) or {})
+            yield CalledTool(found[2], _value(found[3]), arguments.get(found[1]) or {})
 
 
 def _value(text: str) -> Json:

@@ -5,9 +5,9 @@ from itertools import islice
 
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.demo.facts import Facts
+from toolbridge.demo.facts import PromptFacts
 from toolbridge.demo.fill import Filler, fill
-from toolbridge.demo.framed_reading import Broken, Form
+from toolbridge.demo.structured_reading import BrokenFrame, SchemaForm
 from toolbridge.healing.reading import read_text
 from toolbridge.structured.minimal import NoMinimal, minimal
 from toolbridge.structured.read_value import arguments_schema
@@ -21,34 +21,34 @@ class NoValue(ValueError):
     """Nothing was found that fits."""
 
 
-def value_of(form: Form, filler: Filler, known: JsonObject) -> Json:
+def value_of(form: SchemaForm, filler: Filler, known: JsonObject) -> Json:
     """Return a value of `form` with members of `known` where they fit; raise `NoValue`."""
     compiled = _compiled(form.schema)
     value = _least(compiled, filler)
     return _Overlay(compiled, known).laid_on(value)
 
 
-def arguments_of(form: Form, given: JsonObject, filler: Filler) -> JsonObject | None:
+def arguments_of(form: SchemaForm, given: JsonObject, filler: Filler) -> JsonObject | None:
     """Return `given` as arguments of the tool, mended where they do not fit; None if none do."""
     schema = arguments_schema(form.schema)
     try:
         compiled = _compiled(schema)
         if compiled.fits(given):
             return given
-        value = value_of(Form(form.name, schema), filler, given)
+        value = value_of(SchemaForm(form.name, schema), filler, given)
     except NoValue:
         return None
     return value if isinstance(value, dict) else None
 
 
-def mended(broken: Broken) -> Json:
+def mended(broken: BrokenFrame) -> Json:
     """Return what a broken frame should have said: all of it that fits, and what is missing."""
     compiled = _compiled(broken.form.schema)
     written = read_text(broken.written).value
     if compiled.fits(written):
         return written
     own = written if isinstance(written, dict) else {}
-    value = _Overlay(compiled, known_in(own)).laid_on(_least(compiled, Filler(Facts(""))))
+    value = _Overlay(compiled, known_in(own)).laid_on(_least(compiled, Filler(PromptFacts(""))))
     return _kept(value, own, compiled)
 
 
