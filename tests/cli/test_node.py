@@ -54,7 +54,7 @@ def seen(chosen: flags.NodeChoice) -> dict[str, object]:
     )  # fmt: skip
     found = {name: getattr(settings, name) for name in names}
     found |= {"port": chosen.config.port, "api_key": chosen.config.key}
-    found["key"] = read_key(chosen.provider, chosen.place, chosen.env)
+    found["key"] = read_key(chosen.provider, chosen.provider_config, chosen.env)
     return found
 
 
@@ -358,9 +358,9 @@ registry = "{network.registry}"
 multicall = "{network.multicall}"
 token = "{network.token}"
 """
-        place = Path(env["XDG_CONFIG_HOME"]) / "toolbridge"
-        place.mkdir(parents=True)
-        (place / "toolbridge.toml").write_text(file)
+        folder = Path(env["XDG_CONFIG_HOME"]) / "toolbridge"
+        folder.mkdir(parents=True)
+        (folder / "toolbridge.toml").write_text(file)
         yield env | {"CLAUDE_BRIDGE_PRIVATE_KEY": PAYER.reveal().hex()}, world, node
 
 
@@ -435,9 +435,9 @@ async def test_hosts_that_cannot_be_used_are_named_with_the_reason(env):
 
 async def test_one_question_in_the_terminal_is_answered_by_a_node_and_hangs_up(env):
     async with running() as node:
-        place = Path(env["XDG_CONFIG_HOME"]) / "toolbridge"
-        place.mkdir(parents=True)
-        (place / "toolbridge.toml").write_text(
+        folder = Path(env["XDG_CONFIG_HOME"]) / "toolbridge"
+        folder.mkdir(parents=True)
+        (folder / "toolbridge.toml").write_text(
             f'[providers.mine]\napi = "node"\n[providers.mine.node]\nmodel = "{MODEL}"\n'
             f'host_url = "{node.url}"\nhost_key = "{PUBLIC}"\n'
         )

@@ -7,7 +7,7 @@ from tests.demo.structured_runs import TERMS, ask, run
 
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Request, Text, Turn
-from toolbridge.demo.structured import framed_answer
+from toolbridge.demo.structured import structured_answer
 from toolbridge.demo.structured_dining import clock_in, is_open
 from toolbridge.runs.request import contract_of, read_request
 from toolbridge.structured import events as fe
@@ -218,7 +218,7 @@ def test_a_repair_always_fits(written, name):
 def test_words_about_sentinels_are_no_contract():
     words = Text("Explain \u27e6BEGIN_RESULT id=R1 schema=X\u27e7 please.")
     request = Request(model="m", turns=(Turn("user", (words,)),))
-    assert framed_answer(request) is None
+    assert structured_answer(request) is None
 
 
 def test_a_callers_own_instructions_do_no_harm():
@@ -226,7 +226,7 @@ def test_a_callers_own_instructions_do_no_harm():
     conversation = StructuredConversation(
         contract_of(read_request(body, {}), TERMS, "m", "sentinel")
     )
-    assert "BEGIN_RESULT" in (framed_answer(conversation.request()) or "")
+    assert "BEGIN_RESULT" in (structured_answer(conversation.request()) or "")
 
 
 @pytest.mark.parametrize(

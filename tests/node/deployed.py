@@ -102,9 +102,9 @@ class Deployed:
         await self.give(key)
         about = json.dumps({"publicKey": encryption.public_key(key).hex(), "location": "here"})
         said = about if metadata is None else metadata
-        place = self.network.registry
+        provider = self.network.registry
         await self.act(
-            key, place, "register(uint256,string,string,bytes32[])", stake, said, url, [MODEL_ID]
+            key, provider, "register(uint256,string,string,bytes32[])", stake, said, url, [MODEL_ID]
         )
         for token, cost in ((NATIVE, price), (self.network.token, stable)):
             if cost:
@@ -156,7 +156,7 @@ class Deployed:
             } | more
         )  # fmt: skip
 
-    def place(self, state: Path, *, wallet=PAYER, waits=None, **more) -> NodeProvider:
+    def provider(self, state: Path, *, wallet=PAYER, waits=None, **more) -> NodeProvider:
         options = {"pay_wait": 5.0, "settle_after": 0.0}
         options |= {name: more.pop(name) for name in options.keys() & more.keys()}
         return NodeProvider(self.settings(**more), wallet, state=state, waits=waits, **options)

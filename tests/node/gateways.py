@@ -36,7 +36,7 @@ WRITE = {
 }
 
 
-def place(node: Node, *, quirks: dict | None = None, **table) -> ProviderConfig:
+def provider(node: Node, *, quirks: dict | None = None, **table) -> ProviderConfig:
     """Return a provider whose host is known in full: nothing is paid."""
     known = {"model": MODEL, "host_url": node.url, "host_key": PUBLIC}
     return ProviderConfig(api="node", quirks=quirks or {}, node=known | table)
@@ -46,7 +46,7 @@ def place(node: Node, *, quirks: dict | None = None, **table) -> ProviderConfig:
 async def bridged(*, quirks: dict | None = None, models: dict | None = None, log="off", **table):
     """Serve a gateway in front of a node; yield its URL, the node and the application."""
     async with running() as node:
-        places = {"mynode": place(node, quirks=quirks, **table)}
+        places = {"mynode": provider(node, quirks=quirks, **table)}
         config = Config(log=log, providers=places, models=models or {})
         async with gateway(config) as (url, app):
             yield url, node, app
@@ -147,8 +147,8 @@ async def paid(state: Path, *, price: int = NATIVE_PRICE, hosts: bool = True, **
             "waits": WAITS | {"pay": 2.0, "settle": 60.0},
         }  # fmt: skip
         table = {name: node.url if value == "HERE" else value for name, value in table.items()}
-        place = ProviderConfig(api="node", node=known | table)
-        config = Config(log="off", providers={"mynode": place})
+        provider = ProviderConfig(api="node", node=known | table)
+        config = Config(log="off", providers={"mynode": provider})
         env = {"XDG_STATE_HOME": str(state), KEY_NAME: PAYER.reveal().hex()}
         async with gateway(config, env) as (url, app):
             yield Paid(url, app, node, chain, world)

@@ -236,9 +236,9 @@ class LocalChain:
             "contractAddress": None if to else address(target),
         }  # fmt: skip
 
-    def _log(self, hash: str, place: int, topics: list[int], data: bytes) -> dict:
+    def _log(self, hash: str, provider: int, topics: list[int], data: bytes) -> dict:
         return {
-            "address": address(place), "topics": [f"0x{topic:064x}" for topic in topics],
+            "address": address(provider), "topics": [f"0x{topic:064x}" for topic in topics],
             "data": "0x" + data.hex(), "transactionHash": hash, "blockNumber": hex(self.number),
         }  # fmt: skip
 

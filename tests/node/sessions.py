@@ -24,7 +24,7 @@ PATIENT = Timeouts(grace=0.2)
 TEXT = "".join(ANSWER)
 
 
-class CountingPurse:
+class CountingFunding:
     """Pays with numbers, and remembers everything."""
 
     def __init__(self, node: Node, **job):
@@ -62,10 +62,10 @@ class CountingPurse:
 async def session_with(node=None, *, waits=PATIENT, job=None, **settings):
     async with running() as own:
         node = node or own
-        purse = CountingPurse(node, **(job or {}))
-        session = NodeSession(purse, WALLET, Settings(waits, **settings))
+        funding = CountingFunding(node, **(job or {}))
+        session = NodeSession(funding, WALLET, Settings(waits, **settings))
         try:
-            yield session, node, purse
+            yield session, node, funding
         finally:
             await session.close()
 

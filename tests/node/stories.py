@@ -61,8 +61,8 @@ async def created(home: Deployed, job: str) -> dict[str, abi.Value]:
 class Discovery:
     @pytest.mark.req("CB-19")
     async def test_hosts_of_a_model_are_found_and_ranked(self, home, tmp_path):
-        async with three_hosts(home) as nodes, home.place(tmp_path) as place:
-            found = await place.hosts(measure=True)
+        async with three_hosts(home) as nodes, home.provider(tmp_path) as provider:
+            found = await provider.hosts(measure=True)
         assert [one.address for one in found.candidates] == [account(key) for key in HOSTS[::-1]]
         assert [one.url for one in found.candidates] == [node.url for node in nodes[::-1]]
         assert [one.public for one in found.candidates] == [
@@ -74,9 +74,9 @@ class Discovery:
 
     @pytest.mark.req("CB-19")
     async def test_a_model_that_nobody_serves_has_no_hosts(self, home, tmp_path):
-        async with home.place(tmp_path) as place:
+        async with home.provider(tmp_path) as provider:
             with pytest.raises(Unreachable, match=r"^NO_HOSTS_AVAILABLE.*tiny-model"):
-                await told(place)
+                await told(provider)
 
     async def test_a_host_that_cannot_be_used_is_named_with_the_reason(self, home, tmp_path):
         idle, poor, dear, elsewhere = HOSTS[0], HOSTS[1], HOSTS[2], Secret.from_hex("77" * 32)
@@ -85,8 +85,8 @@ class Discovery:
         await home.register(poor, "http://127.0.0.1:9002", price=0)
         await home.register(dear, "http://127.0.0.1:9003", price=10**9)
         await home.register(elsewhere, "ftp://127.0.0.1")
-        async with home.place(tmp_path, price=10**8) as place:
-            found = await place.hosts()
+        async with home.provider(tmp_path, price=10**8) as provider:
+            found = await provider.hosts()
         why = {one.address: one.why for one in found.excluded}
         assert found.candidates == ()
         assert "not active" in why[account(idle)]
@@ -104,20 +104,23 @@ class Discovery:
         self, home, tmp_path, metadata
     ):
         await home.register(HOSTS[0], "http://127.0.0.1:9000", metadata=metadata)
-        async with home.place(tmp_path) as place:
-            (found,) = (await place.hosts()).candidates
+        async with home.provider(tmp_path) as provider:
+            (found,) = (await provider.hosts()).candidates
         assert found.public == encryption.public_key(HOSTS[0])
         assert found.key_from == "transaction"
 
     async def test_one_host_is_asked_for_by_its_address(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, host=account(HOSTS[0]).lower()) as place:
-            (found,) = (await place.hosts()).candidates
+        async with (
+            three_hosts(home),
+            home.provider(tmp_path, host=account(HOSTS[0]).lower()) as provider,
+        ):
+            (found,) = (await provider.hosts()).candidates
         assert found.public == encryption.public_key(HOSTS[0])
 
     async def test_a_host_that_is_not_registered_is_named(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, host=account(PAYER)) as place:
+        async with three_hosts(home), home.provider(tmp_path, host=account(PAYER)) as provider:
             with pytest.raises(Unreachable, match=r"NO_HOSTS_AVAILABLE.*not registered"):
-                await told(place)
+                await told(provider)
 
     async def test_many_questions_in_one_get_the_same_answers_as_one_by_one(self, home):
         for n, key in enumerate(HOSTS):
@@ -139,9 +142,9 @@ class Money:
     async def test_a_session_is_paid_used_ended_and_its_rest_comes_back(self, home, tmp_path):
         async with three_hosts(home) as nodes:
             before = await home.chain.balance(account(PAYER))
-            async with home.place(tmp_path, waits=QUICK) as place:
-                assert (await told(place)).text == TEXT
-                assert (await told(place)).text == TEXT
+            async with home.provider(tmp_path, waits=QUICK) as provider:
+                assert (await told(provider)).text == TEXT
+                assert (await told(provider)).text == TEXT
                 node = used(nodes)
                 job = await created(home, "1")
                 assert await home.jobs() == 1
@@ -155,23 +158,23 @@ class Money:
             assert node.inits[0]["inside"]["modelName"] == MODEL
             assert node.inits[0]["outside"]["chain_id"] == 84532
             await home.prove(node.key, "1", 500)
-            async with home.place(tmp_path) as place:
-                (settled,) = await place.settle()
+            async with home.provider(tmp_path) as provider:
+                (settled,) = await provider.settle()
                 bill = 500 * NATIVE_PRICE // 1000
                 assert (settled.job, settled.cost) == ("1", bill)
                 assert settled.refund == DEPOSIT - bill
-                assert (await place.balance()).spent == bill
-                gas = (await place.balance()).gas_spent
-                assert await place.settle() == []
+                assert (await provider.balance()).spent == bill
+                gas = (await provider.balance()).gas_spent
+                assert await provider.settle() == []
             assert await home.chain.balance(account(PAYER)) == before - bill - gas
 
     async def test_a_session_is_paid_with_a_token_and_no_more_is_allowed_than_that(
         self, home, tmp_path
     ):
         await home.mint(PAYER, 5_000_000)
-        async with three_hosts(home) as nodes, home.place(tmp_path, pay="token") as place:
+        async with three_hosts(home) as nodes, home.provider(tmp_path, pay="token") as provider:
             for _ in range(2):
-                assert (await told(place)).text == TEXT
+                assert (await told(provider)).text == TEXT
             job = await created(home, "1")
             assert (job["token"], job["deposit"]) == (abi_address(home.network.token), 500_000)
             assert job["price"] == STABLE_PRICE
@@ -182,18 +185,18 @@ class Money:
         await home.prove(node.key, "1", 1000)
         await home.later(31)
         await home.complete(node.key, "1")
-        async with home.place(tmp_path, pay="token") as place:
-            (settled,) = await place.settle()
+        async with home.provider(tmp_path, pay="token") as provider:
+            (settled,) = await provider.settle()
             assert settled.transaction == ""  # the host was quicker
             assert settled.cost == 2000
-            assert (await place.balance()).token == 5_000_000 - 2000
+            assert (await provider.balance()).token == 5_000_000 - 2000
 
     async def test_an_idle_session_costs_the_least_bill_when_we_end_it(self, home, tmp_path):
         async with three_hosts(home):
-            async with home.place(tmp_path) as place:
-                await told(place)
-            async with home.place(tmp_path) as place:
-                (settled,) = await place.settle()
+            async with home.provider(tmp_path) as provider:
+                await told(provider)
+            async with home.provider(tmp_path) as provider:
+                (settled,) = await provider.settle()
         assert settled.transaction.startswith("0x")
         assert settled.cost == 100 * NATIVE_PRICE // 1000
 
@@ -202,23 +205,23 @@ class Money:
             await home.register(HOSTS[0], node.url, stake=FAB)
             await home.register(HOSTS[1], "http://127.0.0.1:9", stake=9000 * FAB)
             await home.register(HOSTS[2], "http://127.0.0.1:9", stake=9000 * FAB)
-            async with home.place(tmp_path) as place:
-                assert (await told(place)).text == TEXT
+            async with home.provider(tmp_path) as provider:
+                assert (await told(provider)).text == TEXT
             assert await home.jobs() == 1
 
     async def test_hosts_that_are_all_silent_cost_nothing(self, home, tmp_path):
         await home.register(HOSTS[0], "http://127.0.0.1:9")
-        async with home.place(tmp_path) as place:
+        async with home.provider(tmp_path) as provider:
             with pytest.raises(Unreachable, match="NO_HOSTS_AVAILABLE"):
-                await told(place)
-            assert (await place.balance()).spent == 0
+                await told(provider)
+            assert (await provider.balance()).spent == 0
         assert await home.jobs() == 0
 
     async def test_a_plan_shows_what_would_be_sent_and_sends_nothing(self, home, tmp_path):
         await home.mint(PAYER, 5_000_000)
-        async with three_hosts(home), home.place(tmp_path, pay="token") as place:
+        async with three_hosts(home), home.provider(tmp_path, pay="token") as provider:
             before = await home.chain.nonce(account(PAYER))
-            plan = await place.plan()
+            plan = await provider.plan()
             assert await home.chain.nonce(account(PAYER)) == before
         assert [call.function for call in plan.calls] == [
             "approve", "createSessionJobForModelWithToken",
@@ -237,45 +240,47 @@ class Money:
         await home.register(HOSTS[0], "http://127.0.0.1:9")
         await home.pause(True)
         await home.give(PAYER, 1000)
-        async with home.place(tmp_path) as place:
-            text = "\n".join((await place.plan()).lines())
+        async with home.provider(tmp_path) as provider:
+            text = "\n".join((await provider.plan()).lines())
         for words in ("no answer", "paused", "holds only 0.000000000000001 ETH"):
             assert words in text
 
     async def test_several_sessions_are_paid_side_by_side(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, sessions=3) as place:
-            told_all = await asyncio.gather(*(told(place) for _ in range(3)))
+        async with three_hosts(home), home.provider(tmp_path, sessions=3) as provider:
+            told_all = await asyncio.gather(*(told(provider) for _ in range(3)))
             assert [message.text for message in told_all] == [TEXT] * 3
             assert await home.jobs() == 3
-            assert len((await place.balance()).open_jobs) == 3
+            assert len((await provider.balance()).open_jobs) == 3
 
     async def test_the_limit_of_a_day_is_not_passed(self, home, tmp_path):
         async with three_hosts(home):
             for expected in (1, 2):
-                async with home.place(tmp_path, daily_limit="0.0005", settle_after=60) as place:
-                    await told(place)
+                async with home.provider(
+                    tmp_path, daily_limit="0.0005", settle_after=60
+                ) as provider:
+                    await told(provider)
                 assert await home.jobs() == expected
-            async with home.place(tmp_path, daily_limit="0.0005", settle_after=60) as place:
+            async with home.provider(tmp_path, daily_limit="0.0005", settle_after=60) as provider:
                 with pytest.raises(LimitReached, match="`daily_limit`") as caught:
-                    await told(place)
+                    await told(provider)
                 assert caught.value.problem.retry_after > 80_000
         assert await home.jobs() == 2
 
     async def test_gas_has_a_limit_too(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, daily_gas="0.00000001") as place:
+        async with three_hosts(home), home.provider(tmp_path, daily_gas="0.00000001") as provider:
             with pytest.raises(LimitReached, match="`daily_gas`"):
-                await told(place)
-            balance = await place.balance()
+                await told(provider)
+            balance = await provider.balance()
         assert (balance.spent, balance.gas_spent) == (0, 0)
         assert await home.jobs() == 0
 
     async def test_a_host_that_raised_its_price_is_asked_again_at_the_new_one(self, home, tmp_path):
-        async with three_hosts(home) as nodes, home.place(tmp_path) as place:
-            purse = place._paid
-            order = await place._finder.order()
+        async with three_hosts(home) as nodes, home.provider(tmp_path) as provider:
+            funding = provider._paid
+            order = await provider._finder.order()
             key = next(key for key in HOSTS if account(key) == order[0].address)
             await home.price(key, NATIVE, 2 * NATIVE_PRICE)
-            job = await purse._pay_one(order)
+            job = await funding._pay_one(order)
             assert (await created(home, job.id))["host"] == order[1].address
         assert len(nodes) == 3
 
@@ -328,8 +333,8 @@ class Refusals:
         await self.refused(home, "ERC20: transfer amount exceeds balance", **token, **price)
 
     async def test_an_end_that_is_refused_is_explained(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, settle_after=60) as place:
-            await told(place)
+        async with three_hosts(home), home.provider(tmp_path, settle_after=60) as provider:
+            await told(provider)
         await self.ending_refused(home, "Bad session", "9", PAYER)
         await self.ending_refused(home, "Not auth", "1", Secret.from_hex("99" * 32))
         address = (await home.session("1"))[2]
@@ -339,22 +344,22 @@ class Refusals:
         await self.ending_refused(home, "Not active", "1", PAYER)
 
     async def test_the_same_reasons_reach_the_client(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, deposit="0.00005") as place:
+        async with three_hosts(home), home.provider(tmp_path, deposit="0.00005") as provider:
             with pytest.raises(
                 ConfigError, match=r"`deposit` is 0\.00005; .* takes 0\.0001 or more"
             ):
-                await told(place)
+                await told(provider)
             await home.pause(True)
             with pytest.raises(Reverted, match="paused by its owners"):
-                await told(place)
-            assert (await place.balance()).spent == 0
+                await told(provider)
+            assert (await provider.balance()).spent == 0
 
     async def test_an_account_without_money_is_told_so(self, home, tmp_path):
         await home.give(PAYER, 1000)
-        async with three_hosts(home), home.place(tmp_path) as place:
+        async with three_hosts(home), home.provider(tmp_path) as provider:
             with pytest.raises(Reverted, match="send some of the chain's coin"):
-                await told(place)
-            assert (await place.balance()).spent == 0
+                await told(provider)
+            assert (await provider.balance()).spent == 0
 
     async def ending_refused(self, home, reason, job, key):
         call = SessionTerms(home.network.marketplace, MODEL_ID, "", 0, 18, 0, 0, 0).complete(job)
@@ -383,48 +388,48 @@ class Doubt:
 
     async def test_nothing_more_is_paid_until_the_chain_has_told(self, home, tmp_path):
         async with three_hosts(home), home.no_blocks():
-            async with home.place(tmp_path, pay_wait=0.6) as place:
+            async with home.provider(tmp_path, pay_wait=0.6) as provider:
                 for _ in range(2):
                     with pytest.raises(FundingUnresolved, match="0x"):
-                        await told(place)
-                assert len((await place.balance()).unresolved) == 1
-            async with home.place(tmp_path, pay_wait=0.6) as place:  # after a restart
+                        await told(provider)
+                assert len((await provider.balance()).unresolved) == 1
+            async with home.provider(tmp_path, pay_wait=0.6) as provider:  # after a restart
                 with pytest.raises(FundingUnresolved):
-                    await told(place)
+                    await told(provider)
                 await home.mine()
-                assert (await told(place)).text == TEXT
-                assert (await place.balance()).spent == DEPOSIT
+                assert (await told(provider)).text == TEXT
+                assert (await provider.balance()).spent == DEPOSIT
             assert await home.jobs() == 1
 
     async def test_what_the_chain_has_lost_is_sent_again_and_paid_once(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, pay_wait=0.6) as place:
+        async with three_hosts(home), home.provider(tmp_path, pay_wait=0.6) as provider:
             async with home.no_blocks():
                 with pytest.raises(FundingUnresolved):
-                    await told(place)
+                    await told(provider)
                 await home.forget()
             assert await home.jobs() == 0
-            assert (await told(place)).text == TEXT
+            assert (await told(provider)).text == TEXT
             assert await home.jobs() == 1
 
     async def test_what_can_never_be_made_frees_its_money(self, home, tmp_path, monkeypatch):
         monkeypatch.setattr("toolbridge.node.funding._LAG", 0.2)
-        async with three_hosts(home), home.place(tmp_path, pay_wait=0.6) as place:
+        async with three_hosts(home), home.provider(tmp_path, pay_wait=0.6) as provider:
             async with home.no_blocks():
                 with pytest.raises(FundingUnresolved):
-                    await told(place)
+                    await told(provider)
                 await home.forget()
             await home.act(PAYER, home.network.registry, "approveModel(bytes32)", MODEL_ID)
-            assert (await told(place)).text == TEXT
-            assert (await place.balance()).spent == DEPOSIT
+            assert (await told(provider)).text == TEXT
+            assert (await provider.balance()).spent == DEPOSIT
             assert await home.jobs() == 1
 
 
 class Talk:
     async def test_an_answer_can_be_left_in_the_middle(self, home, tmp_path):
-        async with three_hosts(home) as nodes, home.place(tmp_path, waits=QUICK) as place:
-            async with aclosing(place.answer(prompt())) as batches:
+        async with three_hosts(home) as nodes, home.provider(tmp_path, waits=QUICK) as provider:
+            async with aclosing(provider.answer(prompt())) as batches:
                 async for _ in batches:
                     break
-            assert (await told(place)).text == TEXT
+            assert (await told(provider)).text == TEXT
             assert len(used(nodes).heard) == 2
             assert await home.jobs() == 1

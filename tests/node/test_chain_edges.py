@@ -33,18 +33,18 @@ class TestPaying:
     async def test_a_payment_that_fails_while_it_is_waited_for_is_explained(
         self, home, chain, tmp_path
     ):
-        async with three_hosts(home), home.place(tmp_path, waits=QUICK) as place:
-            asked = asyncio.create_task(self.paid_in_a_paused_market(home, chain, place))
+        async with three_hosts(home), home.provider(tmp_path, waits=QUICK) as provider:
+            asked = asyncio.create_task(self.paid_in_a_paused_market(home, chain, provider))
             with pytest.raises(Reverted, match="paused by its owners"):
                 await asked
-            balance = await place.balance()
+            balance = await provider.balance()
             assert balance.spent == 0
             assert balance.gas_spent > 0
         assert await home.jobs() == 0
 
-    async def paid_in_a_paused_market(self, home, chain, place):
+    async def paid_in_a_paused_market(self, home, chain, provider):
         chain.mining = False
-        task = asyncio.create_task(told(place))
+        task = asyncio.create_task(told(provider))
         await until(lambda: chain.waiting)
         waiting, chain.waiting = chain.waiting, []
         chain.mining = True
@@ -56,64 +56,64 @@ class TestPaying:
     async def test_a_failure_that_cannot_be_explained_is_told_all_the_same(
         self, home, chain, tmp_path
     ):
-        async with three_hosts(home), home.place(tmp_path) as place:
-            call = place._means.terms.complete("1")
+        async with three_hosts(home), home.provider(tmp_path) as provider:
+            call = provider._means.terms.complete("1")
             chain.faults["eth_call"] = ["down"]
-            assert "try again" in str(await place._means.account._why(call))
+            assert "try again" in str(await provider._means.account._why(call))
 
     @pytest.mark.parametrize("fault", ["insufficient funds", "down", "already known"])
     async def test_sending_again_decides_nothing_by_itself(self, home, chain, tmp_path, fault):
-        async with three_hosts(home), home.place(tmp_path, pay_wait=0.2) as place:
+        async with three_hosts(home), home.provider(tmp_path, pay_wait=0.2) as provider:
             chain.mining = False
             with pytest.raises(FundingUnresolved):
-                await told(place)
+                await told(provider)
             chain.faults[SEND] = [fault]
             with pytest.raises(FundingUnresolved):
-                await told(place)
-            assert (await place.balance()).spent == DEPOSIT
+                await told(provider)
+            assert (await provider.balance()).spent == DEPOSIT
             chain.mine()
-            assert (await told(place)).text == TEXT
+            assert (await told(provider)).text == TEXT
         assert await home.jobs() == 1
 
     async def test_a_server_that_stumbles_while_a_payment_is_awaited_is_asked_again(
         self, home, chain, tmp_path
     ):
-        async with three_hosts(home), home.place(tmp_path) as place:
+        async with three_hosts(home), home.provider(tmp_path) as provider:
             chain.faults["eth_getTransactionReceipt"] = ["down", "garbage", "busy"]
-            assert (await told(place)).text == TEXT
+            assert (await told(provider)).text == TEXT
         assert await home.jobs() == 1
 
     async def test_an_approval_that_fails_costs_no_deposit(self, home, chain, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, pay="token") as place:
+        async with three_hosts(home), home.provider(tmp_path, pay="token") as provider:
             chain.faults[SEND] = ["max fee per gas less than block base fee"]
             with pytest.raises(Reverted, match=r"^approve was refused"):
-                await told(place)
-            assert (await place.balance()).spent == 0
+                await told(provider)
+            assert (await provider.balance()).spent == 0
 
     async def test_too_little_of_a_token_is_said_in_the_plan_and_in_the_payment(
         self, home, tmp_path
     ):
         await home.mint(PAYER, 1000)
-        async with three_hosts(home), home.place(tmp_path, pay="token") as place:
-            assert any("0.001 of the token" in text for text in (await place.plan()).warnings)
+        async with three_hosts(home), home.provider(tmp_path, pay="token") as provider:
+            assert any("0.001 of the token" in text for text in (await provider.plan()).warnings)
             with pytest.raises(Reverted, match="too little of the token"):
-                await told(place)
-            assert (await place.balance()).spent == 0
+                await told(provider)
+            assert (await provider.balance()).spent == 0
 
     async def test_a_plan_says_that_the_limit_would_be_passed(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, daily_limit="0.0003") as place:
-            await told(place)
-            assert "the deposit would pass `daily_limit`" in (await place.plan()).warnings
+        async with three_hosts(home), home.provider(tmp_path, daily_limit="0.0003") as provider:
+            await told(provider)
+            assert "the deposit would pass `daily_limit`" in (await provider.plan()).warnings
 
     async def test_hosts_that_all_raised_their_prices_are_named(self, home, tmp_path):
         async with running(key=HOSTS[0]) as node:
             await home.register(HOSTS[0], node.url)
-            async with home.place(tmp_path) as place:
-                order = await place._finder.order()
+            async with home.provider(tmp_path) as provider:
+                order = await provider._finder.order()
                 await home.set_active(HOSTS[0], False)
                 with pytest.raises(Reverted, match="Host not active"):
-                    await place._paid._pay_one(order)
-                assert (await place.balance()).spent == 0
+                    await provider._paid._pay_one(order)
+                assert (await provider.balance()).spent == 0
 
     @pytest.mark.parametrize(
         ("terms", "least", "words"),
@@ -135,63 +135,63 @@ class TestPaying:
 class TestSettling:
     async def test_a_job_of_another_marketplace_is_left_alone(self, home, chain, tmp_path):
         async with three_hosts(home):
-            async with home.place(tmp_path) as place:
-                await told(place)
+            async with home.provider(tmp_path) as provider:
+                await told(provider)
             async with deployed(chain.url) as other, three_hosts(other):
-                async with other.place(tmp_path) as place:
-                    await told(place)
-                async with other.place(tmp_path) as place:
-                    assert [done.job for done in await place.settle()] == ["1"]
+                async with other.provider(tmp_path) as provider:
+                    await told(provider)
+                async with other.provider(tmp_path) as provider:
+                    assert [done.job for done in await provider.settle()] == ["1"]
             assert (await home.session("1"))[12] == 0
-            async with home.place(tmp_path) as place:
-                assert [done.job for done in await place.settle()] == ["1"]
+            async with home.provider(tmp_path) as provider:
+                assert [done.job for done in await provider.settle()] == ["1"]
             assert (await home.session("1"))[12] == 1
 
     async def test_a_host_that_settles_in_the_same_moment_is_no_failure(self, home, tmp_path):
         async with three_hosts(home):
-            async with home.place(tmp_path) as place:
-                await told(place)
-            async with home.place(tmp_path) as place:
-                (payment,) = await place._paid.settler.left_behind()
+            async with home.provider(tmp_path) as provider:
+                await told(provider)
+            async with home.provider(tmp_path) as provider:
+                (payment,) = await provider._paid.settler.left_behind()
                 await home.complete(PAYER, "1")
-                assert await place._paid.settler._complete(payment.job) == ""
-                (done,) = await place.settle()
+                assert await provider._paid.settler._complete(payment.job) == ""
+                (done,) = await provider.settle()
                 assert done.transaction == ""
 
     async def test_an_end_that_fails_is_told_and_tried_again(self, home, chain, tmp_path, caplog):
         caplog.set_level(logging.INFO, "toolbridge.node")
-        async with three_hosts(home), home.place(tmp_path) as place:
-            await told(place)
-            (session,) = place._pool._sessions
+        async with three_hosts(home), home.provider(tmp_path) as provider:
+            await told(provider)
+            (session,) = provider._pool._sessions
             chain.faults[SEND] = ["insufficient funds"]
-            await place._paid.close(session._job)
-            await self.quiet(place)
+            await provider._paid.close(session._job)
+            await self.quiet(provider)
             assert "the job 1 is not settled yet" in caplog.text
             assert "the job 1 is settled" in caplog.text
-            assert await place.settle() == []
-            await place._paid.close(Job("99", Host("", b""), "m"))  # of which it knows nothing
+            assert await provider.settle() == []
+            await provider._paid.close(Job("99", Host("", b""), "m"))  # of which it knows nothing
 
     async def test_an_end_that_can_never_succeed_is_an_error(self, home, tmp_path):
         async with three_hosts(home):
-            async with home.place(tmp_path) as place:
-                await told(place)
-            async with home.place(tmp_path) as place:
-                place._means.account.address = account(HOSTS[0])  # somebody who may not end it
+            async with home.provider(tmp_path) as provider:
+                await told(provider)
+            async with home.provider(tmp_path) as provider:
+                provider._means.account.address = account(HOSTS[0])  # somebody who may not end it
                 with pytest.raises(Reverted):
-                    await place.settle()
+                    await provider.settle()
 
     async def test_a_disk_that_fails_at_the_end_is_a_warning(self, home, tmp_path, caplog):
-        async with three_hosts(home), home.place(tmp_path / "s") as place:
-            await told(place)
-            (session,) = place._pool._sessions
+        async with three_hosts(home), home.provider(tmp_path / "s") as provider:
+            await told(provider)
+            (session,) = provider._pool._sessions
             (tmp_path / "s").rename(tmp_path / "gone")
             (tmp_path / "s").write_text("no directory")
-            await place._paid.close(session._job)
-            await self.quiet(place)
+            await provider._paid.close(session._job)
+            await self.quiet(provider)
         assert "was not written down" in caplog.text
 
-    async def quiet(self, place):
-        await until(lambda: not place._paid._tasks)
+    async def quiet(self, provider):
+        await until(lambda: not provider._paid._tasks)
 
 
 class TestPlaces:
@@ -202,24 +202,24 @@ class TestPlaces:
                 "host_url": node.url,
                 "host_key": encryption.public_key(HOST).hex(),
             }
-            async with NodeProvider(read_settings(given), state=tmp_path, waits=QUICK) as place:
-                assert (await told(place)).text == TEXT
+            async with NodeProvider(read_settings(given), state=tmp_path, waits=QUICK) as provider:
+                assert (await told(provider)).text == TEXT
                 with pytest.raises(ConfigError, match="no chain to ask"):
-                    await place.hosts()
+                    await provider.hosts()
         assert list(tmp_path.iterdir()) == []
         assert node.inits[0]["outside"]["chain_id"] == 84532
 
     async def test_without_a_key_hosts_can_be_looked_at_and_nothing_else(self, home, tmp_path):
-        async with three_hosts(home), home.place(tmp_path, wallet=None) as place:
-            assert len((await place.hosts()).candidates) == 3
-            for refused in (told(place), place.plan(), place.balance(), place.settle()):
+        async with three_hosts(home), home.provider(tmp_path, wallet=None) as provider:
+            assert len((await provider.hosts()).candidates) == 3
+            for refused in (told(provider), provider.plan(), provider.balance(), provider.settle()):
                 with pytest.raises(ConfigError, match="private key"):
                     await refused
         assert list(tmp_path.iterdir()) == []
 
     async def test_a_place_that_is_not_open_answers_nothing(self, home, tmp_path):
         with pytest.raises(RuntimeError, match="not open"):
-            await told(home.place(tmp_path))
+            await told(home.provider(tmp_path))
         with pytest.raises(RuntimeError, match="not open"):
             await Prober().latency("http://127.0.0.1:9")
         with pytest.raises(RuntimeError, match="not open"):
@@ -236,17 +236,17 @@ class TestPlaces:
     def test_hosts_in_the_users_own_network_are_called_only_when_that_is_meant(
         self, tmp_path, more, allowed
     ):
-        place = NodeProvider(read_settings({"model": "a:b"} | more), state=tmp_path)
-        assert place._search().wishes.private is allowed
+        provider = NodeProvider(read_settings({"model": "a:b"} | more), state=tmp_path)
+        assert provider._search().wishes.private is allowed
 
     async def test_the_fastest_host_is_one_that_answers(self, home, tmp_path):
         async with running(key=HOSTS[0]) as node:
             await home.register(HOSTS[0], node.url)
             await home.register(HOSTS[1], "http://127.0.0.1:9", stake=10**22)
-            async with home.place(tmp_path, mode="fastest") as place:
-                (only,) = await place._finder.order()
+            async with home.provider(tmp_path, mode="fastest") as provider:
+                (only,) = await provider._finder.order()
                 assert only.url == node.url
-                found = await place.hosts(measure=True)
+                found = await provider.hosts(measure=True)
         (silent,) = found.excluded
         assert silent.address == account(HOSTS[1])
         assert "cannot be reached" in silent.why
@@ -255,8 +255,8 @@ class TestPlaces:
         await home.register(HOSTS[0], "http://127.0.0.1:9", metadata="{}")
         key = encryption.public_key(HOSTS[0]).hex()
         chosen = {"host": account(HOSTS[0]), "host_key": key}
-        async with home.place(tmp_path, **chosen) as place:
-            (found,) = (await place.hosts()).candidates
+        async with home.provider(tmp_path, **chosen) as provider:
+            (found,) = (await provider.hosts()).candidates
         assert found.key_from == "settings"
         assert "eth_getLogs" not in chain.asked
 
@@ -268,10 +268,10 @@ class TestPlaces:
         for key in unknown:
             await home.register(key, "http://127.0.0.1:9", stake=10**22, metadata="{}")
         chain.logs.clear()
-        async with home.place(tmp_path) as place:
-            found = await place.hosts()
+        async with home.provider(tmp_path) as provider:
+            found = await provider.hosts()
             searches = chain.asked.count("eth_getLogs")
-            again = await place.hosts()
+            again = await provider.hosts()
         assert [one.address for one in found.candidates] == [account(k) for k in known[:1:-1]]
         assert {one.address for one in found.excluded} == {account(key) for key in unknown}
         assert searches == 2 * 10
@@ -280,12 +280,12 @@ class TestPlaces:
     async def test_a_host_without_any_transaction_has_no_key(self, home, chain, tmp_path):
         await home.register(HOSTS[0], "http://127.0.0.1:9", metadata="{}")
         chain.logs.clear()
-        async with home.place(tmp_path) as place:
-            assert (await place.hosts()).candidates == ()
+        async with home.provider(tmp_path) as provider:
+            assert (await provider.hosts()).candidates == ()
             chain.faults["eth_getLogs"] = ["too many blocks"]
-            assert "cannot be verified" in (await place.hosts()).excluded[0].why
+            assert "cannot be verified" in (await provider.hosts()).excluded[0].why
             with pytest.raises(Unreachable, match=r"NO_HOSTS_AVAILABLE.*cannot be verified"):
-                await told(place)
+                await told(provider)
 
 
 @pytest.mark.parametrize(

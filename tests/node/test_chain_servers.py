@@ -38,17 +38,17 @@ class TestServers:
     async def test_a_server_that_does_not_work_is_told_apart(
         self, home, chain, tmp_path, fault, kind, words
     ):
-        async with three_hosts(home), home.place(tmp_path) as place:
+        async with three_hosts(home), home.provider(tmp_path) as provider:
             chain.faults["eth_chainId"] = [fault]
             with pytest.raises(kind, match=words):
-                await told(place)
-            assert (await told(place)).text == TEXT
+                await told(provider)
+            assert (await told(provider)).text == TEXT
 
     async def test_a_server_that_is_not_there_is_named_without_its_path(self, home, tmp_path):
         url = "http://127.0.0.1:9/v2/secret-key"
-        async with home.place(tmp_path, rpc_url=url) as place:
+        async with home.provider(tmp_path, rpc_url=url) as provider:
             with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9 ") as caught:
-                await told(place)
+                await told(provider)
         assert "secret-key" not in str(caught.value)
 
     async def test_a_server_that_is_silent_is_given_up(self):
@@ -67,14 +67,14 @@ class TestServers:
             await asyncio.sleep(0.05)
 
     async def test_another_chain_is_noticed_before_anything_is_paid(self, home, tmp_path):
-        async with home.place(tmp_path, chain_id=8453) as place:
+        async with home.provider(tmp_path, chain_id=8453) as provider:
             with pytest.raises(ConfigError, match="on chain 84532, not on 8453"):
-                await told(place)
+                await told(provider)
 
     async def test_an_address_without_a_contract_is_noticed(self, home, tmp_path):
-        async with home.place(tmp_path, registry=account(PAYER)) as place:
+        async with home.provider(tmp_path, registry=account(PAYER)) as provider:
             with pytest.raises(ConfigError, match="no contract at"):
-                await told(place)
+                await told(provider)
 
     async def test_a_server_that_searches_few_blocks_is_asked_in_pieces(
         self, home, chain, tmp_path, monkeypatch
@@ -84,8 +84,8 @@ class TestServers:
         for _ in range(7):
             chain.mine()
         chain.faults["eth_getLogs"] = ["query exceeds max block range"]
-        async with home.place(tmp_path) as place:
-            (found,) = (await place.hosts()).candidates
+        async with home.provider(tmp_path) as provider:
+            (found,) = (await provider.hosts()).candidates
         assert found.key_from == "transaction"
         assert chain.asked.count("eth_getLogs") > 3
 
@@ -96,8 +96,8 @@ class TestServers:
         other = await home.act(PAYER, home.network.registry, "approveModel(bytes32)", MODEL_ID)
         for log in chain.logs:
             log["transactionHash"] = other.hash
-        async with home.place(tmp_path) as place:
-            found = await place.hosts()
+        async with home.provider(tmp_path) as provider:
+            found = await provider.hosts()
         assert found.candidates == ()
         assert "cannot be verified" in found.excluded[0].why
 
@@ -107,19 +107,19 @@ class TestServers:
         await home.register(HOSTS[0], "http://127.0.0.1:9", metadata="{}")
         await home.register(HOSTS[1], "http://127.0.0.1:9")
         chain.faults["eth_getLogs"] = ["down"]
-        async with home.place(tmp_path) as place:
-            found = await place.hosts()
+        async with home.provider(tmp_path) as provider:
+            found = await provider.hosts()
             assert [one.address for one in found.candidates] == [account(HOSTS[1])]
             assert "cannot be verified" in found.excluded[0].why
-            assert len((await place.hosts()).candidates) == 2
+            assert len((await provider.hosts()).candidates) == 2
 
     async def test_without_multicall_hosts_are_found_one_by_one(self, home, chain, tmp_path):
         async with three_hosts(home):
-            async with home.place(tmp_path) as place:
-                together = await place.hosts()
+            async with home.provider(tmp_path) as provider:
+                together = await provider.hosts()
             before = len(chain.asked)
-            async with home.place(tmp_path, multicall=account(PAYER)) as place:
-                assert await place.hosts() == together
+            async with home.provider(tmp_path, multicall=account(PAYER)) as provider:
+                assert await provider.hosts() == together
         assert chain.asked[before:].count("eth_call") == 1 + 3 * 3
 
     async def test_an_answer_without_end_is_refused(self, chain, monkeypatch):
@@ -135,34 +135,34 @@ class TestServers:
 
 class TestHosts:
     async def test_a_host_that_dies_is_left_for_the_next_one(self, home, tmp_path):
-        async with three_hosts(home) as nodes, home.place(tmp_path, waits=QUICK) as place:
-            await told(place)
+        async with three_hosts(home) as nodes, home.provider(tmp_path, waits=QUICK) as provider:
+            await told(provider)
             first = used(nodes)
             for socket in list(first.sockets):
                 socket.transport.abort()
             await asyncio.sleep(0.05)
             for node in nodes:
                 node.inits.clear()
-            assert (await told(place)).text == TEXT
+            assert (await told(provider)).text == TEXT
             assert await home.jobs() == 2
 
     async def test_a_host_that_refuses_sockets_is_given_up_for_another(self, home, tmp_path):
         async with running(key=HOSTS[0]) as node, _only_http() as url:
             await home.register(HOSTS[0], node.url, stake=1)
             await home.register(HOSTS[1], url, stake=10**23, stable=100)
-            async with home.place(tmp_path, seed=3, waits=QUICK) as place:
-                order = await place._finder.order()
+            async with home.provider(tmp_path, seed=3, waits=QUICK) as provider:
+                order = await provider._finder.order()
                 for _ in range(20):
                     if order[0].url == url:
                         break
-                    order = await place._finder.order()
-                place._finder._dice.seed(_seed_for(place, order))
-                assert (await told(place)).text == TEXT
-                again = await place._finder.order()
+                    order = await provider._finder.order()
+                provider._finder._dice.seed(_seed_for(provider, order))
+                assert (await told(provider)).text == TEXT
+                again = await provider._finder.order()
             assert again[0].url == node.url
 
 
-def _seed_for(place, order):
+def _seed_for(provider, order):
     """Return a seed with which the dice fall on the first of `order`."""
     scores = [one.score for one in sorted(order, key=lambda one: -one.score)]
     best = scores[0] / sum(scores)
@@ -188,12 +188,17 @@ async def test_no_key_is_written_logged_or_shown(home, chain, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     secret = PAYER.reveal().hex()
     shown = []
-    async with three_hosts(home), home.place(tmp_path) as place:
-        await told(place)
+    async with three_hosts(home), home.provider(tmp_path) as provider:
+        await told(provider)
         chain.faults[SEND] = ["insufficient funds"]
-        await place._paid.close(_job(place))
-        shown += [repr(place), repr(place._means), repr(vars(place)), str(await place.balance())]
-        shown += (await place.plan()).lines()
+        await provider._paid.close(_job(provider))
+        shown += [
+            repr(provider),
+            repr(provider._means),
+            repr(vars(provider)),
+            str(await provider.balance()),
+        ]
+        shown += (await provider.plan()).lines()
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     sent = "".join(one.raw.hex() for one in chain.sent.values())
     text = caplog.text + "".join(shown) + sent + files.decode("latin-1")
@@ -202,6 +207,6 @@ async def test_no_key_is_written_logged_or_shown(home, chain, tmp_path, caplog):
     assert (tmp_path / LEDGER).stat().st_mode & 0o077 == 0
 
 
-def _job(place):
-    (session,) = place._pool._sessions
+def _job(provider):
+    (session,) = provider._pool._sessions
     return session._job

@@ -7,7 +7,7 @@ import aiohttp
 import anthropic
 import openai
 import pytest
-from tests.node.gateways import MODEL, WRITE, ask, body, bridged, place, soon
+from tests.node.gateways import MODEL, WRITE, ask, body, bridged, provider, soon
 from tests.node.server import Node, Scene, running
 from tests.peers import gateway
 
@@ -238,7 +238,7 @@ async def test_several_sessions_answer_at_the_same_time_when_asked_for():
 
 async def test_the_library_uses_a_node_and_hangs_up_when_it_is_closed():
     async with running() as node:
-        async with AsyncClient(Config(providers={"mynode": place(node)}), env={}) as client:
+        async with AsyncClient(Config(providers={"mynode": provider(node)}), env={}) as client:
             assert await client.ask("", "hi") == "Hello, world"
             assert not node.closed
         await soon(lambda: node.closed)
@@ -248,12 +248,12 @@ async def test_the_library_uses_a_node_and_hangs_up_when_it_is_closed():
 async def test_a_node_beside_other_providers_is_asked_only_for_its_own():
     node = Node()
     node.url = "http://127.0.0.1:1"
-    places = {"demo": ProviderConfig(api="demo"), "mynode": place(node)}
+    places = {"demo": ProviderConfig(api="demo"), "mynode": provider(node)}
     async with gateway(Config(log="off", providers=places)) as (url, app):
         reply = await ask(url, body(stream=False))
         assert reply.status == 200
         assert reply.headers["x-toolbridge-model"].startswith("demo/")
-        route = await app.gateway.roster.route(f"mynode/{MODEL}")
+        route = await app.gateway.model_routes.route(f"mynode/{MODEL}")
     assert (route.retries, route.target.capabilities) == (0, frozenset({"thinking"}))
 
 

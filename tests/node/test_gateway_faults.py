@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 from tests.node import gateways
-from tests.node.gateways import PATIENCE, WAITS, ask, body, place, soon, works
+from tests.node.gateways import PATIENCE, WAITS, ask, body, provider, soon, works
 from tests.node.server import Scene, running
 from tests.peers import gateway
 
@@ -84,7 +84,7 @@ def _gone() -> ProviderConfig:
 
     node = Node()
     node.url = "http://127.0.0.1:1"
-    return place(node, waits=WAITS)
+    return provider(node, waits=WAITS)
 
 
 @pytest.mark.req("CB-17")
@@ -165,7 +165,7 @@ async def test_two_failures_let_the_node_rest_and_say_for_how_long():
 @pytest.mark.req("CB-27")
 async def test_a_stop_in_the_middle_of_an_answer_hangs_up_on_the_node():
     async with running() as node:
-        config = Config(log="off", stop_grace=0, providers={"mynode": place(node, waits=WAITS)})
+        config = Config(log="off", stop_grace=0, providers={"mynode": provider(node, waits=WAITS)})
         node.play(Scene(("word ",) * 10_000, pause=0.05))
         async with asyncio.timeout(PATIENCE):
             async with gateway(config) as (url, _):

@@ -126,8 +126,8 @@ async def test_jobs_are_handed_back_at_the_end_and_settled_by_whoever_asks_next(
         await works(it.url)
         await it.app.stop()
         assert it.node.closed == [1000]
-        place = it.app.config.providers["mynode"]
-        table = {k: v for k, v in place.node.items() if k != "waits"}
+        provider = it.app.config.providers["mynode"]
+        table = {k: v for k, v in provider.node.items() if k != "waits"}
         settings = read_settings(table, "test")
         async with NodeProvider(settings, PAYER, state=tmp_path / "toolbridge") as mine:
             assert (await mine.balance()).open_jobs == ("1",)

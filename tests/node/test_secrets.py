@@ -154,8 +154,8 @@ async def test_no_object_of_ours_shows_the_key(tmp_path, capsys):
         file = tmp_path / "key"
         file.write_text(WALLET.reveal().hex())
         file.chmod(0o600)
-        place = ProviderConfig(api="node", key=f"file:{file}", node=table(chain, world.network))
-        config = Config(log="json", providers={"mine": place})
+        provider = ProviderConfig(api="node", key=f"file:{file}", node=table(chain, world.network))
+        config = Config(log="json", providers={"mine": provider})
         async with gateway(config, {"XDG_STATE_HOME": str(tmp_path / "state")}) as (url, _):
             await works(url)
             node.play(Scene(wrong="flip", pause=0.01))

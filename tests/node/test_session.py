@@ -11,7 +11,7 @@ from tests.node.sessions import (
     PATIENT,
     TEXT,
     WALLET,
-    CountingPurse,
+    CountingFunding,
     prompt,
     session_with,
     told,
@@ -43,13 +43,13 @@ class TestPlainAnswers:
 
     @pytest.mark.req("CB-15")
     async def test_a_session_is_made_with_the_first_request_used_again_and_ended(self):
-        async with session_with() as (session, node, purse):
-            assert not purse.opened
+        async with session_with() as (session, node, funding):
+            assert not funding.opened
             for _ in range(3):
                 await works(session)
-            assert (len(purse.opened), node.connections) == (1, 1)
+            assert (len(funding.opened), node.connections) == (1, 1)
             await session.close()
-            assert purse.closed == purse.opened
+            assert funding.closed == funding.opened
             await asyncio.sleep(0.05)
             assert node.closed == [1000]
 
@@ -152,39 +152,39 @@ class TestQueue:
 
     async def test_several_sessions_run_side_by_side(self):
         async with running() as node:
-            purse = CountingPurse(node)
-            pool = NodePool(lambda: NodeSession(purse, WALLET, Settings(PATIENT)), 2)
+            funding = CountingFunding(node)
+            pool = NodePool(lambda: NodeSession(funding, WALLET, Settings(PATIENT)), 2)
             node.play(*(Scene(pause=0.02) for _ in range(3)))
             messages = await asyncio.gather(*(told(pool) for _ in range(3)))
             await pool.close()
         assert [m.text for m in messages] == [TEXT] * 3
         assert node.most_at_once == 2
-        assert len(purse.opened) == len(purse.closed) == 2
+        assert len(funding.opened) == len(funding.closed) == 2
 
     async def test_a_pool_opens_no_more_than_is_needed(self):
         async with running() as node:
-            purse = CountingPurse(node)
-            pool = NodePool(lambda: NodeSession(purse, WALLET, Settings(PATIENT)), 2)
+            funding = CountingFunding(node)
+            pool = NodePool(lambda: NodeSession(funding, WALLET, Settings(PATIENT)), 2)
             await works(pool)
             await works(pool)
             await pool.close()
-        assert len(purse.opened) == 1
+        assert len(funding.opened) == 1
 
 
 class TestStopping:
     async def test_a_client_that_leaves_stops_the_node(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abcdefghij"), pause=0.03))
             async with aclosing(session.answer(prompt())) as batches:
                 async for _ in batches:
                     break
             await works(session)
             assert len(node.cancelled) == 1
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
             assert node.dropped == []
 
     async def test_a_task_that_is_cancelled_before_the_first_word_stops_the_node(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(wrong="silence"))
             task = asyncio.create_task(told(session))
             await asyncio.sleep(0.1)
@@ -193,10 +193,10 @@ class TestStopping:
                 await task
             await works(session)
             assert len(node.cancelled) == 1
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_a_node_that_does_not_stop_is_hung_up_on(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abc" * 50), pause=0.02, deaf=True))
             async with aclosing(session.answer(prompt(max_tokens=200))) as batches:
                 async for _ in batches:
@@ -204,7 +204,7 @@ class TestStopping:
             before = time.monotonic()
             await works(session)
             assert time.monotonic() - before < 1
-            assert len(purse.opened) == 2
+            assert len(funding.opened) == 2
 
     async def test_a_stop_sequence_cuts_the_text_and_stops_the_node(self):
         async with session_with() as (session, node, _):
@@ -236,13 +236,13 @@ class TestOldNodes:
     @pytest.mark.parametrize("responds", [True, False])
     async def test_an_answer_without_an_end_is_whole_after_the_grace(self, responds):
         patient = Timeouts(first=30, next=30, grace=0.2)
-        async with session_with(waits=patient) as (session, node, purse):
+        async with session_with(waits=patient) as (session, node, funding):
             node.play(Scene(ends=False, responds=responds, counts=False))
             message = await asyncio.wait_for(told(session), 3)
             assert (message.text, message.stop) == (TEXT, "end")
             assert message.usage == Usage(output=3)
             await works(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_an_answer_without_counts_is_counted(self):
         async with session_with() as (session, node, _):
@@ -252,14 +252,14 @@ class TestOldNodes:
 
 class TestShutdown:
     async def test_stopping_twice_is_stopping_once(self):
-        async with session_with(waits=Timeouts(grace=30)) as (session, _, purse):
+        async with session_with(waits=Timeouts(grace=30)) as (session, _, funding):
             await works(session)
             await session.close()
             await asyncio.wait_for(session.close(), 1)
-            assert len(purse.closed) == 1
+            assert len(funding.closed) == 1
 
     async def test_what_is_under_way_ends_and_what_waits_is_refused(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abcdefgh"), pause=0.05))
             running_one = asyncio.create_task(told(session))
             await asyncio.sleep(0.12)
@@ -271,7 +271,7 @@ class TestShutdown:
                 await waiting_one
             with pytest.raises(Aborted):
                 await told(session)
-            assert purse.closed == purse.opened
+            assert funding.closed == funding.opened
 
     async def test_an_answer_that_nobody_reads_does_not_hold_the_stop(self):
         async with session_with() as (session, node, _):

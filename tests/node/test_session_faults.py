@@ -57,11 +57,11 @@ class TestFaults:
 
     @pytest.mark.parametrize("wrong", ["drop", "swap", "replay", "flip", "engine", "stall"])
     async def test_a_fault_of_the_answer_costs_no_new_session(self, wrong):
-        async with session_with(waits=QUICK) as (session, node, purse):
+        async with session_with(waits=QUICK) as (session, node, funding):
             node.play(Scene(wrong=wrong, pause=0.01))
             await told(session)
             await works(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_an_answer_under_another_key_is_refused(self):
         async with session_with() as (session, node, _):
@@ -71,14 +71,14 @@ class TestFaults:
             await works(session)
 
     async def test_a_node_that_never_begins_is_waited_for_once(self):
-        async with session_with(waits=QUICK) as (session, node, purse):
+        async with session_with(waits=QUICK) as (session, node, funding):
             node.play(Scene(wrong="silence"))
             before = time.monotonic()
             message = await told(session)
             assert QUICK.first <= time.monotonic() - before < QUICK.first + 10
             assert message.problem.kind == "timed_out"
             await works(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_a_slow_answer_may_take_longer_than_any_one_wait(self):
         waits = Timeouts(first=1, next=1, grace=0.2)
@@ -87,11 +87,11 @@ class TestFaults:
             assert (await told(session)).text == "abcdefgh"
 
     async def test_a_node_that_is_silent_even_when_stopped_is_hung_up_on(self):
-        async with session_with(waits=QUICK) as (session, node, purse):
+        async with session_with(waits=QUICK) as (session, node, funding):
             node.play(Scene(wrong="silence", deaf=True))
             assert (await told(session)).problem.kind == "timed_out"
             await works(session)
-            assert len(purse.opened) == 2
+            assert len(funding.opened) == 2
 
     async def test_greetings_do_not_keep_a_stalled_answer_alive(self):
         async with session_with(waits=QUICK) as (session, node, _):
@@ -109,12 +109,12 @@ class TestFaults:
             assert message.problem.kind == "timed_out"
 
     async def test_an_answer_whose_text_is_whole_survives_the_end_of_its_connection(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(wrong="cut_at_end"))
             await works(session)
             assert len(node.heard) == 1
             await works(session)
-            assert len(purse.opened) == 2
+            assert len(funding.opened) == 2
 
     async def test_a_picture_instead_of_an_answer_is_an_error(self):
         async with session_with() as (session, node, _):
@@ -139,11 +139,11 @@ class TestFaults:
         ],
     )  # fmt: skip
     async def test_both_shapes_of_an_error_are_told_and_drained(self, fault, kind, ends):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(fault=fault, fault_ends=ends))
             assert (await told(session)).problem.kind == kind
             await works(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_a_busy_node_is_left_alone(self):
         async with session_with() as (session, node, _):
@@ -158,57 +158,57 @@ class TestFaults:
 
 class TestRecovery:
     async def test_a_forgotten_key_is_renewed_on_the_same_job(self):
-        async with session_with(memory="keep") as (session, node, purse):
+        async with session_with(memory="keep") as (session, node, funding):
             await works(session)
             node.forget()
             await works(session)
             assert len(node.inits) == 2
-            assert (len(purse.opened), node.connections) == (1, 1)
+            assert (len(funding.opened), node.connections) == (1, 1)
 
     async def test_a_key_that_is_forgotten_again_and_again_is_an_error(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(wrong="restart"), Scene(wrong="restart"))
             with pytest.raises(Rejected, match="SESSION_KEY_NOT_FOUND"):
                 await told(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
             await works(session)
 
     @pytest.mark.req("CB-17")
     @pytest.mark.parametrize("code", ["SESSION_NOT_FOUND", "SESSION_NOT_ACTIVE"])
     async def test_a_session_that_is_over_is_dropped_and_asked_for_again_once(self, code):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(fault={"code": code, "message": "gone"}))
             await works(session)
-            assert len(purse.opened) == 2
+            assert len(funding.opened) == 2
             node.play(*(Scene(fault={"code": code, "message": "gone"}) for _ in range(2)))
             with pytest.raises(Rejected, match="gone"):
                 await told(session)
 
     async def test_a_forgotten_key_on_a_job_that_is_over_needs_a_new_job(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(wrong="restart"))
-            purse.over.add("101")
+            funding.over.add("101")
             await works(session)
-            assert [job.id for job in purse.opened] == ["101", "102"]
+            assert [job.id for job in funding.opened] == ["101", "102"]
 
     async def test_a_connection_that_went_in_silence_takes_its_job_with_it(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             await works(session)
             node.restart()
             await asyncio.sleep(0.05)
             await works(session)
-            assert [job.id for job in purse.opened] == ["101", "102"]
-            assert [job.id for job in purse.closed] == ["101"]
+            assert [job.id for job in funding.opened] == ["101", "102"]
+            assert [job.id for job in funding.closed] == ["101"]
 
     async def test_a_cut_before_the_first_word_is_mended_once(self):
-        async with session_with() as (session, node, purse):
+        async with session_with() as (session, node, funding):
             node.play(Scene(wrong="cut", at=0))
             await works(session)
-            assert len(purse.opened) == 2
+            assert len(funding.opened) == 2
             node.play(Scene(wrong="cut", at=0), Scene(wrong="cut", at=0))
             with pytest.raises(Unreachable):
                 await told(session)
-            assert len(purse.opened) == 3
+            assert len(funding.opened) == 3
 
     async def test_a_cut_after_the_first_word_is_not_asked_again(self):
         async with session_with() as (session, node, _):
@@ -217,54 +217,54 @@ class TestRecovery:
             assert len(node.heard) == 1
 
     async def test_an_unresolved_payment_is_never_followed_by_another(self):
-        async with session_with() as (session, _, purse):
-            purse.error = FundingUnresolved("sent, but nobody knows what became of it")
+        async with session_with() as (session, _, funding):
+            funding.error = FundingUnresolved("sent, but nobody knows what became of it")
             with pytest.raises(FundingUnresolved):
                 await told(session)
             with pytest.raises(FundingUnresolved):
                 await told(session)
-            assert purse.opened == []
-            purse.error = None  # the purse has found out
+            assert funding.opened == []
+            funding.error = None  # the purse has found out
             await works(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_a_client_that_leaves_in_mid_payment_leaves_the_job_to_the_next(self):
-        async with session_with() as (session, node, purse):
-            purse.pause = 0.1
+        async with session_with() as (session, node, funding):
+            funding.pause = 0.1
             task = asyncio.create_task(told(session))
             await asyncio.sleep(0.05)
             task.cancel()
             await works(session)
-            assert [job.id for job in purse.opened] == ["101"]
+            assert [job.id for job in funding.opened] == ["101"]
             assert len(node.heard) == 1
 
     async def test_a_payment_that_is_under_way_at_the_stop_is_given_back(self):
-        async with session_with() as (session, _, purse):
-            purse.pause = 0.1
+        async with session_with() as (session, _, funding):
+            funding.pause = 0.1
             task = asyncio.create_task(told(session))
             await asyncio.sleep(0.05)
             task.cancel()
             await asyncio.sleep(0)
             await session.close()
-            assert len(purse.opened) == 1
-            assert purse.closed == purse.opened
+            assert len(funding.opened) == 1
+            assert funding.closed == funding.opened
 
     async def test_a_payment_that_fails_may_be_tried_again(self):
-        async with session_with() as (session, _, purse):
-            purse.error = Rejected("no money")
+        async with session_with() as (session, _, funding):
+            funding.error = Rejected("no money")
             with pytest.raises(Rejected, match="no money"):
                 await told(session)
-            purse.error = None
+            funding.error = None
             await works(session)
 
     async def test_a_deposit_that_is_nearly_used_up_is_followed_by_a_new_one(self):
-        async with session_with(job={"max_tokens": 10}) as (session, node, purse):
+        async with session_with(job={"max_tokens": 10}) as (session, node, funding):
             asked = prompt(max_tokens=4)
             for _ in range(4):
                 assert (await told(session, asked)).stop == "end"
         jobs = [heard.session_id.partition("-")[0] for heard in node.heard]
         assert jobs == ["101", "101", "101", "102"]
-        assert len(purse.opened) == 2
+        assert len(funding.opened) == 2
 
     async def test_no_more_is_asked_for_than_the_deposit_pays(self):
         async with session_with(job={"max_tokens": 10}) as (session, node, _):
@@ -312,31 +312,31 @@ class TestHandshakes:
             await session.close()
 
     async def test_a_host_that_is_not_there_is_named_and_its_job_kept(self):
-        async with session_with() as (session, _, purse):
-            gone = purse.host
-            purse.host = Host("http://127.0.0.1:1/", gone.public)
+        async with session_with() as (session, _, funding):
+            gone = funding.host
+            funding.host = Host("http://127.0.0.1:1/", gone.public)
             with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1/v1/ws"):
                 await told(session)
             with pytest.raises(Unreachable):
                 await told(session)
-            assert len(purse.opened) == 1
+            assert len(funding.opened) == 1
 
     async def test_a_host_that_is_not_there_is_left_for_another(self):
-        async with session_with() as (session, _, purse):
-            purse.others, purse.host = [purse.host], Host("http://127.0.0.1:1", b"")
+        async with session_with() as (session, _, funding):
+            funding.others, funding.host = [funding.host], Host("http://127.0.0.1:1", b"")
             await works(session)
-            assert purse.closed == purse.opened[:1]
-            assert len(purse.opened) == 2
+            assert funding.closed == funding.opened[:1]
+            assert len(funding.opened) == 2
 
     async def test_a_job_that_ended_before_its_host_was_reached_is_not_used(self):
-        async with session_with() as (session, _, purse):
-            host, purse.host = purse.host, Host("http://127.0.0.1:1", b"")
+        async with session_with() as (session, _, funding):
+            host, funding.host = funding.host, Host("http://127.0.0.1:1", b"")
             with pytest.raises(Unreachable):
                 await told(session)
-            purse.host = host
-            purse.over.add("101")
+            funding.host = host
+            funding.over.add("101")
             await works(session)
-            assert [job.id for job in purse.opened] == ["101", "102"]
+            assert [job.id for job in funding.opened] == ["101", "102"]
 
     async def test_a_host_that_accepts_and_says_nothing_is_given_up(self):
         async def ignore(reader, writer):
@@ -352,8 +352,8 @@ class TestHandshakes:
             await session.close()
 
     async def test_a_stop_while_connecting_leaves_no_connection(self):
-        async with session_with() as (session, node, purse):
-            purse.pause = 0.05
+        async with session_with() as (session, node, funding):
+            funding.pause = 0.05
             task = asyncio.create_task(told(session))
             await asyncio.sleep(0.02)
             await session.close()
@@ -377,18 +377,18 @@ class TestBreaker:
             await works(session)
 
     async def test_a_host_that_fails_twice_is_left_for_another(self):
-        async with running() as other, session_with(rest=30) as (session, node, purse):
+        async with running() as other, session_with(rest=30) as (session, node, funding):
             node.play(Scene(wrong="engine"), Scene(wrong="flip"), Scene(wrong="flip"))
-            purse.others = [Host(other.url, encryption.public_key(HOST))]
+            funding.others = [Host(other.url, encryption.public_key(HOST))]
             for _ in range(3):
                 await told(session)
             await works(session)
             assert len(other.heard) == 1
-            assert purse.closed == purse.opened[:1]
+            assert funding.closed == funding.opened[:1]
             await works(session)
 
     async def test_a_host_without_another_rests(self):
-        async with session_with(rest=30) as (session, node, purse):
+        async with session_with(rest=30) as (session, node, funding):
             node.play(Scene(wrong="flip"), Scene(wrong="flip"))
             for _ in range(2):
                 await told(session)
@@ -396,7 +396,7 @@ class TestBreaker:
             async def unreachable(_):
                 raise Unreachable("the chain is away")
 
-            purse.has_other = unreachable
+            funding.has_other = unreachable
             with pytest.raises(Overloaded, match="left alone"):
                 await told(session)
 
@@ -412,7 +412,7 @@ async def test_no_secret_is_logged_sent_or_shown(caplog):
     """After a run with every kind of failure, nobody has seen a key."""
     caplog.set_level(logging.DEBUG)
     shown = []
-    async with session_with(waits=QUICK, failures=99) as (session, node, purse):
+    async with session_with(waits=QUICK, failures=99) as (session, node, funding):
         scenes = [Scene(wrong=wrong, pause=0.01) for wrong, _ in BROKEN]
         node.play(*scenes, Scene(wrong="other_key"), Scene(wrong="restart"), Scene())
         for _ in range(len(scenes) + 2):
@@ -425,7 +425,7 @@ async def test_no_secret_is_logged_sent_or_shown(caplog):
             repr(caught.value),
             repr(vars(session)),
             repr(vars(session._line)),
-            repr(purse.opened),
+            repr(funding.opened),
         ]
         secrets = [init["inside"]["sessionKey"] for init in node.inits]
         frames = "\n".join([*node.sent, *(json.dumps(i["outside"]) for i in node.inits)])

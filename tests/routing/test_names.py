@@ -105,11 +105,11 @@ async def test_a_stream_without_a_model_is_answered_by_the_demo_model():
 async def test_a_key_in_the_environment_makes_its_provider_serve_its_names():
     """`toolbridge-demo` is still listed, but a name of OpenAI's goes to OpenAI."""
     async with gateway(demo=False, env={"OPENAI_API_KEY": "k"}) as (_, app):
-        assert (await app.gateway.roster.route("gpt-4o-mini")).address == "openai/gpt-4o-mini"
-        assert (await app.gateway.roster.route("openai/gpt-9")).address == "openai/gpt-9"
-        assert (await app.gateway.roster.route("claude-opus-5")).is_demo
+        assert (await app.gateway.model_routes.route("gpt-4o-mini")).address == "openai/gpt-4o-mini"
+        assert (await app.gateway.model_routes.route("openai/gpt-9")).address == "openai/gpt-9"
+        assert (await app.gateway.model_routes.route("claude-opus-5")).is_demo
         with pytest.raises(UnknownModel, match="GEMINI_API_KEY"):
-            await app.gateway.roster.route("gemini-3-pro")
+            await app.gateway.model_routes.route("gemini-3-pro")
 
 
 @pytest.mark.parametrize("name", ["gpt-4o-mini", "antropic/claude-sonnet-4-5", "zzz/none"])
@@ -256,10 +256,12 @@ async def test_embedding_models_are_not_offered_for_chat():
             listed = [model["id"] for model in (await answer.json())["data"]]
         async with session.get(f"{url}/v1/models", headers={"anthropic-version": "x"}) as answer:
             shown = (await answer.json())["data"]
-        roster = app.gateway.roster
-        assert roster.default == "ollama/qwen3:8b"
-        embedding = [model.id for model in await roster.listed("embedding")]
-        assert (await roster.route("nomic-embed-text")).address == "ollama/nomic-embed-text:latest"
+        model_routes = app.gateway.model_routes
+        assert model_routes.default == "ollama/qwen3:8b"
+        embedding = [model.id for model in await model_routes.listed("embedding")]
+        assert (
+            await model_routes.route("nomic-embed-text")
+        ).address == "ollama/nomic-embed-text:latest"
     assert listed == ["qwen3:8b"]
     assert shown[0]["max_input_tokens"] == 40960
     assert embedding == ["nomic-embed-text:latest", "odd:latest", "minilm:latest"]
@@ -272,7 +274,7 @@ async def test_an_ollama_with_nothing_but_embeddings_leaves_the_demo_model():
         gateway(demo=False, env=found_at(server)) as (url, app),
     ):
         assert (await ask(url, "claude-sonnet-4-5"))[2] == "demo/toolbridge-demo"
-        assert "no chat model" in app.gateway.roster.found
+        assert "no chat model" in app.gateway.model_routes.found
 
 
 # ── configured ──
@@ -296,7 +298,7 @@ async def test_a_server_of_ones_own_needs_no_key():
     async with model_server(replay()) as server:
         there = ProviderConfig(url=f"{server.url}/v1")
         async with gateway(Config(log="off", providers={"openai": there})) as (_, app):
-            assert (await app.gateway.roster.route("gpt-5")).address == "openai/gpt-5"
+            assert (await app.gateway.model_routes.route("gpt-5")).address == "openai/gpt-5"
             with pytest.raises(UnknownModel) as raised:
-                await app.gateway.roster.route("Qwen3")
+                await app.gateway.model_routes.route("Qwen3")
     assert raised.value.nearest == ("openai/Qwen3",)

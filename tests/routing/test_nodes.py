@@ -13,14 +13,14 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.node.encryption import Secret
 from toolbridge.node.settings import NodeSettings
 from toolbridge.routing.models import ModelRoutes
-from toolbridge.routing.nodes import _Waits, open_place, read_key, short_name, state_dir
+from toolbridge.routing.nodes import _Waits, open_node, read_key, short_name, state_dir
 from toolbridge.upstream.http import Upstream
 
 KEY = "c3" * 32
 DIRECT = {"model": MODEL, "host_url": "http://127.0.0.1:1", "host_key": PUBLIC}
 
 
-def roster(place: ProviderConfig, env: dict | None = None, **config) -> ModelRoutes:
+def model_routes(place: ProviderConfig, env: dict | None = None, **config) -> ModelRoutes:
     return ModelRoutes(Config(providers={"mine": place}, **config), Upstream(), env or {})
 
 
@@ -45,7 +45,7 @@ def roster(place: ProviderConfig, env: dict | None = None, **config) -> ModelRou
 )  # fmt: skip
 def test_a_setting_that_cannot_be_is_named_at_the_start(place, words):
     with pytest.raises(ConfigError) as raised:
-        roster(ProviderConfig(**{"api": "node"} | place))
+        model_routes(ProviderConfig(**{"api": "node"} | place))
     assert words in str(raised.value)
     assert "providers.mine" in str(raised.value)
 
@@ -121,7 +121,7 @@ def test_a_key_that_is_missing_or_stands_in_the_file_is_refused_unseen(key, word
 
 async def test_a_route_does_not_carry_the_key():
     place = ProviderConfig(api="node", key="$MINE", node=DIRECT)
-    there = roster(place, {"MINE": KEY})
+    there = model_routes(place, {"MINE": KEY})
     await there.look_around()
     route = await there.route("claude-sonnet-5-5")
     assert (route.provider, route.key) == ("mine", "")
@@ -135,8 +135,8 @@ def test_money_needs_a_place_for_its_ledger(tmp_path):
     assert state_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}).as_posix() == "/s/toolbridge"
     paying = ProviderConfig(api="node", node={"model": MODEL})
     with pytest.raises(ConfigError, match="ledger"):
-        open_place("mine", paying, {"CLAUDE_BRIDGE_PRIVATE_KEY": KEY})
-    assert open_place("mine", ProviderConfig(api="node", node=DIRECT), {})
+        open_node("mine", paying, {"CLAUDE_BRIDGE_PRIVATE_KEY": KEY})
+    assert open_node("mine", ProviderConfig(api="node", node=DIRECT), {})
 
 
 # ── models ──
@@ -161,7 +161,7 @@ def test_a_model_is_called_by_its_file(model, name):
 )
 async def test_a_node_has_no_tools_whatever_is_said(settings, can):
     place = ProviderConfig(api="node", window=8192, node=DIRECT)
-    there = roster(place, models={f"mine/{MODEL}": settings})
+    there = model_routes(place, models={f"mine/{MODEL}": settings})
     await there.look_around()
     route = await there.route("claude-opus-5")
     assert route.target.capabilities == can
@@ -170,6 +170,6 @@ async def test_a_node_has_no_tools_whatever_is_said(settings, can):
 
 @pytest.mark.parametrize(("given", "retries"), [({}, 0), ({"retries": 2}, 2)])
 async def test_a_node_is_not_asked_again_unless_that_is_wished(given, retries):
-    there = roster(ProviderConfig(api="node", node=DIRECT, **given))
+    there = model_routes(ProviderConfig(api="node", node=DIRECT, **given))
     await there.look_around()
     assert (await there.route("claude-opus-5")).retries == retries

@@ -15,26 +15,26 @@ async def nothing() -> None:
 
 
 def test_work_is_done_in_a_thread_of_its_own():
-    backstage = LoopThread(nothing)
+    loop_thread = LoopThread(nothing)
 
     async def where() -> threading.Thread:
         return threading.current_thread()
 
-    first, second = backstage.run(where()), backstage.run(where())
+    first, second = loop_thread.run(where()), loop_thread.run(where())
     assert first is second is not threading.current_thread()
-    backstage.close()
+    loop_thread.close()
     assert not first.is_alive()
 
 
 def test_what_work_raises_is_raised():
-    backstage = LoopThread(nothing)
+    loop_thread = LoopThread(nothing)
 
     async def fail() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        backstage.run(fail())
-    backstage.close()
+        loop_thread.run(fail())
+    loop_thread.close()
 
 
 def test_the_last_thing_is_awaited_before_the_loop_ends():
@@ -44,22 +44,22 @@ def test_the_last_thing_is_awaited_before_the_loop_ends():
         await asyncio.sleep(0.01)
         done.append(True)
 
-    backstage = LoopThread(last)
-    backstage.run(nothing())
-    backstage.close()
+    loop_thread = LoopThread(last)
+    loop_thread.run(nothing())
+    loop_thread.close()
     assert done == [True]
 
 
-def test_a_backstage_that_was_never_used_closes_without_a_loop():
-    backstage = LoopThread(nothing)
-    backstage.close()
-    backstage.close()
+def test_a_loop_thread_that_was_never_used_closes_without_a_loop():
+    loop_thread = LoopThread(nothing)
+    loop_thread.close()
+    loop_thread.close()
     with pytest.raises(LoopClosed):
-        backstage.run(nothing())
+        loop_thread.run(nothing())
 
 
 def test_an_interrupt_ends_the_work():
-    backstage = LoopThread(nothing)
+    loop_thread = LoopThread(nothing)
     ended = threading.Event()
 
     async def sleep() -> None:
@@ -70,29 +70,29 @@ def test_an_interrupt_ends_the_work():
 
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        backstage.run(sleep())
+        loop_thread.run(sleep())
     assert ended.wait(5)
-    backstage.close()
+    loop_thread.close()
 
 
 def test_work_inside_the_loop_is_refused_rather_than_waited_for():
-    backstage = LoopThread(nothing)
+    loop_thread = LoopThread(nothing)
 
     async def inside() -> None:
-        backstage.run(nothing())
+        loop_thread.run(nothing())
 
     with pytest.raises(RuntimeError, match="inside its own tools"):
-        backstage.run(inside())
-    backstage.close()
+        loop_thread.run(inside())
+    loop_thread.close()
 
 
 def test_it_may_be_closed_from_its_own_loop():
-    backstage = LoopThread(nothing)
+    loop_thread = LoopThread(nothing)
 
     async def close() -> threading.Thread:
-        backstage.close()
+        loop_thread.close()
         return threading.current_thread()
 
-    backstage.run(close()).join(5)
+    loop_thread.run(close()).join(5)
     with pytest.raises(LoopClosed):
-        backstage.run(nothing())
+        loop_thread.run(nothing())

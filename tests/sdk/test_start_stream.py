@@ -276,7 +276,7 @@ async def test_while_paused_nothing_is_read_and_after_it_nothing_is_missing():
         first = [await anext(stream) for _ in range(10)]
         stream.pause()
         waiting = asyncio.create_task(anext(stream))
-        (live,) = app.desk.streams._live.values()
+        (live,) = app.service.streams._live.values()
         assert await standing(live.run.log) < 50_000, "the model waits as well"
         assert not waiting.done()
         stream.resume()
@@ -298,7 +298,7 @@ async def test_abort_stops_the_run_and_close_does_not():
             await aborted.result()
         assert caught.value.code == "aborted"
         await asyncio.sleep(0.05)
-        assert list(app.desk.streams._live) == [left.run]
+        assert list(app.service.streams._live) == [left.run]
 
 
 async def test_an_abort_before_the_first_read_asks_nobody():

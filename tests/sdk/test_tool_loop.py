@@ -166,7 +166,7 @@ async def test_what_a_function_gives_or_raises_is_what_the_model_reads(
     assert result.call_id == run.turns[1].content[0].id
 
 
-def errand(**options) -> ToolLoop:
+def tool_loop(**options) -> ToolLoop:
     return ToolLoop(order_of("m", "?", {"tools": [weather], **options}), 3)
 
 
@@ -190,16 +190,16 @@ CALL = Call("c", "weather", {"city": "Rome"})
 )
 def test_only_an_answer_that_ended_with_calls_of_ours_is_obeyed(message, expected):
     tools = [weather, toolbridge.Tool("theirs")]
-    assert errand(tools=tools).take(message) == expected
+    assert tool_loop(tools=tools).take(message) == expected
 
 
 def test_turns_run_out():
-    work = errand()
+    work = tool_loop()
     assert [bool(work.take(told(CALL))) for _ in range(3)] == [True, True, False]
 
 
 def test_a_forced_call_is_forced_once():
-    work = errand(tool_choice="required")
+    work = tool_loop(tool_choice="required")
     work.take(told(CALL))
     work.give([Result("c")])
     assert work.order.request.tool_choice == ToolChoice()
@@ -214,7 +214,7 @@ def test_a_forced_call_is_forced_once():
 )
 def test_what_cannot_be_called_says_why(call, text):
     with pytest.raises((LookupError, ValueError), match=r"no tool|JSON") as caught:
-        errand().function(call)
+        tool_loop().function(call)
     assert text in str(caught.value)
 
 

@@ -126,7 +126,7 @@ async def test_what_was_dropped_is_said_in_a_header_and_counted():
 
 async def test_a_thing_that_fails_inside_does_not_take_the_server_down(monkeypatch, capsys):
     async with gateway() as (url, app):
-        monkeypatch.setattr(app.gateway.roster, "listed", lambda: 1 / 0)
+        monkeypatch.setattr(app.gateway.model_routes, "listed", lambda: 1 / 0)
         answer, error = await call(url, "/v1/models")
         assert answer.status == 500
         assert error["error"]["type"] == "server_error"

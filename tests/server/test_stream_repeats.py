@@ -120,7 +120,6 @@ SERVER = """
     from toolbridge.server.app import App
     from toolbridge.server.serving import settings
     from toolbridge.tools import bookings
-    from toolbridge.tools.registry import Tool
     import dataclasses, os, signal
 
     url, mode = sys.argv[1:3]

@@ -76,7 +76,7 @@ async def test_a_pause_stops_the_model_and_a_resume_lets_it_go_on():
         await line.send(json.dumps({"type": "start", "prompt": "x"}))
         first = told(await line.recv())
         await line.send(json.dumps({"type": "pause"}))
-        run = app.desk.streams._live[first.id.partition(":")[0]].run
+        run = app.service.streams._live[first.id.partition(":")[0]].run
         before = -1
         while before != run.log.last:  # until nothing more is written
             before = run.log.last

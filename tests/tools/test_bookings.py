@@ -137,7 +137,7 @@ PROCESS = """
     from pathlib import Path
     from toolbridge.store import database, sqlite
     from toolbridge.tools import bookings
-    from toolbridge.tools.context import Context
+    from toolbridge.tools.context import ToolContext
     from toolbridge.tools.registry import Registry
 
     path, when = Path(sys.argv[1]), sys.argv[2]
@@ -156,7 +156,7 @@ PROCESS = """
 
     async def main():
         store = sqlite.SqliteStore(path)
-        context = Context(caller="ada", idempotency_key="k1", store=store)
+        context = ToolContext(caller="ada", idempotency_key="k1", store=store)
         asked = {"place_id": "pl_001", "time": "19:00", "party_size": 2, "name": "Ada"}
         if when == "race":
             print("ready", flush=True)

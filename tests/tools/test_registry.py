@@ -269,12 +269,12 @@ async def test_threads_are_bounded_and_come_free_again():
 def test_a_tool_that_never_ends_does_not_keep_the_process():
     script = """
         import asyncio, time
-        from toolbridge.tools.context import Context
-        from toolbridge.tools.registry import Registry, Tool
+        from toolbridge.tools.context import ToolContext
+        from toolbridge.tools.registry import RegisteredTool, Registry
 
         async def main():
-            tool = Tool("forever", "", {}, lambda _a, _c: time.sleep(600), timeout=0.1)
-            print((await Registry([tool]).call("forever", {}, Context())).code)
+            tool = RegisteredTool("forever", "", {}, lambda _a, _c: time.sleep(600), timeout=0.1)
+            print((await Registry([tool]).call("forever", {}, ToolContext())).code)
 
         asyncio.run(main())
     """

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(config: Config, model: str, words: str, args: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
-        board = Router(config, await stack.enter_async_context(Upstream()))
-        stack.push_async_callback(board.close)
-        await board.roster.look_around()
-        route = await board.roster.route(model)
+        router = Router(config, await stack.enter_async_context(Upstream()))
+        stack.push_async_callback(router.close)
+        await router.model_routes.look_around()
+        route = await router.model_routes.route(model)
         request = Request(
             model=model or route.address,
             turns=(Turn("user", (Text(words),)),),
@@ -53,9 +53,9 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
             think=Think(mode="on") if args.think else Think(),
             stream=True,
         )
-        counted = board.admit(request, route)
-        answering = board.answering(request, route, counted.tokens, attaches=True, tell=_mourn)
-        async with aclosing(answering.events()) as batches:
+        counted = router.admit(request, route)
+        attempts = router.attempts(request, route, counted.tokens, attaches=True, tell=_mourn)
+        async with aclosing(attempts.events()) as batches:
             async for batch in batches:
                 for event in batch:
                     _show(event, as_json=args.json)

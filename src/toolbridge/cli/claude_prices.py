@@ -52,13 +52,13 @@ def rates_for(config: Config, names: Mapping[str, str]) -> dict[str, RatesConfig
 def rates_of(config: Config, address: str) -> RatesConfig | None:
     """Return US dollars per million tokens of the model at `address`; None where nobody knows."""
     provider, _, model = address.partition("/")
-    place = find_providers(config, os.environ).get(provider)
+    provider_config = find_providers(config, os.environ).get(provider)
     settings = config.models.get(address) or config.models.get(model)
     if settings is not None and settings.rates is not None:
         return settings.rates
-    if place is None or place.api == NODE or provider == "anthropic":
+    if provider_config is None or provider_config.api == NODE or provider == "anthropic":
         return None  # a node's price is its host's; Claude Code knows Anthropic's own
-    if place.api == DEMO or is_loopback(hostname(place.url)):
+    if provider_config.api == DEMO or is_loopback(hostname(provider_config.url)):
         return RatesConfig()
     from toolbridge.accounting.tariff import tariff  # the price list takes a while to load
 

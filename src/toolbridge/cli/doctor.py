@@ -105,54 +105,62 @@ async def _store() -> Finding:
 async def _models(config: Config, names: list[str]) -> list[Finding]:
     async with Upstream() as upstream:
         try:
-            roster = ModelRoutes(config, upstream)
-            await roster.look_around()
+            model_routes = ModelRoutes(config, upstream)
+            await model_routes.look_around()
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
-        found = _default(roster)
-        asked = dict.fromkeys([*(["default"] if roster.default else []), *config.map, *names])
-        used = {roster.address(_name(roster, name)).partition("/")[0] for name in asked}
-        there = [p for p in {**config.providers, **dict.fromkeys(used)} if p in roster.places]
+        found = _default(model_routes)
+        asked = dict.fromkeys([*(["default"] if model_routes.default else []), *config.map, *names])
+        used = {model_routes.address(_name(model_routes, name)).partition("/")[0] for name in asked}
+        there = [
+            p
+            for p in {**config.providers, **dict.fromkeys(used)}
+            if p in model_routes.provider_configs
+        ]
         found += [
-            await _place(upstream, roster, name, needed=name in used)
+            await _provider(upstream, model_routes, name, needed=name in used)
             for name in there
             if name != "demo"
         ]
-        found += [await _reach(roster, name) for name in asked]
+        found += [await _reach(model_routes, name) for name in asked]
         return found
 
 
-def _default(roster: ModelRoutes) -> list[Finding]:
-    if not roster.default:
+def _default(model_routes: ModelRoutes) -> list[Finding]:
+    if not model_routes.default:
         to_do = 'name one: default = "provider/model" under [map]'
-        return [Finding(False, f"no model is the default ({roster.found})", to_do)]
-    found = [Finding(True, f"default model: {roster.default} ({roster.found})")]
-    if roster.default.startswith("demo/"):
+        return [Finding(False, f"no model is the default ({model_routes.found})", to_do)]
+    found = [Finding(True, f"default model: {model_routes.default} ({model_routes.found})")]
+    if model_routes.default.startswith("demo/"):
         to_do = "for a real one: start Ollama and `ollama pull qwen3:8b`, or `toolbridge init`"
         found.append(Finding(None, "the embedded demo model answers", to_do))
     return found
 
 
-def _name(roster: ModelRoutes, name: str) -> str:
+def _name(model_routes: ModelRoutes, name: str) -> str:
     """Return what to resolve: a default that was found is no entry of the map."""
-    return roster.default if name == "default" else name
+    return model_routes.default if name == "default" else name
 
 
-async def _place(upstream: Upstream, roster: ModelRoutes, name: str, *, needed: bool) -> Finding:
+async def _provider(
+    upstream: Upstream, model_routes: ModelRoutes, name: str, *, needed: bool
+) -> Finding:
     """Return whether a provider answers; one that no name leads to may be down."""
-    place = roster.places[name]
-    key, bad = secret(place.key), False if needed else None
-    if place.api == NODE:
-        wrong, to_do = await problem_of(name, place)
+    provider_config = model_routes.provider_configs[name]
+    key, bad = secret(provider_config.key), False if needed else None
+    if provider_config.api == NODE:
+        wrong, to_do = await problem_of(name, provider_config)
         return Finding(bad, wrong, to_do) if wrong else Finding(True, f"{name} has hosts")
-    if missing_key(name, place, os.environ):
-        return Finding(bad, f"{name} needs a key, and {place.key} is not set", "export it")
+    if missing_key(name, provider_config, os.environ):
+        return Finding(
+            bad, f"{name} needs a key, and {provider_config.key} is not set", "export it"
+        )
     try:
         incoming = await upstream.ask(
             "GET",
-            base_url(place) + _LISTS[place.api],
+            base_url(provider_config) + _LISTS[provider_config.api],
             provider=name,
-            headers=codecs.load(place.api).authorize(key) if key else {},
+            headers=codecs.load(provider_config.api).authorize(key) if key else {},
             waits=(3.0, 5.0),
         )
         await incoming.release()
@@ -161,12 +169,12 @@ async def _place(upstream: Upstream, roster: ModelRoutes, name: str, *, needed: 
         return Finding(bad, why, f"start it, or mend `url` under [providers.{name}]")
     if incoming.status in {401, 403}:
         return Finding(bad, f"{name} refuses the key ({incoming.status})", "check it")
-    return Finding(True, f"{name} answers at {place.url}")
+    return Finding(True, f"{name} answers at {provider_config.url}")
 
 
-async def _reach(roster: ModelRoutes, name: str) -> Finding:
+async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
     try:
-        route = await roster.route(_name(roster, name))
+        route = await model_routes.route(_name(model_routes, name))
     except ToolbridgeError as error:
         return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
@@ -180,9 +188,9 @@ async def _reach(roster: ModelRoutes, name: str) -> Finding:
 
 
 def _keys(config: Config) -> Iterator[Finding]:
-    for name, place in config.providers.items():
-        if place.key and place.api != NODE and not secret(place.key):
-            yield Finding(False, f"providers.{name}: {place.key} is not set", "export it")
+    for name, provider_config in config.providers.items():
+        if provider_config.key and provider_config.api != NODE and not secret(provider_config.key):
+            yield Finding(False, f"providers.{name}: {provider_config.key} is not set", "export it")
     for name in sorted(set(providers.names()) - config.providers.keys()):
         if secret(key := providers.load(name).key):
             yield Finding(True, f"{key_variable(key)} is set: `{name}/MODEL` can be used")

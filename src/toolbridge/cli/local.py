@@ -40,7 +40,9 @@ def _small() -> Path:
 def configured(config: Config, loaded: LoadedModel, *, default: bool) -> Config:
     """Return `config` with the model as `local/NAME`; what the user has set about it stays."""
     address = f"{PROVIDER}/{loaded.name}"
-    place = msgspec.structs.replace(providers.load("llamacpp"), url=f"{loaded.url}/v1", key="")
+    provider_config = msgspec.structs.replace(
+        providers.load("llamacpp"), url=f"{loaded.url}/v1", key=""
+    )
     own = config.models.get(address, ModelConfig())
     known = msgspec.structs.replace(
         own,
@@ -51,6 +53,6 @@ def configured(config: Config, loaded: LoadedModel, *, default: bool) -> Config:
     return msgspec.structs.replace(
         config,
         map={**config.map, **({"default": address} if default else {})},
-        providers={**config.providers, PROVIDER: place},
+        providers={**config.providers, PROVIDER: provider_config},
         models={**config.models, address: known},
     )

@@ -27,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
 
 async def list_models(config: Config) -> tuple[str, list[ListedModel]]:
     async with Upstream() as upstream:
-        roster = ModelRoutes(config, upstream)
-        await roster.look_around()
-        return roster.default, await roster.listed()
+        model_routes = ModelRoutes(config, upstream)
+        await model_routes.look_around()
+        return model_routes.default, await model_routes.listed()

@@ -160,7 +160,7 @@ async def _serve(
             _spare_collector()
             if announce:
                 state.write_pid(state.Running(os.getpid(), url), announce)
-            print(banner(config, await _start(app.gateway.roster, url, file)), flush=True)
+            print(banner(config, await _start(app.gateway.model_routes, url, file)), flush=True)
 
     grace = max(1, round(config.stop_grace))
     with contextlib.suppress(asyncio.CancelledError):
@@ -199,13 +199,13 @@ class StartReport(msgspec.Struct, frozen=True):
     problems: Sequence[str] = ()
 
 
-async def _start(roster: "ModelRoutes", url: str, file: Path | None) -> StartReport:
-    problems = await roster.problems()
+async def _start(model_routes: "ModelRoutes", url: str, file: Path | None) -> StartReport:
+    problems = await model_routes.problems()
     window = 0
-    if roster.default:
+    if model_routes.default:
         with contextlib.suppress(ToolbridgeError):  # the problems have it
-            window = (await roster.route(roster.default)).target.window
-    return StartReport(url, roster.default, roster.found, window, file, problems)
+            window = (await model_routes.route(model_routes.default)).target.window
+    return StartReport(url, model_routes.default, model_routes.found, window, file, problems)
 
 
 def banner(config: Config, start: StartReport) -> str:

@@ -32,9 +32,9 @@ def answer(request: Request, ids: Ids) -> list[Event]:
 
 def _in_frames(request: Request) -> str | None:
     """Return the answer in frames; what they need is loaded for the first of them."""
-    from toolbridge.demo.structured import framed_answer
+    from toolbridge.demo.structured import structured_answer
 
-    return framed_answer(request)
+    return structured_answer(request)
 
 
 def pieces_of(text: str) -> list[str]:

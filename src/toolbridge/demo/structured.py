@@ -38,7 +38,7 @@ _MOST_CALLS = 8
 _MOST_CITED = 5
 
 
-def framed_answer(request: Request) -> str | None:
+def structured_answer(request: Request) -> str | None:
     """Return the answer to a request that wants frames, or None when it wants none."""
     asked = maybe_asked(request)
     match asked:

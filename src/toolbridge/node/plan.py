@@ -71,17 +71,17 @@ def _shown(value: Value) -> str:
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
 
 
-async def make_plan(finder: Finder, purse: ChainFunding, means: FundingContext) -> Plan:
-    """Return what `purse.open` would do now; raise what it would raise before paying."""
+async def make_plan(finder: Finder, funding: ChainFunding, means: FundingContext) -> Plan:
+    """Return what `funding.open` would do now; raise what it would raise before paying."""
     await means.chain.check()
     order = await finder.order()
     answering, silent = await finder.answering(order)
     host = (answering or order)[0]
-    calls = [means.terms.approve()] if await purse.must_approve() else []
+    calls = [means.terms.approve()] if await funding.must_approve() else []
     calls.append(means.terms.create(host.address, host.price))
     warnings = [f"no answer from {text}" for text in silent]
     gas, doubts = await _gas(means.account, calls)
-    warnings += doubts + await _shortcomings(purse, means, host, gas)
+    warnings += doubts + await _shortcomings(funding, means, host, gas)
     terms = means.terms
     return Plan(
         means.account.address,
@@ -117,13 +117,13 @@ async def _gas(account: Account, calls: list[ContractCall]) -> tuple[int, list[s
 
 
 async def _shortcomings(
-    purse: ChainFunding, means: FundingContext, host: HostCandidate, gas: int
+    funding: ChainFunding, means: FundingContext, host: HostCandidate, gas: int
 ) -> list[str]:
     """Return why the payment would not be made."""
     found: list[str] = []
     terms = means.terms
     try:
-        terms.check(await purse.least_deposit(), host.price)
+        terms.check(await funding.least_deposit(), host.price)
     except ToolbridgeError as error:
         found.append(str(error))
     if await means.ledger.spent(means.budget) + terms.deposit > means.budget.limit:

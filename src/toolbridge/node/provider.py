@@ -94,8 +94,8 @@ class NodeProvider:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            purse: Funding = self._given() if self._settings.direct else await self._pays(stack)
-            self._pool = NodePool(lambda: self._session(purse), self._settings.sessions)
+            funding: Funding = self._given() if self._settings.direct else await self._pays(stack)
+            self._pool = NodePool(lambda: self._session(funding), self._settings.sessions)
             stack.push_async_callback(self._pool.close)
             self._stack = stack.pop_all()
         return self
@@ -135,9 +135,9 @@ class NodeProvider:
     async def settle(self) -> list[SettledJob]:
         """End the jobs that were left behind, and get the rest of their deposits back."""
         self._check_wallet()
-        _, purse, means = self._chain_parts()
+        _, funding, means = self._chain_parts()
         await means.chain.check()
-        return [await purse.settler.settle(one) for one in await purse.settler.left_behind()]
+        return [await funding.settler.settle(one) for one in await funding.settler.left_behind()]
 
     async def balance(self) -> Balance:
         self._check_wallet()
@@ -181,8 +181,10 @@ class NodeProvider:
         chain_id = settings.chain_id or BASE_SEPOLIA
         return PrepaidJob(Job(settings.job_id, host, settings.model, chain_id))
 
-    def _session(self, purse: Funding) -> NodeSession:
-        return NodeSession(purse, self._wallet, Settings(self._waits, memory=self._settings.memory))
+    def _session(self, funding: Funding) -> NodeSession:
+        return NodeSession(
+            funding, self._wallet, Settings(self._waits, memory=self._settings.memory)
+        )
 
     async def _pays(self, stack: AsyncExitStack) -> ChainFunding:
         settings = self._settings

@@ -43,8 +43,8 @@ class Settings:
 
 
 class NodeSession:
-    def __init__(self, purse: Funding, wallet: Secret, settings: Settings | None = None) -> None:
-        self._purse = purse
+    def __init__(self, funding: Funding, wallet: Secret, settings: Settings | None = None) -> None:
+        self._funding = funding
         self._wallet = wallet
         self._settings = settings or Settings()
         self._breaker = Breaker(self._settings.failures, self._settings.rest)
@@ -99,7 +99,7 @@ class NodeSession:
             return
         done, _ = await asyncio.wait({self._payment}, timeout=self._settings.waits.grace)
         if done and self._payment.exception() is None:
-            await self._purse.close(self._payment.result())
+            await self._funding.close(self._payment.result())
         self._payment.cancel()
 
     # ── the queue ──
@@ -132,7 +132,7 @@ class NodeSession:
     async def _has_other(self) -> bool:
         """Whether the purse knows a host besides the one that it has paid."""
         try:
-            return self._job is not None and await self._purse.has_other(self._job)
+            return self._job is not None and await self._funding.has_other(self._job)
         except UpstreamError:  # without a chain there is no other
             return False
 
@@ -209,7 +209,7 @@ class NodeSession:
     async def _renew(self, error: SessionForgotten) -> None:
         """Make ready for a second try: the same job with a new key if that still stands."""
         job = self._job
-        if error.session_over or job is None or not await self._purse.is_active(job):
+        if error.session_over or job is None or not await self._funding.is_active(job):
             await self._drop()
         elif self._line is not None:
             self._line.agreed = None
@@ -233,7 +233,7 @@ class NodeSession:
 
     async def _paid(self) -> Job:
         """Return a job to work on. One whose host could not be reached is tried before the next."""
-        if self._job is not None and not await self._purse.is_active(self._job):
+        if self._job is not None and not await self._funding.is_active(self._job):
             self._job = None
         if self._job is None:
             self._job = await self._pay()
@@ -242,7 +242,7 @@ class NodeSession:
     async def _pay(self) -> Job:
         """Pay for a new job. A client that leaves meanwhile leaves it for the next one to use."""
         if self._payment is None:
-            self._payment = asyncio.ensure_future(self._purse.open())
+            self._payment = asyncio.ensure_future(self._funding.open())
         try:
             return await asyncio.shield(self._payment)
         finally:
@@ -258,7 +258,7 @@ class NodeSession:
                 await line.hang_up()
         finally:
             if job is not None:
-                await self._purse.close(job, failed=failed)
+                await self._funding.close(job, failed=failed)
 
 
 def _now() -> float:

@@ -63,12 +63,12 @@ class AnswerAttempts:
     def maker(self) -> str:
         """Whose signatures the answer bears: the provider, API and model that are asked."""
         route = self._request.route
-        return maker_name(route.place.api, route.provider, route.target.model)
+        return maker_name(route.provider_config.api, route.provider, route.target.model)
 
     @property
     def aborts(self) -> bool:
         """Whether a failure in mid-stream is told by hanging up alone."""
-        return self._request.route.place.midstream_failure == "abort"
+        return self._request.route.provider_config.midstream_failure == "abort"
 
     async def events(self) -> AsyncGenerator[Batch, None]:
         """Yield what the model does, one batch per delivery of the network.

@@ -8,42 +8,46 @@ from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_fil
 from toolbridge.upstream.ollama import ModelDetails
 
 
-def window_of(place: ProviderConfig, settings: ModelConfig, shown: ModelDetails) -> int:
+def window_of(provider_config: ProviderConfig, settings: ModelConfig, shown: ModelDetails) -> int:
     """Return the tokens of context that are used of a model; 0 where nobody knows."""
-    window = settings.window or shown.window or place.window
-    if place.window_cap and not settings.window:
-        window = min(window, place.window_cap) if window else place.window_cap
+    window = settings.window or shown.window or provider_config.window
+    if provider_config.window_cap and not settings.window:
+        window = min(window, provider_config.window_cap) if window else provider_config.window_cap
     return window
 
 
 def target_of(
-    provider: str, place: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
+    provider: str,
+    provider_config: ProviderConfig,
+    model: str,
+    settings: ModelConfig,
+    shown: ModelDetails,
 ) -> Target:
     """Return the model as requests are encoded for it."""
     return Target(
         model=model,
         provider=provider,
-        window=window_of(place, settings, shown),
+        window=window_of(provider_config, settings, shown),
         max_output=settings.max_output,
-        capabilities=_capabilities(place, model, settings, shown),
-        quirks={**quirks_of_host(place), **place.quirks, **settings.quirks},
+        capabilities=_capabilities(provider_config, model, settings, shown),
+        quirks={**quirks_of_host(provider_config), **provider_config.quirks, **settings.quirks},
         options=settings.options,
-        files=whose_files(provider, place),
+        files=whose_files(provider, provider_config),
     )
 
 
 def _capabilities(
-    place: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
+    provider_config: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
 ) -> frozenset[str] | None:
     """Return what the model can: by the configuration, then the server, then the name's prefix."""
-    if place.api == DEMO:
+    if provider_config.api == DEMO:
         return frozenset({"tools", "thinking", "vision"})
-    if place.api == NODE:
+    if provider_config.api == NODE:
         return _of_node(settings)
     wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
     if shown.capabilities is not None:
         known = set(shown.capabilities)
-    elif place.api == OLLAMA:
+    elif provider_config.api == OLLAMA:
         known = {"tools", "vision"} | ({"thinking"} if is_thinking_capable(model) else set())
     elif all(value is None for value in wanted.values()):
         return None

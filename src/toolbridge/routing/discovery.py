@@ -41,12 +41,12 @@ class Discovery:
     def __init__(
         self,
         config: Config,
-        places: Mapping[str, ProviderConfig],
+        provider_configs: Mapping[str, ProviderConfig],
         upstream: Upstream,
         env: Mapping[str, str],
     ) -> None:
         self._config = config
-        self._places = places
+        self._provider_configs = provider_configs
         self._upstream = upstream
         self._env = env
         self._catalogs: dict[str, OllamaCatalog] = {}
@@ -78,17 +78,17 @@ class Discovery:
 
     async def _first_model(self, provider: str) -> str:
         for address in self._config.models:
-            name, model = split_address(address, self._places)
+            name, model = split_address(address, self._provider_configs)
             if name == provider:
                 return f"{name}/{model}"
-        place = self._places[provider]
-        if place.api == OLLAMA:
+        provider_config = self._provider_configs[provider]
+        if provider_config.api == OLLAMA:
             await self.refresh(provider)
             best = await self._best(provider)
             return f"{provider}/{best}" if best else ""
-        if place.api == NODE:
-            return f"{provider}/{model_of(place)}"
-        return f"{provider}/{DEMO_MODEL}" if place.api == DEMO else ""
+        if provider_config.api == NODE:
+            return f"{provider}/{model_of(provider_config)}"
+        return f"{provider}/{DEMO_MODEL}" if provider_config.api == DEMO else ""
 
     async def _best(self, provider: str) -> str:
         """Return the first model that can call tools, else the first that can chat."""
@@ -122,7 +122,7 @@ class Discovery:
 
     def catalog(self, provider: str) -> OllamaCatalog:
         if provider not in self._catalogs:
-            place = self._places[provider]
-            headers = codecs.load(OLLAMA).authorize(secret(place.key, self._env))
-            self._catalogs[provider] = OllamaCatalog(self._upstream, place.url, headers)
+            provider_config = self._provider_configs[provider]
+            headers = codecs.load(OLLAMA).authorize(secret(provider_config.key, self._env))
+            self._catalogs[provider] = OllamaCatalog(self._upstream, provider_config.url, headers)
         return self._catalogs[provider]

@@ -25,7 +25,7 @@ async def embed(
         from toolbridge.demo.embed import embed as demo_embed
 
         return demo_embed(request), ()
-    codec = None if route.is_node else codecs.load_embeddings(route.place.api)
+    codec = None if route.is_node else codecs.load_embeddings(route.provider_config.api)
     if codec is None:
         raise Unsupported(
             f"{route.provider} has no embeddings ({_why(route)}); choose a model of a provider "
@@ -55,7 +55,7 @@ async def embed(
 
 
 def _why(route: Route) -> str:
-    return f"the API `{route.place.api}` defines none"
+    return f"the API `{route.provider_config.api}` defines none"
 
 
 def _may_repeat(problem: Problem, attempt: int, route: Route) -> bool:

@@ -36,7 +36,7 @@ class Route(msgspec.Struct, frozen=True):
     """Where a request goes."""
 
     provider: str
-    place: ProviderConfig
+    provider_config: ProviderConfig
     key: str
     target: Target
     settings: ModelConfig = ModelConfig()
@@ -47,15 +47,15 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def is_demo(self) -> bool:
-        return self.place.api == DEMO
+        return self.provider_config.api == DEMO
 
     @property
     def is_node(self) -> bool:
-        return self.place.api == NODE
+        return self.provider_config.api == NODE
 
     @property
     def codec(self) -> Codec:
-        return codecs.load(self.place.api)
+        return codecs.load(self.provider_config.api)
 
     @property
     def wording(self) -> RequestEncoder | None:
@@ -67,8 +67,8 @@ class Route(msgspec.Struct, frozen=True):
     @property
     def retries(self) -> int:
         """How often to ask again. A node's session mends and pays for itself, once."""
-        if self.place.retries is not None:
-            return self.place.retries
+        if self.provider_config.retries is not None:
+            return self.provider_config.retries
         return 0 if self.is_node else RETRIES
 
 
@@ -90,10 +90,12 @@ class ModelRoutes:
     ) -> None:
         self._config = config
         self._env = env
-        self.places = find_providers(config, env)
+        self.provider_configs = find_providers(config, env)
         """Every provider, configured or known anyway."""
-        self._missing = {name: missing_key(name, at, env) for name, at in self.places.items()}
-        self._discovery = Discovery(config, self.places, upstream, env)
+        self._missing = {
+            name: missing_key(name, at, env) for name, at in self.provider_configs.items()
+        }
+        self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._routes: dict[str, tuple[float, Route]] = {}
         self._found = DiscoveredModels()
         self._next_look = 0.0
@@ -174,17 +176,17 @@ class ModelRoutes:
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
-        place = self.places[provider]
-        if place.api == NODE:
-            model = _on_node(provider, place, model)
+        provider_config = self.provider_configs[provider]
+        if provider_config.api == NODE:
+            model = _on_node(provider, provider_config, model)
         settings = self._settings(provider, model)
         shown = await self._shown(provider, model)
         return Route(
             provider=provider,
-            place=place,
+            provider_config=provider_config,
             # A wallet's key is no word in a request, and is not carried about with one.
-            key="" if place.api == NODE else secret(place.key, self._env),
-            target=target_of(provider, place, model, settings, shown),
+            key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
+            target=target_of(provider, provider_config, model, settings, shown),
             settings=settings,
         )
 
@@ -192,7 +194,9 @@ class ModelRoutes:
         """Return all that is known of names at this moment."""
         config, names = self._config, self._discovery.names
         asked = self._asked()
-        lists = {name for name, at in self.places.items() if at.api in {OLLAMA, NODE, DEMO}}
+        lists = {
+            name for name, at in self.provider_configs.items() if at.api in {OLLAMA, NODE, DEMO}
+        }
         return ModelFacts(
             table=config.map,
             listed=dict(self._names()),
@@ -214,12 +218,12 @@ class ModelRoutes:
             for model in self._discovery.names.get(provider, []):
                 if not self._is_direct(model):
                     yield model, f"{provider}/{model}"
-        for provider, place in self.places.items():
-            if place.api == NODE:
-                for name in (model_of(place), short_name(model_of(place))):
-                    yield name, f"{provider}/{model_of(place)}"
+        for provider, provider_config in self.provider_configs.items():
+            if provider_config.api == NODE:
+                for name in (model_of(provider_config), short_name(model_of(provider_config))):
+                    yield name, f"{provider}/{model_of(provider_config)}"
         for address in self._config.models:
-            provider, model = split_address(address, self.places)
+            provider, model = split_address(address, self.provider_configs)
             whole = f"{provider or self._owner()}/{model}"
             yield from ((model, whole), (address, whole))
 
@@ -231,7 +235,7 @@ class ModelRoutes:
     def _is_direct(self, name: str) -> bool:
         """Return whether `name` leads to a provider, whatever anybody lists."""
         if name in self._config.map:
-            return self._config.map[name].partition("/")[0] in self.places
+            return self._config.map[name].partition("/")[0] in self.provider_configs
         provider, slash, _ = name.partition("/")
         return bool(slash) and provider in {*self._config.providers, DEMO, OLLAMA}
 
@@ -240,12 +244,14 @@ class ModelRoutes:
         leads = {to.partition("/")[0] for to in (*self._config.map.values(), self.default)}
         leads |= self._config.providers.keys()
         leads |= self._discovery.names.keys()  # one that has only embedding models serves these
-        return [name for name, at in self.places.items() if at.api == OLLAMA and name in leads]
+        return [
+            name for name, at in self.provider_configs.items() if at.api == OLLAMA and name in leads
+        ]
 
     def _owner(self) -> str:
         """Return the provider of an address in the map that names none."""
-        for name, place in self.places.items():
-            if place.api == OLLAMA and (
+        for name, provider_config in self.provider_configs.items():
+            if provider_config.api == OLLAMA and (
                 name in self._config.providers or not self._config.providers
             ):
                 return name
@@ -256,7 +262,7 @@ class ModelRoutes:
         return models.get(f"{provider}/{model}") or models.get(model) or ModelConfig()
 
     async def _shown(self, provider: str, model: str) -> ModelDetails:
-        if self.places[provider].api != OLLAMA:
+        if self.provider_configs[provider].api != OLLAMA:
             return ModelDetails()
         try:
             return await self._discovery.catalog(provider).show(model)
@@ -279,13 +285,15 @@ class ModelRoutes:
             except UnknownModel as error:
                 found.append(f"{name}: {error.problem.text}")
                 continue
-            if self.places[provider].api == OLLAMA and (wrong := self._absence(provider, model)):
+            if self.provider_configs[provider].api == OLLAMA and (
+                wrong := self._absence(provider, model)
+            ):
                 found.append(f"{name}: {wrong}")
         return found
 
     def _absence(self, provider: str, model: str) -> str:
         if (names := self._discovery.names.get(provider)) is None:
-            return f"{provider} does not answer at {self.places[provider].url}; start it"
+            return f"{provider} does not answer at {self.provider_configs[provider].url}; start it"
         if {model, f"{model}:latest"} & set(names):
             return ""
         return f"{provider} has no model {model!r}; `ollama pull {model}` fetches it"
@@ -302,10 +310,10 @@ class ModelRoutes:
                 found[name] = self._entry(name, self.address(name))
         for address in self._config.models:
             found.setdefault(address, self._entry(address, address))
-        for provider, place in self.places.items():
-            if place.api == NODE:
-                name = short_name(model_of(place))
-                found.setdefault(name, self._entry(name, f"{provider}/{model_of(place)}"))
+        for provider, provider_config in self.provider_configs.items():
+            if provider_config.api == NODE:
+                name = short_name(model_of(provider_config))
+                found.setdefault(name, self._entry(name, f"{provider}/{model_of(provider_config)}"))
         for model in offered:
             found.setdefault(model.id, model)
         if self.default and not self._default_is_listed(found):
@@ -322,7 +330,7 @@ class ModelRoutes:
         for provider, models in zip(asked, lists, strict=True):
             for model in models:
                 settings = self._settings(provider, model.name)
-                window = window_of(self.places[provider], settings, model.shown)
+                window = window_of(self.provider_configs[provider], settings, model.shown)
                 kind = EMBEDDING if model.embeds else CHAT
                 found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
         return found
@@ -330,19 +338,21 @@ class ModelRoutes:
     def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
         """Whether the default stands in the list under a name that is better than its own."""
         provider = self.default.partition("/")[0]
-        at = self.places.get(provider, ProviderConfig())
+        at = self.provider_configs.get(provider, ProviderConfig())
         return at.api == NODE and any(m.address == self.default for m in found.values())
 
     def _entry(self, id: str, address: str) -> ListedModel:
         """Return a model with its window, as far as it is known without asking."""
-        provider, model = split_address(address, self.places)
-        place = self.places.get(provider, ProviderConfig())
-        return ListedModel(id, address, self._settings(provider, model).window or place.window)
+        provider, model = split_address(address, self.provider_configs)
+        provider_config = self.provider_configs.get(provider, ProviderConfig())
+        return ListedModel(
+            id, address, self._settings(provider, model).window or provider_config.window
+        )
 
 
-def _on_node(provider: str, place: ProviderConfig, model: str) -> str:
+def _on_node(provider: str, provider_config: ProviderConfig, model: str) -> str:
     """Return the model that the provider pays for; raise when another is asked of it."""
-    own = model_of(place)
+    own = model_of(provider_config)
     if model.lower() in {own.lower(), short_name(own).lower()}:
         return own
     raise UnknownModel(

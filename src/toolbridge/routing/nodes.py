@@ -54,9 +54,9 @@ class NodeRequestEncoder:
         return msgspec.structs.replace(encode_request(request, target), stops=request.stop)
 
 
-def model_of(place: ProviderConfig) -> str:
+def model_of(provider_config: ProviderConfig) -> str:
     """Return the one model that a node provider pays for, as `repo:file` or by its hash."""
-    return str(place.node.get("model", ""))
+    return str(provider_config.node.get("model", ""))
 
 
 def short_name(model: str) -> str:
@@ -67,17 +67,17 @@ def short_name(model: str) -> str:
 # ── settings ──
 
 
-def read_place(name: str, place: ProviderConfig) -> "NodeSettings":
+def read_node_settings(name: str, provider_config: ProviderConfig) -> "NodeSettings":
     """Return the settings of a node provider; raise `ConfigError` that names the wrong one."""
     where = f"providers.{name}"
-    if place.url:
+    if provider_config.url:
         raise ConfigError(f"takes no `url`; [{where}.node] takes `host_url`", where=where)
-    read_waits(name, place)
+    read_waits(name, provider_config)
     try:
         from toolbridge.node.settings import read_settings
     except ImportError as error:
         raise _without_extra(error, name) from None
-    table = {key: value for key, value in place.node.items() if key != "waits"}
+    table = {key: value for key, value in provider_config.node.items() if key != "waits"}
     return _on_known_chain(read_settings(table, f"{where}.node"), f"{where}.node")
 
 
@@ -91,11 +91,11 @@ def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
     return settings
 
 
-def check_node_quirks(place: ProviderConfig) -> None:
+def check_node_quirks(provider_config: ProviderConfig) -> None:
     from toolbridge.node.request import QUIRKS
 
-    check_quirks(place.quirks, QUIRKS)
-    framing = place.quirks.get("framing", "chatml")
+    check_quirks(provider_config.quirks, QUIRKS)
+    framing = provider_config.quirks.get("framing", "chatml")
     if framing not in {"chatml", "labelled"}:
         raise ConfigError(f'is "chatml" or "labelled", not {framing!r}', where="quirks.framing")
 
@@ -136,11 +136,11 @@ _PAYING = {"pay": "wait", "settle": "after"}
 """What a payment and its end wait for, by the place's own names."""
 
 
-def read_waits(name: str, place: ProviderConfig) -> dict[str, float]:
+def read_waits(name: str, provider_config: ProviderConfig) -> dict[str, float]:
     """Return how long to wait for a node, as far as the configuration says."""
     where = f"providers.{name}.node.waits"
     try:
-        given = msgspec.convert(place.node.get("waits", {}), _Waits)
+        given = msgspec.convert(provider_config.node.get("waits", {}), _Waits)
     except msgspec.ValidationError as error:
         raise ConfigError(str(error), where=where) from None
     said = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
@@ -149,7 +149,7 @@ def read_waits(name: str, place: ProviderConfig) -> dict[str, float]:
     return said
 
 
-def read_key(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "Secret":
+def read_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "Secret":
     """Return the wallet's key from the file or the variable that `key` names, or a known variable.
 
     A key that stands in the configuration itself would be read by whoever reads that file.
@@ -157,17 +157,17 @@ def read_key(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "Secre
     from toolbridge.node.keys import find_key, key_from_file, key_from_text
 
     where = f"providers.{name}.key"
-    if place.key.startswith(FILE):
-        return key_from_file(Path(place.key.removeprefix(FILE)).expanduser())
-    if not place.key:
+    if provider_config.key.startswith(FILE):
+        return key_from_file(Path(provider_config.key.removeprefix(FILE)).expanduser())
+    if not provider_config.key:
         return find_key(env)
-    given = secret(place.key, env)
-    if given == place.key:
+    given = secret(provider_config.key, env)
+    if given == provider_config.key:
         text = 'must not be the key itself; say where it is: "$NAME" or "file:~/node.key"'
         raise ConfigError(text, where=where)
     if not given:
-        raise ConfigError(f"{place.key} is not set", where=where)
-    return key_from_text(given, place.key)
+        raise ConfigError(f"{provider_config.key} is not set", where=where)
+    return key_from_text(given, provider_config.key)
 
 
 def state_dir(env: Mapping[str, str]) -> Path:
@@ -178,17 +178,17 @@ def state_dir(env: Mapping[str, str]) -> Path:
     return Path(home) / "toolbridge"
 
 
-def open_place(name: str, place: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
+def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
     """Return who talks to a provider's nodes, yet to be entered."""
-    settings = read_place(name, place)
+    settings = read_node_settings(name, provider_config)
     from toolbridge.node.connection import Timeouts
     from toolbridge.node.provider import NodeProvider
 
     if settings.direct:
         wallet, state = None, Path()
     else:
-        wallet, state = read_key(name, place, env), state_dir(env)
-    said = {"connect": place.connect_timeout} | read_waits(name, place)
+        wallet, state = read_key(name, provider_config, env), state_dir(env)
+    said = {"connect": provider_config.connect_timeout} | read_waits(name, provider_config)
     more = {f"{word}_{kind}": said.pop(word) for word, kind in _PAYING.items() if word in said}
     return NodeProvider(settings, wallet, state=state, waits=Timeouts(**said), **more)
 
@@ -206,16 +206,18 @@ class Nodes:
         self._stack = AsyncExitStack()
 
     async def answer(
-        self, name: str, place: ProviderConfig, prompt: "Prompt"
+        self, name: str, provider_config: ProviderConfig, prompt: "Prompt"
     ) -> AsyncGenerator[Batch, None]:
-        async with aclosing((await self._place(name, place)).answer(prompt)) as batches:
+        async with aclosing(
+            (await self._provider(name, provider_config)).answer(prompt)
+        ) as batches:
             async for batch in batches:
                 yield batch
 
-    async def _place(self, name: str, place: ProviderConfig) -> "NodeProvider":
+    async def _provider(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
         async with self._opening:
             if name not in self._open:
-                opened = open_place(name, place, self._env)
+                opened = open_node(name, provider_config, self._env)
                 self._open[name] = await self._stack.enter_async_context(opened)
             return self._open[name]
 

@@ -288,7 +288,11 @@ def passthrough_body(body: bytes, route: Route) -> bytes:
     members = _members.decode(body)
     if "model" in members:
         members["model"] = msgspec.Raw(dump_bytes(route.target.model))
-    if BILLING.encode() in body and "system" in members and not is_first_party(route.place):
+    if (
+        BILLING.encode() in body
+        and "system" in members
+        and not is_first_party(route.provider_config)
+    ):
         members["system"] = _without_billing_line(members["system"])
     return msgspec.json.encode(members)
 

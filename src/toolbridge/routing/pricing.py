@@ -33,7 +33,7 @@ async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
 def _has_price(route: Route) -> bool:
     if route.settings.rates is not None:
         return True
-    return not (route.is_demo or route.is_node or is_loopback(hostname(route.place.url)))
+    return not (route.is_demo or route.is_node or is_loopback(hostname(route.provider_config.url)))
 
 
 def _pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:

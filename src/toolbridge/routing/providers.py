@@ -13,7 +13,7 @@ from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
-from toolbridge.routing.nodes import NODE, check_node_quirks, read_place
+from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.upstream.hosts import hostname, is_loopback
 
 DEMO = "demo"
@@ -26,9 +26,9 @@ _URLS = {"groq": "GROQ_BASE_URL", "vllm": "VLLM_BASE_URL"}
 def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, ProviderConfig]:
     """Return every place: the configured ones first, then those that are known anyway."""
     found: dict[str, ProviderConfig] = {}
-    for name, place in config.providers.items():
+    for name, provider_config in config.providers.items():
         known = providers.load(name) if name in providers.names() else None
-        found[name] = _merge(name, place, known)
+        found[name] = _merge(name, provider_config, known)
     for name in providers.names():
         found.setdefault(name, providers.load(name))
     if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
@@ -41,28 +41,30 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
     return found
 
 
-def missing_key(name: str, place: ProviderConfig, env: Mapping[str, str]) -> str:
+def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> str:
     """Return the variable of the key that a provider needs and does not have; nothing if it has.
 
     Servers that people run themselves need a key only where one is configured.
     """
-    variable = key_variable(place.key)
-    if not variable or place.api == NODE or secret(place.key, env):
+    variable = key_variable(provider_config.key)
+    if not variable or provider_config.api == NODE or secret(provider_config.key, env):
         return ""
     known = providers.load(name) if name in providers.names() else ProviderConfig()
-    elsewhere = bool(known.url) and place.url != known.url and place.key == known.key
-    return "" if elsewhere or is_loopback(hostname(place.url)) else variable
+    elsewhere = (
+        bool(known.url) and provider_config.url != known.url and provider_config.key == known.key
+    )
+    return "" if elsewhere or is_loopback(hostname(provider_config.url)) else variable
 
 
-def _check_map(config: Config, places: Mapping[str, ProviderConfig]) -> None:
+def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -> None:
     """Raise for an address whose provider is all but the name of one.
 
     Any other word before a slash may be part of a model's own name.
     """
     for name, address in config.map.items():
         provider, slash, _ = address.partition("/")
-        near = get_close_matches(provider, places, 1, cutoff=0.9)
-        if slash and near and provider not in places:
+        near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
+        if slash and near and provider not in provider_configs:
             raise ConfigError(
                 f"no provider is called {provider!r}; did you mean {near[0]!r}?",
                 where=f"map.{name}",
@@ -79,75 +81,83 @@ def _check_dialects(config: Config) -> None:
             raise ConfigError(text, where=f"models.{name}.dialect")
 
 
-def _check_quirks(place: ProviderConfig) -> None:
+def _check_quirks(provider_config: ProviderConfig) -> None:
     """Raise for a quirk that the place's API does not know, by saying something in it."""
-    if place.api == NODE:
-        check_node_quirks(place)
-    elif place.quirks and place.api != DEMO:
+    if provider_config.api == NODE:
+        check_node_quirks(provider_config)
+    elif provider_config.quirks and provider_config.api != DEMO:
         asked = Request(model="m", turns=(Turn("user", (Text("hi"),)),))
-        codecs.load(place.api).encode_request(asked, Target(model="m", quirks=place.quirks))
+        codecs.load(provider_config.api).encode_request(
+            asked, Target(model="m", quirks=provider_config.quirks)
+        )
 
 
-def _merge(name: str, place: ProviderConfig, known: ProviderConfig | None) -> ProviderConfig:
+def _merge(
+    name: str, provider_config: ProviderConfig, known: ProviderConfig | None
+) -> ProviderConfig:
     blank = ProviderConfig()
     if known is not None:
         given = {
             field: value
             for field in ProviderConfig.__struct_fields__
-            if (value := getattr(place, field)) != getattr(blank, field)
+            if (value := getattr(provider_config, field)) != getattr(blank, field)
         }
-        if place.url not in {"", known.url}:
+        if provider_config.url not in {"", known.url}:
             # The vendor's name, but not the vendor's server.
             given.setdefault("passthrough", None)
             given.setdefault("files", None)
-        if place.api not in {"", known.api}:
+        if provider_config.api not in {"", known.api}:
             given.setdefault("quirks", {})  # they are facts about the API that is not spoken here
-        place = msgspec.structs.replace(known, **given)
+        provider_config = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
-    if not place.api:
+    if not provider_config.api:
         apis = ", ".join([*codecs.names(), NODE])
         raise ConfigError(f"needs `api`, one of {apis}", where=where)
-    if place.node and place.api != NODE:
+    if provider_config.node and provider_config.api != NODE:
         raise ConfigError('takes a `node` table only with api = "node"', where=where)
-    if place.api == NODE:
-        read_place(name, place)
-    elif place.api != DEMO:
-        codecs.load(place.api)
-        if not _is_url(place.url):
+    if provider_config.api == NODE:
+        read_node_settings(name, provider_config)
+    elif provider_config.api != DEMO:
+        codecs.load(provider_config.api)
+        if not _is_url(provider_config.url):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
     try:
-        _check_quirks(place)
+        _check_quirks(provider_config)
     except ConfigError as error:
         raise ConfigError(str(error), where=where) from None
-    return place
+    return provider_config
 
 
-def is_first_party(place: ProviderConfig) -> bool:
-    """Whether `place` is a vendor's own server: one whose shipped file asks for passthrough."""
-    return _host(place.url) in _first_party_hosts()
+def is_first_party(provider_config: ProviderConfig) -> bool:
+    """Whether `provider_config` is a vendor's own server: one whose shipped file asks for passthrough."""
+    return _host(provider_config.url) in _first_party_hosts()
 
 
-def quirks_of_host(place: ProviderConfig) -> JsonObject:
+def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
     """Return the quirks that follow from the provider's URL alone.
 
     OpenAI, Responses API: `prompt_cache_retention` is a field of OpenAI's own servers.
     """
-    host = _host(place.url)
+    host = _host(provider_config.url)
     is_openai = host == "openai.com" or host.endswith(".openai.com")
-    return {"openai": True} if is_openai and place.api == "openai_responses" else {}
+    return {"openai": True} if is_openai and provider_config.api == "openai_responses" else {}
 
 
-def passes_through(place: ProviderConfig) -> bool:
+def passes_through(provider_config: ProviderConfig) -> bool:
     """Whether a client of the same API gets the provider's own bytes."""
-    return is_first_party(place) if place.passthrough is None else place.passthrough
+    return (
+        is_first_party(provider_config)
+        if provider_config.passthrough is None
+        else provider_config.passthrough
+    )
 
 
-def whose_files(name: str, place: ProviderConfig) -> str | None:
+def whose_files(name: str, provider_config: ProviderConfig) -> str | None:
     """Return whose file ids a provider takes; None where unknown: a server of the user's own."""
-    if place.files is not None:
-        return place.files
+    if provider_config.files is not None:
+        return provider_config.files
     hosts, names = _shipped_files()
-    return hosts.get(_host(place.url), names.get(name))
+    return hosts.get(_host(provider_config.url), names.get(name))
 
 
 @cache
@@ -162,7 +172,9 @@ def _shipped_files() -> tuple[dict[str, str], dict[str, str]]:
 @cache
 def _first_party_hosts() -> frozenset[str]:
     known = (providers.load(name) for name in providers.names())
-    return frozenset(_host(place.url) for place in known if place.passthrough)
+    return frozenset(
+        _host(provider_config.url) for provider_config in known if provider_config.passthrough
+    )
 
 
 @lru_cache(256)

@@ -35,7 +35,7 @@ class Router:
         self.config = config
         self.upstream = upstream
         self.sources = ProviderConnections(upstream, env)
-        self.roster = ModelRoutes(config, upstream, env)
+        self.model_routes = ModelRoutes(config, upstream, env)
         self._calibration = Calibration()
 
     def count(self, request: Request, address: str) -> TokenCount:
@@ -52,7 +52,7 @@ class Router:
         check_window(size, route.target.window, sure=counted.accuracy != "estimated")
         return counted
 
-    def answering(
+    def attempts(
         self,
         request: Request,
         route: Route,
@@ -64,14 +64,14 @@ class Router:
     ) -> AnswerAttempts:
         """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost."""
         wishes = self._wishes(route, tokens, attaches=attaches)
-        return self._answering(request, route, wishes, client or ClientSide(losses=tell))
+        return self._attempts(request, route, wishes, client or ClientSide(losses=tell))
 
-    def structured_answering(
+    def structured_attempts(
         self, request: Request, route: Route, tokens: int, tell: Tell
     ) -> AnswerAttempts:
         """Return the answer to a request of a structured stream, which reads its sentinels itself."""
         wishes = self._wishes(route, tokens, ignored=SENTINEL_DIALECT)
-        return self._answering(request, route, wishes, ClientSide(losses=tell))
+        return self._attempts(request, route, wishes, ClientSide(losses=tell))
 
     def _wishes(
         self,
@@ -91,7 +91,7 @@ class Router:
             ignored=ignored,
         )
 
-    def _answering(
+    def _attempts(
         self, request: Request, route: Route, wishes: RequestOptions, client: ClientSide
     ) -> AnswerAttempts:
         own = route.settings.heal

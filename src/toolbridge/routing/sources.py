@@ -132,7 +132,7 @@ async def from_node(
 
     prompt = Prompt(ready.outgoing.body, ids=ids)
     tokens = 0
-    async with aclosing(nodes.answer(route.provider, route.place, prompt)) as answer:
+    async with aclosing(nodes.answer(route.provider, route.provider_config, prompt)) as answer:
         async for batch in answer:
             # An answer that we cut never gets the node's own count; a piece of it is a token.
             tokens += sum(isinstance(event, ev.TextDelta) for event in batch)
@@ -173,20 +173,20 @@ class RequestSender:
 
     async def send(self) -> Incoming:
         """Return an answer or a rejection; raise for anything else."""
-        place, key = self.route.place, self.route.key
+        provider_config, key = self.route.provider_config, self.route.key
         authorization = self.route.codec.authorize(key) if key else {}
         incoming = await self._upstream.ask(
             "POST",
-            base_url(place) + self._request.path,
+            base_url(provider_config) + self._request.path,
             provider=self.route.provider,
             body=self._request.body,
             headers=merged_headers(
                 {"content-type": "application/json"},
                 self._request.headers,
-                place.headers,
+                provider_config.headers,
                 authorization,
             ),
-            waits=(place.connect_timeout, place.idle_timeout),
+            waits=(provider_config.connect_timeout, provider_config.idle_timeout),
         )
         self._hear_head(incoming.headers)
         try:
@@ -248,12 +248,12 @@ class HttpSource:
             await self._incoming.release()
 
 
-def base_url(place: ProviderConfig) -> str:
+def base_url(provider_config: ProviderConfig) -> str:
     """Return where paths of the place's API begin, however its URL was given.
 
     OpenAI's paths begin behind `/v1`, those of the others in front of their version.
     """
-    return _base_url(place.url, place.api)
+    return _base_url(provider_config.url, provider_config.api)
 
 
 @lru_cache(256)

@@ -113,7 +113,7 @@ class TranslatedRequest:
 
 def _without_billing_line(request: Request, route: Route) -> Request:
     """Return `request` without Claude Code's billing line, unless Anthropic itself reads it."""
-    if is_first_party(route.place):
+    if is_first_party(route.provider_config):
         return request
     system = strip_volatile(request.system)
     return request if system == request.system else msgspec.structs.replace(request, system=system)

@@ -40,7 +40,7 @@ COUNT_WORDS = 200
 class RunContext:
     """What a run works with."""
 
-    board: Router
+    router: Router
     route: Route
     tools: Registry
     context: ToolContext
@@ -128,12 +128,12 @@ class StreamRun:
     async def _converse(self) -> None:
         while (request := self._conversation.request()) is not None:
             self._recorder.ask(request)
-            board, route = self._means.board, self._means.route
-            counted = board.admit(request, route)
+            router, route = self._means.router, self._means.route
+            counted = router.admit(request, route)
             lose = self._recorder.lose
-            answering = board.structured_answering(request, route, counted.tokens, lose)
+            attempts = router.structured_attempts(request, route, counted.tokens, lose)
             count = self._spending.begin(counted.tokens)
-            async with aclosing(answering.events()) as batches:
+            async with aclosing(attempts.events()) as batches:
                 whole = await self._hear(batches, count)
             if whole:
                 await self._deliver(self._conversation.close())
@@ -232,12 +232,12 @@ class StreamRun:
     async def _repair(self, want: AskRepair) -> str:
         """Return what the model writes instead; nothing if it cannot or takes too long."""
         self._recorder.ask(want.request)
-        board, route = self._means.board, self._means.route
-        count = self._spending.begin(board.count(want.request, route.address).tokens)
-        answering = board.answering(want.request, route)
+        router, route = self._means.router, self._means.route
+        count = self._spending.begin(router.count(want.request, route.address).tokens)
+        attempts = router.attempts(want.request, route)
         try:
             async with asyncio.timeout(self._order.frame_timeout_ms / 1000):
-                message = await answering.message()
+                message = await attempts.message()
         except (ToolbridgeError, TimeoutError) as error:
             self._recorder.complain(f"a repair came to nothing: {str(error) or 'it took too long'}")
             return ""

@@ -32,13 +32,13 @@ LONGEST_KEY = 255
 class StreamService:
     def __init__(
         self,
-        board: Router,
+        router: Router,
         store: SqliteStore,
         config: StreamConfig,
         state: Path | None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
-        self._board = board
+        self._router = router
         self._store = store
         self._config = config
         self._env = env
@@ -83,7 +83,7 @@ class StreamService:
         context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
         )
-        means = RunContext(self._board, route, tools, context)
+        means = RunContext(self._router, route, tools, context)
         run = StreamRun(order, contract, means, log, Recorder(id, route, self._artifacts))
         return self.streams.begin(id, run, caller)
 
@@ -92,7 +92,7 @@ class StreamService:
         return secrets.token_hex(2) if wanted else ""
 
     async def _route(self, order: StreamRequest) -> Route:
-        return await self._board.roster.route(order.model)
+        return await self._router.model_routes.route(order.model)
 
     async def _tools(self, order: StreamRequest) -> Registry:
         """Return the tools of one stream: the server's, and those of the caller's that have a URL."""

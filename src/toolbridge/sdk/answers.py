@@ -38,7 +38,7 @@ class AnswerNotes:
 class Answers:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._upstream = Upstream()
-        self._board = Router(config, self._upstream, env)
+        self._router = Router(config, self._upstream, env)
         self._opening = asyncio.Lock()
         self._entered = False
         self._looked = False
@@ -50,41 +50,41 @@ class Answers:
                 await self._upstream.__aenter__()
                 self._entered = True
             if not self._looked:
-                await self._board.roster.look_around()
+                await self._router.model_routes.look_around()
                 self._looked = True
 
     async def close(self) -> None:
         if self._entered:
             self._entered = False
-            await self._board.close()
+            await self._router.close()
             await self._upstream.__aexit__(None, None, None)
             await asyncio.sleep(0)  # a transport closes its socket in the turn after
 
     async def answer(self, order: PreparedAsk, notes: AnswerNotes) -> AsyncGenerator[Batch, None]:
         """Yield what the model does; raise only while nothing was yielded."""
         await self.open()
-        board = self._board
-        route = await board.roster.route(order.request.model)
-        counted = board.admit(order.request, route)
+        router = self._router
+        route = await router.model_routes.route(order.request.model)
+        counted = router.admit(order.request, route)
         notes.address = route.address
-        kept = keep(order.request, route.target, route.place.api, order.retention)
+        kept = keep(order.request, route.target, route.provider_config.api, order.retention)
         there = replace(route, target=kept.target)
-        answering = board.answering(kept.request, there, counted.tokens, tell=notes.lose)
+        attempts = router.attempts(kept.request, there, counted.tokens, tell=notes.lose)
         last: ev.Event | None = None
         try:
-            async with aclosing(_priced(answering, route)) as batches:
+            async with aclosing(_priced(attempts, route)) as batches:
                 async for batch in batches:
                     last = batch[-1] = _attributed(batch[-1], route.provider)
                     yield batch
         except ToolbridgeError as error:
             raise error_of(name_provider(error.problem, route.provider)) from error
         if isinstance(last, ev.Finished):
-            notes.losses += board.learn(last.message, counted, route)
+            notes.losses += router.learn(last.message, counted, route)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return one vector per text."""
         await self.open()
-        route = await self._board.roster.route(request.model)
+        route = await self._router.model_routes.route(request.model)
         answer, _ = await embed(self._upstream, route, request)
         return answer
 
@@ -97,10 +97,10 @@ def _attributed(event: ev.Event, provider: str) -> ev.Event:
     return ev.Failed(problem, replace(event.message, problem=problem))
 
 
-async def _priced(answering: AnswerAttempts, route: Route) -> AsyncGenerator[Batch, None]:
+async def _priced(attempts: AnswerAttempts, route: Route) -> AsyncGenerator[Batch, None]:
     """Yield what is said with its cost: after every count, where anybody knows the price."""
     costs: Stage[ev.Event, ev.Event] | None = None
-    async with aclosing(answering.events()) as batches:
+    async with aclosing(attempts.events()) as batches:
         async for batch in batches:
             if costs is None and any(isinstance(event, ev.UsageReported) for event in batch):
                 costs = await pricing(route, time.time())

@@ -16,9 +16,9 @@ from toolbridge.sdk.signal import ASKED
 class Stream:
     """Iterate it for events; `message` is what they have told so far."""
 
-    def __init__(self, inner: AsyncStream, backstage: LoopThread, owner: object) -> None:
+    def __init__(self, inner: AsyncStream, loop_thread: LoopThread, owner: object) -> None:
         self._inner = inner
-        self._backstage = backstage
+        self._loop_thread = loop_thread
         # The client closes when nobody holds it any more. `Client().stream(…)` is held only here.
         self._owner = owner
 
@@ -49,7 +49,7 @@ class Stream:
         inner = self._inner
         if not inner.ready and not inner.ended:
             try:
-                self._backstage.run(inner.fill())
+                self._loop_thread.run(inner.fill())
             except LoopClosed:
                 inner.settle("the client was closed")
         if inner.ended:

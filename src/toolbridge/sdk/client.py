@@ -30,9 +30,9 @@ class Client:
         env: Mapping[str, str] = os.environ,
     ) -> None:
         self._inner = AsyncClient(config, env=env)
-        self._backstage = LoopThread(self._inner.aclose)
+        self._loop_thread = LoopThread(self._inner.aclose)
         # Also called when the interpreter ends, so that no thread is left to be killed.
-        self._finalizer = finalize(self, self._backstage.close)
+        self._finalizer = finalize(self, self._loop_thread.close)
 
     def stream(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Stream:
         """Return the answer as it comes. Whatever goes wrong with it is its last event."""
@@ -40,7 +40,7 @@ class Client:
 
     def send(self, order: PreparedAsk) -> Stream:
         """Return the answer to what `order_of` has made of a prompt."""
-        return Stream(self._inner.send(order), self._backstage, self)
+        return Stream(self._inner.send(order), self._loop_thread, self)
 
     def complete(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Message:
         """Return the whole answer, with its `problem` if there is one."""
@@ -71,7 +71,7 @@ class Client:
         self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None
     ) -> Embeddings:
         """Return one vector per text, in the order of the texts; raise what goes wrong."""
-        return self._backstage.wait(self._inner.embed(model, texts, dimensions=dimensions))
+        return self._loop_thread.wait(self._inner.embed(model, texts, dimensions=dimensions))
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
@@ -80,7 +80,7 @@ class Client:
         return ToolRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
 
     def _wait(self, value: Awaitable[object]) -> object:
-        return self._backstage.wait(value)
+        return self._loop_thread.wait(value)
 
     def close(self) -> None:
         """End what is under way, close every connection and end the thread."""

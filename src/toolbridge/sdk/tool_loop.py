@@ -97,12 +97,14 @@ class _Place:
 class ToolRun:
     """Iterate it for the events of every answer; `result` is the last one."""
 
-    def __init__(self, errand: ToolLoop, ask: Callable[[PreparedAsk], Stream], wait: Wait) -> None:
-        self._errand = errand
+    def __init__(
+        self, tool_loop: ToolLoop, ask: Callable[[PreparedAsk], Stream], wait: Wait
+    ) -> None:
+        self._tool_loop = tool_loop
         self._place = _Place()
-        self._events = _work(errand, self._place, ask, wait)
-        if errand.order.signal is not None:
-            errand.order.signal.attach(self)
+        self._events = _work(tool_loop, self._place, ask, wait)
+        if tool_loop.order.signal is not None:
+            tool_loop.order.signal.attach(self)
 
     def __iter__(self) -> Self:
         return self
@@ -118,12 +120,12 @@ class ToolRun:
     @property
     def turns(self) -> tuple[Turn, ...]:
         """The conversation so far: answers, calls and results."""
-        return self._errand.order.request.turns
+        return self._tool_loop.order.request.turns
 
     @property
     def usage(self) -> Usage:
         """What the answers took together, up to the last that has ended."""
-        return self._errand.usage
+        return self._tool_loop.usage
 
     def result(self) -> Message:
         """Do the rest; return the last answer. If it stopped for `tool_use`, turns ran out."""
@@ -133,29 +135,29 @@ class ToolRun:
 
     def abort(self, why: str = ASKED) -> None:
         """End it: the answer that is being given, or the next one, ends as `Failed`."""
-        self._errand.aborted = self._errand.aborted or why
+        self._tool_loop.aborted = self._tool_loop.aborted or why
         if self._place.stream is not None:
             self._place.stream.abort(why)
 
 
 def _work(
-    errand: ToolLoop, place: _Place, ask: Callable[[PreparedAsk], Stream], wait: Wait
+    tool_loop: ToolLoop, place: _Place, ask: Callable[[PreparedAsk], Stream], wait: Wait
 ) -> Generator[ev.Event, None, None]:
     while True:
-        place.stream = stream = ask(errand.order)
-        if errand.aborted:
-            stream.abort(errand.aborted)
+        place.stream = stream = ask(tool_loop.order)
+        if tool_loop.aborted:
+            stream.abort(tool_loop.aborted)
         yield from stream
-        calls = errand.take(stream.message)
+        calls = tool_loop.take(stream.message)
         if not calls:
             return
-        errand.give([_perform(errand, call, wait) for call in calls])
+        tool_loop.give([_perform(tool_loop, call, wait) for call in calls])
 
 
-def _perform(errand: ToolLoop, call: Call, wait: Wait) -> Result:
+def _perform(tool_loop: ToolLoop, call: Call, wait: Wait) -> Result:
     """Call a function, here in the caller's own thread."""
     try:
-        value = errand.function(call).call(call.arguments)
+        value = tool_loop.function(call).call(call.arguments)
         return result_of(call, wait(value) if inspect.isawaitable(value) else value)
     except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
         return failure_of(call, error)
@@ -174,12 +176,12 @@ class _AsyncPlace:
 class AsyncToolRun:
     """Iterate it for the events of every answer; `result` is the last one."""
 
-    def __init__(self, errand: ToolLoop, ask: Callable[[PreparedAsk], AsyncStream]) -> None:
-        self._errand = errand
+    def __init__(self, tool_loop: ToolLoop, ask: Callable[[PreparedAsk], AsyncStream]) -> None:
+        self._tool_loop = tool_loop
         self._place = _AsyncPlace()
-        self._events = _work_async(errand, self._place, ask)
-        if errand.order.signal is not None:
-            errand.order.signal.attach(self)
+        self._events = _work_async(tool_loop, self._place, ask)
+        if tool_loop.order.signal is not None:
+            tool_loop.order.signal.attach(self)
 
     def __aiter__(self) -> Self:
         return self
@@ -195,12 +197,12 @@ class AsyncToolRun:
     @property
     def turns(self) -> tuple[Turn, ...]:
         """The conversation so far: answers, calls and results."""
-        return self._errand.order.request.turns
+        return self._tool_loop.order.request.turns
 
     @property
     def usage(self) -> Usage:
         """What the answers took together, up to the last that has ended."""
-        return self._errand.usage
+        return self._tool_loop.usage
 
     async def result(self) -> Message:
         """Do the rest; return the last answer. If it stopped for `tool_use`, turns ran out."""
@@ -210,7 +212,7 @@ class AsyncToolRun:
 
     def abort(self, why: str = ASKED) -> None:
         """End it, from any thread: this answer or the next ends as `Failed`, tools are cancelled."""
-        self._errand.aborted = self._errand.aborted or why
+        self._tool_loop.aborted = self._tool_loop.aborted or why
         place = self._place
         if place.stream is not None:
             place.stream.abort(why)
@@ -219,41 +221,41 @@ class AsyncToolRun:
 
 
 async def _work_async(
-    errand: ToolLoop, place: _AsyncPlace, ask: Callable[[PreparedAsk], AsyncStream]
+    tool_loop: ToolLoop, place: _AsyncPlace, ask: Callable[[PreparedAsk], AsyncStream]
 ) -> AsyncGenerator[ev.Event, None]:
     while True:
-        place.stream = stream = ask(errand.order)
-        if errand.aborted:
-            stream.abort(errand.aborted)
+        place.stream = stream = ask(tool_loop.order)
+        if tool_loop.aborted:
+            stream.abort(tool_loop.aborted)
         async with stream:
             async for event in stream:
                 yield event
-        calls = errand.take(stream.message)
+        calls = tool_loop.take(stream.message)
         if not calls:
             return
-        errand.give(await _perform_all(errand, place, calls))
+        tool_loop.give(await _perform_all(tool_loop, place, calls))
 
 
 async def _perform_all(
-    errand: ToolLoop, place: _AsyncPlace, calls: tuple[Call, ...]
+    tool_loop: ToolLoop, place: _AsyncPlace, calls: tuple[Call, ...]
 ) -> list[Result]:
     place.loop = asyncio.get_running_loop()
-    place.tools = asyncio.gather(*(_perform_async(errand, call) for call in calls))
+    place.tools = asyncio.gather(*(_perform_async(tool_loop, call) for call in calls))
     try:
         return await place.tools
     except asyncio.CancelledError:
         task = asyncio.current_task()
-        if not errand.aborted or task is None or task.cancelling():
+        if not tool_loop.aborted or task is None or task.cancelling():
             raise
-        return [failure_of(call, InterruptedError(errand.aborted)) for call in calls]
+        return [failure_of(call, InterruptedError(tool_loop.aborted)) for call in calls]
     finally:
         place.tools = None
 
 
-async def _perform_async(errand: ToolLoop, call: Call) -> Result:
+async def _perform_async(tool_loop: ToolLoop, call: Call) -> Result:
     """Call a function: a coroutine here, any other in a thread, so that the loop goes on."""
     try:
-        function = errand.function(call)
+        function = tool_loop.function(call)
         if function.waits:
             value = function.call(call.arguments)
         else:

@@ -53,7 +53,7 @@ class App:
         self.upstream = Upstream()
         self.gateway = Gateway(config, self.upstream, env)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
-        self._journal = RequestLog(config.log, redactor=self.gateway.redactor)
+        self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
@@ -67,8 +67,10 @@ class App:
             with suppress(OSError):  # not there yet, or not ours: the store says so when it matters
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
         if self.config.stream != StreamConfig():
-            _ = self.desk.terms  # a fault in the configuration is told now, not to the first caller
-        await self.gateway.roster.look_around()
+            _ = (
+                self.service.terms
+            )  # a fault in the configuration is told now, not to the first caller
+        await self.gateway.model_routes.look_around()
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -91,13 +93,13 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     @cached_property
-    def desk(self) -> "StreamService":
+    def service(self) -> "StreamService":
         """Where structured streams are ordered; what they need is loaded for the first one."""
         from toolbridge.runs.service import StreamService
 
         gateway = self.gateway
         made = StreamService(
-            gateway.board, gateway.store, self.config.stream, gateway.state, self._env
+            gateway.router, gateway.store, self.config.stream, gateway.state, self._env
         )
         self._stack.push_async_callback(made.close)
         return made
@@ -221,8 +223,8 @@ class App:
 
     def _record(self, entry: Entry, status: int) -> None:
         self.metrics.record(entry, status, time.monotonic() - entry.started)
-        if self._journal.writes:
-            self._journal.write(entry.line(status))
+        if self._request_log.writes:
+            self._request_log.write(entry.line(status))
 
 
 Route = Callable[[App, HttpExchange, Entry], Awaitable[None]]

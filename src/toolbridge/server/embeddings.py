@@ -25,7 +25,7 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry, decode: Decode
     codec = codecs.load_embeddings(request.origin)
     if codec is None:
         raise TypeError(f"{request.origin} has no embeddings")
-    route = await app.gateway.roster.route(request.model)
+    route = await app.gateway.model_routes.route(request.model)
     entry.fields |= {
         "surface": request.origin,
         "gen_ai.operation.name": "embeddings",

@@ -132,20 +132,22 @@ class Gateway:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self.config = config
-        self.board = Router(config, upstream, env)
-        self.roster = self.board.roster
-        self._keepsakes = OpaqueTokens()
+        self.router = Router(config, upstream, env)
+        self.model_routes = self.router.model_routes
+        self._opaque_tokens = OpaqueTokens()
         self.state = _state_path(env)
-        self.redactor = Redactor(secrets_of(config, self.roster.places.values(), env))
+        self.redactor = Redactor(
+            secrets_of(config, self.model_routes.provider_configs.values(), env)
+        )
         self.store = SqliteStore(
             self.state / "toolbridge.sqlite" if self.state else None,
             redactor=self.redactor,
             size=config.store_bytes,
         )
-        self.conversations = StoredResponses(self.store)
+        self.stored_responses = StoredResponses(self.store)
 
     async def close(self) -> None:
-        await self.board.close()
+        await self.router.close()
         await self.store.close()
 
     async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
@@ -154,12 +156,12 @@ class Gateway:
         request = ask.read(body)
         if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
-        route = await self.roster.route(request.model)
+        route = await self.model_routes.route(request.model)
         _note(entry, ask.codec, request, route)
-        same_api = route.place.api == ask.codec.name
+        same_api = route.provider_config.api == ask.codec.name
         passes = is_passed_through(exchange, ask.codec.name, route)
         if not passes:  # a provider that gets the client's own bytes keeps its own conversations
-            request = await self.conversations.resume(request, exchange.caller)
+            request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         turn = _Turn(exchange, entry, ask.codec, AnswerContext(request, entry.at), same_api)
         try:
@@ -174,7 +176,7 @@ class Gateway:
         """Answer from the model, or with the provider's own bytes where `passed` goes there."""
         exchange, entry = turn.exchange, turn.entry
         request = turn.asked.request
-        if tool := forced_tool(request, route.place.api, agent=turn.from_agent):
+        if tool := forced_tool(request, route.provider_config.api, agent=turn.from_agent):
             turn.lose((Loss("tools", f"{tool.name} is not available with {route.address}"),))
             known = KnownAnswer(refuse(request, tool, turn.codec, Ids(os.urandom(16))))
             entry.finish(await self._answer(turn, known))
@@ -182,7 +184,7 @@ class Gateway:
         if request.extra.get(LOAD) is True and not turn.same_api:
             entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
             return
-        counted = self.board.admit(request, route)
+        counted = self.router.admit(request, route)
         asked = AnswerContext(request, entry.at, counted.tokens)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         turn = replace(turn, asked=asked)
@@ -190,7 +192,7 @@ class Gateway:
             message = await self._passed_through(turn, route, passed)
         else:
             message = await self._translated(turn, route)
-        entry.losses += self.board.learn(message, counted, route)
+        entry.losses += self.router.learn(message, counted, route)
         entry.finish(await priced(message, route, entry.at))
 
     async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
@@ -208,29 +210,33 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        address = self.roster.address(request.model)
-        place = self.roster.places.get(address.partition("/")[0])
-        if place is None or place.api != ask.codec.name or not passes_through(place):
-            request = await self.conversations.resume(request, exchange.caller)
-        counted = self.board.count(request, address)
+        address = self.model_routes.address(request.model)
+        provider_config = self.model_routes.provider_configs.get(address.partition("/")[0])
+        if (
+            provider_config is None
+            or provider_config.api != ask.codec.name
+            or not passes_through(provider_config)
+        ):
+            request = await self.stored_responses.resume(request, exchange.caller)
+        counted = self.router.count(request, address)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         return counted.tokens
 
     async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
         """Keep what the next request may need and its client cannot carry."""
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
-        self._keepsakes.keep(message, exchange.caller, maker)
+        self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider keeps its own conversations
         if codec.name == "openai_responses":
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id
-            await self.conversations.keep(id, asked.request, message, body, exchange.caller)
+            await self.stored_responses.keep(id, asked.request, message, body, exchange.caller)
 
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
         request = passthrough_request(
-            self.board.upstream, route, exchange, body, turn.asked.request, turn.hear_head
+            self.router.upstream, route, exchange, body, turn.asked.request, turn.hear_head
         )
         turn = replace(turn, passed=request.passed)
         try:
@@ -242,39 +248,39 @@ class Gateway:
 
     async def _translated(self, turn: _Turn, route: Route) -> Message:
         exchange, asked = turn.exchange, turn.asked
-        headers = headers_of_client(exchange, route.place.api) if turn.same_api else {}
-        answering = self.board.answering(
-            self._keepsakes.restore(stateless(asked.request), exchange.caller),
+        headers = headers_of_client(exchange, route.provider_config.api) if turn.same_api else {}
+        attempts = self.router.attempts(
+            self._opaque_tokens.restore(stateless(asked.request), exchange.caller),
             route,
             asked.estimate,
             attaches=turn.from_agent,
             client=ClientSide(headers, turn.lose, turn.hear_head),
         )
-        return await self._answer(turn, answering)
+        return await self._answer(turn, attempts)
 
-    async def _answer(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
+    async def _answer(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
         answer = self._stream if turn.asked.request.stream else self._whole
-        message = await answer(turn, answering)
+        message = await answer(turn, attempts)
         if turn.passed is None:
             turn.lose_of_answer(message)
         return message
 
-    async def _whole(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
-        message = await answering.message()
+    async def _whole(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
+        message = await attempts.message()
         turn.entry.speak()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.passed is not None and turn.passed.exact:
-            await self._keep(turn, message, answering.maker)
+            await self._keep(turn, message, attempts.maker)
             await exchange.reply(200, turn.passed.take())
             return message
         turn.lose_of_answer(message)
         if message.healed:
             exchange.extra_headers["x-toolbridge-healed"] = _healed(message)
-        await self._keep(turn, message, answering.maker)
+        await self._keep(turn, message, attempts.maker)
         await exchange.reply(200, codec.encode_message(message, asked))
         return message
 
-    async def _stream(self, turn: _Turn, answering: AnswerAttempts | KnownAnswer) -> Message:
+    async def _stream(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
         encoder = turn.codec.stream_encoder(turn.asked)
         writer: Writer = TranslatedWriter(encoder)
         if turn.passed is not None:
@@ -282,7 +288,7 @@ class Gateway:
         reply = self._reply(turn, writer)
         last: ev.Event | None = None
         try:
-            async with aclosing(answering.events()) as batches:
+            async with aclosing(attempts.events()) as batches:
                 async for batch in batches:
                     if last is None:
                         turn.begin(batch)
@@ -291,8 +297,8 @@ class Gateway:
                         last, ev.Finished
                     ):  # kept before a client can ask for it
                         shown = _as_shown(last.message, encoder)
-                        await self._keep(turn, shown, answering.maker)
-                    if isinstance(last, ev.Failed) and answering.aborts:
+                        await self._keep(turn, shown, attempts.maker)
+                    if isinstance(last, ev.Failed) and attempts.aborts:
                         return last.message
                     await reply.write(writer.write(batch))
         except ToolbridgeError as error:

@@ -33,11 +33,11 @@ _COMMENT = b": still here\n\n"
 
 def is_passed_through(exchange: HttpExchange, api: str, route: Route) -> bool:
     """Whether a client of `api` gets the provider's own bytes at this path."""
-    if route.place.api != api:
+    if route.provider_config.api != api:
         return False
     if exchange.path == _UNTRANSLATED.get(api):
         return True
-    return passes_through(route.place)
+    return passes_through(route.provider_config)
 
 
 def passthrough_request(
@@ -52,7 +52,7 @@ def passthrough_request(
     sent = HttpRequest(
         _path(exchange, request, route),
         passthrough_body(body, route),
-        headers_of_client(exchange, route.place.api),
+        headers_of_client(exchange, route.provider_config.api),
     )
     return PassthroughRequest(upstream, route, sent, _framing(request), hear_head)
 
@@ -64,10 +64,10 @@ def _framing(request: Request) -> Framing:
 
 
 def _path(exchange: HttpExchange, request: Request, route: Route) -> str:
-    if route.place.api == "gemini":
+    if route.provider_config.api == "gemini":
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         return f"/v1beta/models/{quote_path(route.target.model)}:{method}"
-    return _PATHS.get(route.place.api, exchange.path)
+    return _PATHS.get(route.provider_config.api, exchange.path)
 
 
 async def reply_as_provider(exchange: HttpExchange, reply: ProviderReply) -> None:

@@ -41,7 +41,7 @@ async def stored_response(app: "App", exchange: HttpExchange, entry: Entry) -> N
 
 async def delete_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     id, _ = await _find(app, exchange, entry)
-    await app.gateway.conversations.drop(id, exchange.caller)
+    await app.gateway.stored_responses.drop(id, exchange.caller)
     await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
 
 
@@ -84,12 +84,12 @@ async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     codec = codecs.load(API)
     body = await exchange.body(app.config.max_body)
     asked = codec.decode_request(body, stream=False)
-    request = stateless(await gateway.conversations.resume(asked, exchange.caller))
-    route = await gateway.roster.route(request.model)
+    request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
+    route = await gateway.model_routes.route(request.model)
     entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
     order = summary_request(request)
-    counted = gateway.board.admit(order, route)
-    message = await gateway.board.answering(order, route, counted.tokens).message()
+    counted = gateway.router.admit(order, route)
+    message = await gateway.router.attempts(order, route, counted.tokens).message()
     if not message.text:
         raise Truncated(f"{route.provider} returned no summary")
     entry.finish(await priced(message, route, entry.at))
@@ -114,7 +114,7 @@ async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 async def _find(app: "App", exchange: HttpExchange, entry: Entry) -> tuple[str, StoredResponse]:
     entry.note(surface=API)
     id = exchange.path.split("/")[3]
-    kept = await app.gateway.conversations.find(id, exchange.caller)
+    kept = await app.gateway.stored_responses.find(id, exchange.caller)
     if kept is None:
         raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
     return id, kept

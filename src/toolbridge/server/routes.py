@@ -91,7 +91,7 @@ async def generate(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 
 async def tags(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
-    listed = await app.gateway.roster.listed()
+    listed = await app.gateway.model_routes.listed()
     await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
 
 
@@ -101,7 +101,7 @@ async def show(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     name = asked.get("model") or asked.get("name")
     if not isinstance(name, str):
         raise UnknownModel("model is required", where="model")
-    route = await app.gateway.roster.route(name)
+    route = await app.gateway.model_routes.route(name)
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
@@ -112,7 +112,7 @@ async def pull(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     name = asked.get("model") or asked.get("name")
     if not isinstance(name, str) or not name:
         raise MalformedRequest("field required", where="model")
-    await app.gateway.roster.route(name)
+    await app.gateway.model_routes.route(name)
     if asked.get("stream") is False:
         await exchange.reply(200, dump_bytes({"status": "success"}))
         return
@@ -172,7 +172,7 @@ def reject_stream(problem: Problem) -> Rejection:
 
 async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
     shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
-    listed = await app.gateway.roster.listed()
+    listed = await app.gateway.model_routes.listed()
     if shape == "anthropic" and shapes.is_claude_code(exchange):
         found = shapes.list_for_claude_code(listed, app.started)
     else:
@@ -183,7 +183,7 @@ async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
 async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
-    route = await app.gateway.roster.route(name)
+    route = await app.gateway.model_routes.route(name)
     exchange.extra_headers["x-toolbridge-model"] = route.address
     found = shapes.one_model(name, route.target.window, shape, app.started)
     await exchange.reply(200, dump_bytes(found))
@@ -192,7 +192,7 @@ async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
 async def health(app: "App", exchange: HttpExchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
-        "model": app.gateway.roster.default,
+        "model": app.gateway.model_routes.default,
         "in_flight": len(app.in_flight),
         "store": _store(app),
     }
@@ -206,7 +206,7 @@ def _store(app: "App") -> str:
 
 
 async def hello(app: "App", exchange: HttpExchange, _: Entry) -> None:
-    shown = {"name": "toolbridge", "model": app.gateway.roster.default, "health": "/health"}
+    shown = {"name": "toolbridge", "model": app.gateway.model_routes.default, "health": "/health"}
     await exchange.reply(200, dump_bytes(shown))
 
 

@@ -32,12 +32,12 @@ async def start(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     last = exchange.header("last-event-id")
     if last:
         run, after = place_of(last)
-        followed = await app.desk.streams.follow(run, exchange.caller, after)
+        followed = await app.service.streams.follow(run, exchange.caller, after)
     else:
         entry.body = await exchange.body(app.config.max_body)
         body = _object(entry.body)
         key = exchange.header("idempotency-key")
-        followed = await app.desk.open(body, exchange.caller, key)
+        followed = await app.service.open(body, exchange.caller, key)
     await _tell(app, exchange, entry, followed)
 
 
@@ -50,14 +50,14 @@ async def follow(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         if named != run:
             text = f"is of another run than {run}"
             raise MalformedRequest(text, where="Last-Event-ID")
-    followed = await app.desk.streams.follow(run, exchange.caller, after)
+    followed = await app.service.streams.follow(run, exchange.caller, after)
     await _tell(app, exchange, entry, followed)
 
 
 async def abort(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     """`DELETE /v1/stream/{run}`."""
     entry.note(surface="stream")
-    ended = await app.desk.streams.abort(_run_of(exchange), exchange.caller)
+    ended = await app.service.streams.abort(_run_of(exchange), exchange.caller)
     await exchange.reply(200, dump_bytes({"aborted": ended}))
 
 
@@ -67,7 +67,7 @@ async def answer_tool(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     body = _object(await exchange.body(app.config.max_body))
     id, outcome = read_outcome(body)
     run = _run_of(exchange)
-    taken = await app.desk.streams.answer_tool(run, exchange.caller, id, outcome)
+    taken = await app.service.streams.answer_tool(run, exchange.caller, id, outcome)
     if not taken:
         raise MalformedRequest(f"nothing waits for a result of {id!r}", where="id")
     await exchange.reply(200, dump_bytes({"accepted": True}))

@@ -61,14 +61,14 @@ class StreamSocket:
 
     async def _open(self, first: JsonObject) -> RunSubscription:
         kind = first.get("type")
-        desk = self._app.desk
+        service = self._app.service
         if kind == "start":
             key = first.get("idempotency_key")
             body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
-            return await desk.open(body, self._caller, key if isinstance(key, str) else "")
+            return await service.open(body, self._caller, key if isinstance(key, str) else "")
         if kind == "resume":
             run, after = place_of(str(first.get("last_event_id", "")))
-            return await desk.streams.follow(run, self._caller, after)
+            return await service.streams.follow(run, self._caller, after)
         raise MalformedRequest("the first message is a start or a resume", where="type")
 
     async def _tell(self, followed: RunSubscription) -> None:
@@ -98,7 +98,7 @@ class StreamSocket:
                 await self._write(text)
 
     async def _obey(self, message: JsonObject, run: str) -> None:
-        streams = self._app.desk.streams
+        streams = self._app.service.streams
         match message.get("type"):
             case "pause":
                 self._flowing.clear()

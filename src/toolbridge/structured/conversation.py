@@ -50,7 +50,7 @@ class StructuredConversation:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._desk = OpenFrames(contract)
+        self._open_frames = OpenFrames(contract)
         self._turns: list[Turn] = contract.opening_turns()
         self._used: set[str] = set()
         self._answer: AnswerReader | None = None
@@ -69,7 +69,7 @@ class StructuredConversation:
     @property
     def degraded(self) -> int:
         """How many frames ended with a value that is not the model's."""
-        return self._desk.degraded
+        return self._open_frames.degraded
 
     @property
     def wants(self) -> Effect | None:
@@ -181,8 +181,8 @@ class StructuredConversation:
         if isinstance(self._want, RunTool):
             said.append(ToolResult(self._want.id, self._want.name, failure(code, message)))
         if self._mending is not None and not self._mending.missing:
-            self._desk.reopen(self._mending)
-        said += self._desk.abandon(code)
+            self._open_frames.reopen(self._mending)
+        said += self._open_frames.abandon(code)
         return [*said, RunError(code, message), *self._finish()]
 
     # One thing after the other; a want stops the row until it is fulfilled.
@@ -199,9 +199,9 @@ class StructuredConversation:
                 return self._say(text)
             case pc.FrameOpened():
                 self._used.add(item.id)
-                return [*self._desk.open(item)]
+                return [*self._open_frames.open(item)]
             case pc.FrameText(id, chunk):
-                return [*self._desk.write(id, chunk)]
+                return [*self._open_frames.write(id, chunk)]
             case pc.FrameClosed():
                 return self._close(item)
             case pc.FrameFault(code, message, id):
@@ -218,7 +218,7 @@ class StructuredConversation:
 
     def _say(self, text: str) -> list[Out]:
         self._heard.say(text)
-        self._desk.hear(text)
+        self._open_frames.hear(text)
         return [RunTextDelta(text)]
 
     @property
@@ -230,7 +230,7 @@ class StructuredConversation:
     # Frames.
 
     def _close(self, closed: pc.FrameClosed) -> list[Out]:
-        frame = self._desk.close(closed)
+        frame = self._open_frames.close(closed)
         if frame is None:
             return []
         if frame.kind == "tool":
@@ -243,9 +243,9 @@ class StructuredConversation:
         return self._settle(frame, closed)
 
     def _settle(self, frame: Frame, closed: pc.FrameClosed) -> list[Out]:
-        if frame.kind == "tool" and frame.name not in self._desk.offers:
+        if frame.kind == "tool" and frame.name not in self._open_frames.offers:
             return self._unknown_tool(frame)
-        settled = self._desk.settle(frame, closed)
+        settled = self._open_frames.settle(frame, closed)
         return self._repair(frame) if settled is None else self._accept(frame, settled)
 
     def _accept(self, frame: Frame, settled: SettledValue) -> list[Out]:
@@ -254,7 +254,7 @@ class StructuredConversation:
         if frame.kind == "tool":
             args = whole_numbers(value)
             return self._call(frame, args if isinstance(args, dict) else {})
-        told: list[Out] = [*self._desk.end(frame, settled)]
+        told: list[Out] = [*self._open_frames.end(frame, settled)]
         if frame.kind == "object" and not frame.call_id:
             self._heard.add_frame("object", frame.id, frame.name, settled.written)
         return told + self._after_frame(frame, value)
@@ -287,7 +287,7 @@ class StructuredConversation:
             return self._refuse(frame, "invalid_arguments", explain(flaws))
         if frame.kind == "tool":
             return self._refuse(frame, code, "the call was not read to its end", known=True)
-        told: list[Out] = [*self._desk.degrade(frame, code, flaws)]
+        told: list[Out] = [*self._open_frames.degrade(frame, code, flaws)]
         if frame.missing:
             told.append(RunError(code, "the model wrote no result", frame.id))
         return told + self._after_frame(frame, None)
@@ -298,13 +298,13 @@ class StructuredConversation:
         if self.tool_calls >= self._contract.max_tool_calls:
             return self._too_many(frame)
         self.tool_calls += 1
-        client = self._desk.offers[frame.name].client
+        client = self._open_frames.offers[frame.name].client
         self._running = frame
         self._want = RunTool(frame.id, frame.name, args, client)
         return [RunToolCall(frame.id, frame.name, args, client), self._want]
 
     def _unknown_tool(self, frame: Frame) -> list[Out]:
-        there = ", ".join(self._desk.offers) or "none"
+        there = ", ".join(self._open_frames.offers) or "none"
         text = f"there is no tool {frame.name}; there are: {there}"
         return self._refuse(frame, "unknown_tool", text)
 
@@ -340,15 +340,15 @@ class StructuredConversation:
                 schema = self._contract.object_of(name)
                 if schema:
                     id, opened = self._heard.open_object(index, schema)
-                    self._desk.open_native(index, id, schema, call_id)
+                    self._open_frames.open_native(index, id, schema, call_id)
                     self._ahead(opened)
             case cv.CallDelta(index, json):
                 if index in self._heard.objects:
                     self._ahead(self._heard.objects[index].feed(json))
             case cv.Healed(index, report):
-                self._desk.note_healing(index, report.steps)
+                self._open_frames.note_healing(index, report.steps)
             case cv.CallEnd(index, call):
-                frame = self._desk.end_native(index)
+                frame = self._open_frames.end_native(index)
                 if frame is None:
                     self._heard.calls.append(call)
                 else:
@@ -369,7 +369,7 @@ class StructuredConversation:
     def _begin_call(self, call: Call) -> list[Out]:
         id = fresh_id("T", self._used, self._contract.tag)
         self._used.add(id)
-        frame = self._desk.tool_frame(id, call.name, call.id)
+        frame = self._open_frames.tool_frame(id, call.name, call.id)
         text = _written(call, frame.compiled.schema)
         if trouble := too_large(text, call, self._contract.limits):
             return self._refuse(frame, *trouble)
@@ -387,22 +387,22 @@ class StructuredConversation:
         self._deaf = True
         self._queue.clear()
         self._turns += self._heard.turns()
-        return [*self._desk.abandon("unclosed_frame")]
+        return [*self._open_frames.abandon("unclosed_frame")]
 
     def _want_result(self) -> list[Out]:
         """Take the result that stands in the text, or ask for it alone."""
         told = self._leave()
         id = fresh_id("R", self._used)
         self._used.add(id)
-        frame = self._desk.missing_result(id)
-        settled = self._desk.find(frame, self._heard.said)
+        frame = self._open_frames.missing_result(id)
+        settled = self._open_frames.find(frame, self._heard.said)
         return told + (self._repair(frame) if settled is None else self._accept(frame, settled))
 
     def _finish(self) -> list[Out]:
         self.finished = True
         self._want = self._mending = None
         self._queue.clear()
-        return [*self._desk.abandon("unclosed_frame"), RunDone()]
+        return [*self._open_frames.abandon("unclosed_frame"), RunDone()]
 
 
 def _written(call: Call, schema: JsonObject) -> str:

@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(chosen: flags.NodeChoice) -> "Balance":
-    async with chosen.open() as place:
-        return await place.balance()
+    async with chosen.open() as provider:
+        return await provider.balance()
 
 
 def _as_json(balance: "Balance") -> Json:

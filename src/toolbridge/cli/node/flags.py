@@ -69,7 +69,7 @@ class NodeChoice:
     """The configuration file in force."""
 
     @property
-    def place(self) -> ProviderConfig:
+    def provider_config(self) -> ProviderConfig:
         return self.config.providers[self.provider]
 
     @property
@@ -78,7 +78,7 @@ class NodeChoice:
 
     def open(self) -> "NodeProvider":
         """Return who talks to the nodes, with the key that pays."""
-        return nodes.open_place(self.provider, self.place, self.env)
+        return nodes.open_node(self.provider, self.provider_config, self.env)
 
     def look(self) -> "NodeProvider":
         """Return who talks to the nodes, without a key: enough to look around."""
@@ -95,16 +95,16 @@ def choose(args: argparse.Namespace, *, paying: bool = True) -> NodeChoice:
     given = config.providers.get(name, ProviderConfig(api=nodes.NODE))
     if given.api != nodes.NODE:
         raise ConfigError('is no node: it needs api = "node"', where=f"providers.{name}")
-    place = msgspec.structs.replace(
+    provider_config = msgspec.structs.replace(
         given, node=_table(args, given, env), quirks=_quirks(args, given)
     )
-    settings = nodes.read_place(name, place)
+    settings = nodes.read_node_settings(name, provider_config)
     if paying and not settings.direct:
-        place = _with_key(args, place, env)
-        nodes.read_key(name, place, env)
+        provider_config = _with_key(args, provider_config, env)
+        nodes.read_key(name, provider_config, env)
     config = msgspec.structs.replace(
         config,
-        providers={**config.providers, name: place},
+        providers={**config.providers, name: provider_config},
         map={**config.map, "default": f"{name}/{settings.model}"},
     )
     return NodeChoice(config, name, settings, env, configuration.choose(args.config, env).path)
@@ -117,25 +117,31 @@ def _config(args: argparse.Namespace, env: dict[str, str]) -> Config:
 
 
 def _first_node(config: Config) -> str:
-    found = (name for name, place in config.providers.items() if place.api == nodes.NODE)
+    found = (
+        name
+        for name, provider_config in config.providers.items()
+        if provider_config.api == nodes.NODE
+    )
     return next(found, nodes.NODE)
 
 
-def _table(args: argparse.Namespace, place: ProviderConfig, env: dict[str, str]) -> dict[str, Json]:
+def _table(
+    args: argparse.Namespace, provider_config: ProviderConfig, env: dict[str, str]
+) -> dict[str, Json]:
     from_env = nodes.settings_from_env(env)
     flags = {name: getattr(args, name) for name in _TABLE if getattr(args, name) is not None}
-    return {**place.node, **from_env, **flags}
+    return {**provider_config.node, **from_env, **flags}
 
 
-def _quirks(args: argparse.Namespace, place: ProviderConfig) -> dict[str, Json]:
+def _quirks(args: argparse.Namespace, provider_config: ProviderConfig) -> dict[str, Json]:
     framing = getattr(args, "framing", None)
-    return {**place.quirks, **({"framing": framing} if framing else {})}
+    return {**provider_config.quirks, **({"framing": framing} if framing else {})}
 
 
 def _with_key(
-    args: argparse.Namespace, place: ProviderConfig, env: dict[str, str]
+    args: argparse.Namespace, provider_config: ProviderConfig, env: dict[str, str]
 ) -> ProviderConfig:
-    """Return `place` with `key` saying where the key is; one given by hand goes into `env`."""
+    """Return `provider_config` with `key` saying where the key is; one given by hand goes into `env`."""
     if args.private_key:
         print(
             "toolbridge: others on this machine can read a key on a command line; "
@@ -143,9 +149,9 @@ def _with_key(
             file=sys.stderr,
         )
         env[KEYS[0]] = args.private_key
-        return msgspec.structs.replace(place, key="")
+        return msgspec.structs.replace(provider_config, key="")
     if args.key_file is not None:
-        return msgspec.structs.replace(place, key=f"{nodes.FILE}{args.key_file}")
-    if not place.key and not any(env.get(name) for name in KEYS) and sys.stdin.isatty():
+        return msgspec.structs.replace(provider_config, key=f"{nodes.FILE}{args.key_file}")
+    if not provider_config.key and not any(env.get(name) for name in KEYS) and sys.stdin.isatty():
         env[KEYS[0]] = getpass.getpass("private key (it is not shown): ")
-    return place
+    return provider_config

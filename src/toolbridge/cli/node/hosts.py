@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _look(chosen: flags.NodeChoice, *, measure: bool) -> "FoundHosts":
-    async with chosen.look() as place:
-        return await place.hosts(measure=measure)
+    async with chosen.look() as provider:
+        return await provider.hosts(measure=measure)
 
 
 def _as_json(found: "FoundHosts") -> Json:

@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _plan(chosen: NodeChoice) -> None:
-    async with chosen.open() as place:
-        plan = await place.plan()
+    async with chosen.open() as provider:
+        plan = await provider.plan()
     print("\n".join(plan.lines()))
 
 

@@ -26,8 +26,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _settle(chosen: flags.NodeChoice) -> "list[SettledJob]":
-    async with chosen.open() as place:
-        return await place.settle()
+    async with chosen.open() as provider:
+        return await provider.settle()
 
 
 def _line(job: "SettledJob", settings: "NodeSettings") -> str:

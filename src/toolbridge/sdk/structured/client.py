@@ -51,9 +51,9 @@ class StructuredStream(Generic[T]):
 
     def __init__(self, inner: AsyncStructuredStream[T]) -> None:
         self._inner = inner
-        self._backstage = LoopThread(inner.aclose)
+        self._loop_thread = LoopThread(inner.aclose)
         # Also called when the interpreter ends, so that no thread is left to be killed.
-        self._finalizer = finalize(self, self._backstage.close)
+        self._finalizer = finalize(self, self._loop_thread.close)
 
     @property
     def run(self) -> str:
@@ -103,7 +103,7 @@ class StructuredStream(Generic[T]):
 
     def __next__(self) -> fe.Event:
         try:
-            self._backstage.run(self._inner.fill())
+            self._loop_thread.run(self._inner.fill())
         except LoopClosed:
             raise StopIteration from None
         except StreamFailed:
@@ -115,7 +115,7 @@ class StructuredStream(Generic[T]):
         event, calls = self._inner.pop()
         for call in calls:
             if inspect.isawaitable(call):
-                self._backstage.wait(call)
+                self._loop_thread.wait(call)
         return event
 
     def result(self) -> T:
@@ -134,7 +134,7 @@ class StructuredStream(Generic[T]):
     def abort(self) -> None:
         """Stop the run: the model and the tool. The stream still tells its end."""
         with suppress(LoopClosed):
-            self._backstage.run(self._inner.abort())
+            self._loop_thread.run(self._inner.abort())
 
     def close(self) -> None:
         """Hang up. A run at a server goes on for a while; one in this process ends."""

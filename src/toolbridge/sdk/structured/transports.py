@@ -189,46 +189,46 @@ class LocalTransport:
         self._root = runs_root(env) if keep else None
         self._env = env
         self._stack = AsyncExitStack()
-        self._desk: StreamService | None = None
+        self._service: StreamService | None = None
 
     async def open(self, run: str, last_event_id: str) -> ClientConnection:
         try:
-            desk = self._desk or await self._open_desk()
+            service = self._service or await self._open_service()
             if run:
                 after = int(last_event_id.rpartition(":")[2] or 0)
-                followed = await desk.streams.follow(run, "", after)
+                followed = await service.streams.follow(run, "", after)
             else:
-                followed = await desk.open(self._body, "", self._key)
+                followed = await service.open(self._body, "", self._key)
         except ToolbridgeError as error:
             raise failure_of(error) from None
         return _LocalConnection(followed.run, followed.batches)
 
-    async def _open_desk(self) -> StreamService:
+    async def _open_service(self) -> StreamService:
         upstream = await self._stack.enter_async_context(Upstream())
-        board = Router(self._config, upstream, self._env)
-        self._stack.push_async_callback(board.close)
-        await board.roster.look_around()
+        router = Router(self._config, upstream, self._env)
+        self._stack.push_async_callback(router.close)
+        await router.model_routes.look_around()
         state = None if self._root is None else self._root.parent
-        places = board.roster.places.values()
+        provider_configs = router.model_routes.provider_configs.values()
         store = SqliteStore(
             None if state is None else state / "toolbridge.sqlite",
-            redactor=Redactor(secrets_of(self._config, places, self._env)),
+            redactor=Redactor(secrets_of(self._config, provider_configs, self._env)),
             size=self._config.store_bytes,
         )
         self._stack.push_async_callback(store.close)
-        self._desk = StreamService(board, store, self._config.stream, state, self._env)
-        self._stack.push_async_callback(self._desk.close)
-        return self._desk
+        self._service = StreamService(router, store, self._config.stream, state, self._env)
+        self._stack.push_async_callback(self._service.close)
+        return self._service
 
     async def answer(self, run: str, answer: ToolReplySent) -> None:
-        if self._desk is not None:
+        if self._service is not None:
             code = "tool_failed" if answer.error else ""
             outcome = ToolOutcome(answer.result, code, answer.error)
-            await self._desk.streams.answer_tool(run, "", answer.id, outcome)
+            await self._service.streams.answer_tool(run, "", answer.id, outcome)
 
     async def abort(self, run: str) -> None:
-        if self._desk is not None:
-            await self._desk.streams.abort(run, "")
+        if self._service is not None:
+            await self._service.streams.abort(run, "")
 
     async def close(self) -> None:
         await self._stack.aclose()
