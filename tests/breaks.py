@@ -255,8 +255,8 @@ BREAKS = [
     Break(
         "PX-31",
         "server/gateway.py",
-        "        counted = self.board.count(request, address)",
-        "        await self.roster.route(request.model)\n        counted = self.board.count(request, address)",
+        "        counted = self.router.count(request, address)",
+        "        await self.roster.route(request.model)\n        counted = self.router.count(request, address)",
         ("tests/server/test_routes.py::test_tokens_are_counted_without_asking_anybody",),
     ),
     Break(
@@ -873,7 +873,7 @@ BREAKS = [
     Break(
         "ZG-29",
         "routing/providers.py",
-        'return {"openai": True} if is_openai and place.api == "openai_responses" else {}',
+        'return {"openai": True} if is_openai and provider_config.api == "openai_responses" else {}',
         "return {}",
         (
             "tests/routing/test_providers.py::test_only_openai_by_its_url_is_asked_to_keep_a_prefix_for_a_day",
@@ -961,7 +961,7 @@ BREAKS = [
     Break(
         "TF-06",
         "structured/events.py",
-        "class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):",
+        "class RunToolCall(msgspec.Struct, frozen=True, omit_defaults=True):",
         'class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, rename={"args": "x"}):',
         ("tests/structured/test_events.py::test_an_event_says_what_it_must_and_nothing_else",),
     ),
@@ -982,14 +982,14 @@ BREAKS = [
     Break(
         "TF-09",
         "structured/events.py",
-        "class Error(msgspec.Struct, frozen=True, omit_defaults=True):",
+        "class RunError(msgspec.Struct, frozen=True, omit_defaults=True):",
         'class Error(msgspec.Struct, frozen=True, omit_defaults=True, rename={"code": "x"}):',
         ("tests/structured/test_events.py::test_an_event_says_what_it_must_and_nothing_else",),
     ),
     Break(
         "TF-10",
         "structured/events.py",
-        '"done": Done,',
+        '"done": RunDone,',
         '"end": Done,',
         ("tests/structured/test_events.py::test_an_event_says_what_it_must_and_nothing_else",),
     ),
@@ -1183,7 +1183,7 @@ BREAKS = [
     Break(
         "TF-42",
         "tools/bookings.py",
-        '        raise Refused("unknown_place", text)',
+        '        raise ToolRefused("unknown_place", text)',
         "        place = next(iter(town().values()))",
         ("tests/tools/test_bookings.py::test_what_cannot_be_booked_is_refused_with_its_reason",),
     ),
@@ -1355,7 +1355,7 @@ BREAKS = [
     Break(
         "CL-06",
         "healing/stage.py",
-        "return Outcome(raw, dumps(raw), (*outcome.steps, step), hopeless=True)",
+        "return HealedArguments(raw, dumps(raw), (*outcome.steps, step), hopeless=True)",
         "return Outcome(raw, text, (*outcome.steps, step), hopeless=True)",
         ("tests/server/test_messages.py::test_a_call_that_is_closed_has_arguments_that_are_json",),
     ),
