@@ -155,14 +155,14 @@ def _read_fields(block: bytes, max_headers: int) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for line in lines:
         name, colon, value = line.partition(b":")
-        name = name.lower()
+        name, value = name.lower(), value.strip(b" \t")
         if not colon:
             raise _bad_field(lines)
         if name in headers:
             if name == b"host":
                 raise BadHttp("the request has more than one Host field")
-            value = b"%b, %b" % (headers[name], value.strip(b" \t"))
-        headers[name] = value.strip(b" \t")
+            value = b"%b, %b" % (headers[name], value)
+        headers[name] = value
     if b"" in headers or b"".join(headers).translate(None, _TOKEN):
         raise _bad_field(lines)
     return headers
