@@ -7,20 +7,20 @@ from toolbridge.sdk.client import Client
 from toolbridge.sdk.options import Options
 from toolbridge.sdk.pi import PiStream, complete, stream
 from toolbridge.sdk.signal import Signal
-from toolbridge.sdk.tool_loop import AsyncToolRun, ToolRun
+from toolbridge.sdk.tool_loop import AsyncRun, Run
 from toolbridge.tools.functions import Function, tool
 
 __all__ = [
     "AsyncClient",
+    "AsyncRun",
     "AsyncStream",
-    "AsyncToolRun",
     "Client",
     "Function",
     "Options",
     "PiStream",
+    "Run",
     "Signal",
     "Stream",
-    "ToolRun",
     "complete",
     "stream",
     "tool",

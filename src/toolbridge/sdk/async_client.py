@@ -15,7 +15,7 @@ from toolbridge.sdk.answers import AnswerNotes, Answers
 from toolbridge.sdk.async_stream import AsyncStream
 from toolbridge.sdk.loop_thread import LoopClosed
 from toolbridge.sdk.options import Options, PreparedAsk, Prompt, order_of
-from toolbridge.sdk.tool_loop import AsyncToolRun, ToolLoop
+from toolbridge.sdk.tool_loop import AsyncRun, ToolLoop
 from toolbridge.sdk.typed_answer import AnswerType, text_of
 
 T = TypeVar("T")
@@ -86,9 +86,9 @@ class AsyncClient:
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
-    ) -> AsyncToolRun:
+    ) -> AsyncRun:
         """Run the tools that the model calls until it calls no more."""
-        return AsyncToolRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send)
+        return AsyncRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send)
 
     def refuse(self) -> None:
         """Take no more requests."""

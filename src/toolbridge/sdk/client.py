@@ -14,7 +14,7 @@ from toolbridge.sdk.async_client import AsyncClient
 from toolbridge.sdk.blocking_stream import Stream
 from toolbridge.sdk.loop_thread import LoopThread
 from toolbridge.sdk.options import Options, PreparedAsk, Prompt, order_of
-from toolbridge.sdk.tool_loop import ToolLoop, ToolRun
+from toolbridge.sdk.tool_loop import Run, ToolLoop
 from toolbridge.sdk.typed_answer import AnswerType, text_of
 
 T = TypeVar("T")
@@ -75,9 +75,9 @@ class Client:
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
-    ) -> ToolRun:
+    ) -> Run:
         """Run the tools that the model calls until it calls no more, in the caller's thread."""
-        return ToolRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
+        return Run(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
 
     def _wait(self, value: Awaitable[object]) -> object:
         return self._loop_thread.wait(value)

@@ -94,7 +94,7 @@ class _Place:
     stream: Stream | None = None
 
 
-class ToolRun:
+class Run:
     """Iterate it for the events of every answer; `result` is the last one."""
 
     def __init__(
@@ -173,7 +173,7 @@ class _AsyncPlace:
     loop: asyncio.AbstractEventLoop | None = None
 
 
-class AsyncToolRun:
+class AsyncRun:
     """Iterate it for the events of every answer; `result` is the last one."""
 
     def __init__(self, tool_loop: ToolLoop, ask: Callable[[PreparedAsk], AsyncStream]) -> None:
