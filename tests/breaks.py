@@ -256,7 +256,7 @@ BREAKS = [
         "PX-31",
         "server/gateway.py",
         "        counted = self.router.count(request, address)",
-        "        await self.roster.route(request.model)\n        counted = self.router.count(request, address)",
+        "        await self.model_routes.route(request.model)\n        counted = self.router.count(request, address)",
         ("tests/server/test_routes.py::test_tokens_are_counted_without_asking_anybody",),
     ),
     Break(
@@ -680,7 +680,7 @@ BREAKS = [
     ),
     Break(
         "CB-24",
-        "server/app.py",
+        "server/dispatch.py",
         '"GET, POST, DELETE, OPTIONS"',
         '"GET"',
         ("tests/server/test_access.py::test_a_preflight_is_answered",),

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from toolbridge.core.errors import ConfigError
+from toolbridge.state_dir import state_dir
 
 STORE = "allowed.json"
 _EVERYONE_WRITES = stat.S_IWOTH
@@ -85,8 +86,8 @@ def _digest(content: bytes) -> str:
 
 
 def _store(env: Mapping[str, str]) -> Path | None:
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    return Path(home) / "toolbridge" / STORE if home else None
+    state = state_dir(env)
+    return None if state is None else state / STORE
 
 
 def _load(env: Mapping[str, str]) -> dict[str, str]:

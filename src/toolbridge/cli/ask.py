@@ -44,7 +44,7 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
     async with AsyncExitStack() as stack:
         router = Router(config, await stack.enter_async_context(Upstream()))
         stack.push_async_callback(router.close)
-        await router.model_routes.look_around()
+        await router.model_routes.discover()
         route = await router.model_routes.route(model)
         request = Request(
             model=model or route.address,

@@ -106,7 +106,7 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
     async with Upstream() as upstream:
         try:
             model_routes = ModelRoutes(config, upstream)
-            await model_routes.look_around()
+            await model_routes.discover()
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
         found = _default(model_routes)

@@ -28,5 +28,5 @@ def run(args: argparse.Namespace) -> int:
 async def list_models(config: Config) -> tuple[str, list[ListedModel]]:
     async with Upstream() as upstream:
         model_routes = ModelRoutes(config, upstream)
-        await model_routes.look_around()
+        await model_routes.discover()
         return model_routes.default, await model_routes.listed()

@@ -15,6 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.state_dir import state_dir as find_state_dir
 from toolbridge.store import private_files
 
 
@@ -24,8 +25,8 @@ class Running(msgspec.Struct, frozen=True):
 
 
 def state_dir() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "toolbridge"
+    """Return the state directory of this user; without `HOME`, that of the user database."""
+    return find_state_dir(os.environ) or find_state_dir({"HOME": str(Path.home())}) or Path()
 
 
 def log_file() -> Path:

@@ -13,7 +13,8 @@ from toolbridge.conformance.cases import APIS
 from toolbridge.conformance.client_requests import CaseRequest
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import routes
-from toolbridge.server.app import App, plain_path
+from toolbridge.server.app import App
+from toolbridge.server.dispatch import plain_path
 from toolbridge.server.serving import settings
 
 PASSTHROUGH = "passthrough"

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from toolbridge.core.json import maybe_object
+from toolbridge.upstream.session import open_session
 
 _ENOUGH = 64 * 1024
 
@@ -23,11 +24,7 @@ class Prober:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"user-agent": "toolbridge"},
-            timeout=aiohttp.ClientTimeout(total=self._wait),
-        )
+        self._session = open_session(wait=self._wait)
         return self
 
     async def __aexit__(

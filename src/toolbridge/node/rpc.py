@@ -12,8 +12,10 @@ import aiohttp
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.upstream.session import open_session
 
 _MAX_ANSWER = 16 * 2**20
+_JSON = {"content-type": "application/json"}
 
 
 class RpcRejected(Rejected):
@@ -41,11 +43,7 @@ class Rpc:
         return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"user-agent": "toolbridge", "content-type": "application/json"},
-            timeout=aiohttp.ClientTimeout(total=self._wait),
-        )
+        self._session = open_session(wait=self._wait)
         return self
 
     async def __aexit__(
@@ -76,7 +74,9 @@ class Rpc:
         if self._session is None:
             raise RuntimeError("the connection to the chain is not open")
         try:
-            async with self._session.post(self._url, data=body, allow_redirects=False) as response:
+            async with self._session.post(
+                self._url, data=body, headers=_JSON, allow_redirects=False
+            ) as response:
                 return response.status, await _whole(response)
         except TimeoutError:
             raise TimedOut(

@@ -18,6 +18,7 @@ from toolbridge.core.codec import Outgoing, Rules, Target, check_quirks
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
+from toolbridge.state_dir import state_dir
 
 if TYPE_CHECKING:
     from toolbridge.node.encryption import Secret
@@ -170,12 +171,12 @@ def read_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str])
     return key_from_text(given, provider_config.key)
 
 
-def state_dir(env: Mapping[str, str]) -> Path:
+def ledger_dir(env: Mapping[str, str]) -> Path:
     """Return where the account of what was spent is kept; raise when there is no such place."""
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    if not home:
-        raise ConfigError("a node needs a place for its ledger: set HOME or XDG_STATE_HOME")
-    return Path(home) / "toolbridge"
+    found = state_dir(env)
+    if found is None:
+        raise ConfigError("a node needs a directory for its ledger; set HOME or XDG_STATE_HOME")
+    return found
 
 
 def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
@@ -187,7 +188,7 @@ def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]
     if settings.direct:
         wallet, state = None, Path()
     else:
-        wallet, state = read_key(name, provider_config, env), state_dir(env)
+        wallet, state = read_key(name, provider_config, env), ledger_dir(env)
     said = {"connect": provider_config.connect_timeout} | read_waits(name, provider_config)
     more = {f"{word}_{kind}": said.pop(word) for word, kind in _PAYING.items() if word in said}
     return NodeProvider(settings, wallet, state=state, waits=Timeouts(**said), **more)

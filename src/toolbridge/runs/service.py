@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from toolbridge.config import StreamConfig
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.routing import Router
@@ -19,7 +20,7 @@ from toolbridge.runs.profiles import read_defaults, read_profiles
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
 from toolbridge.runs.run import RunContext, StreamRun
-from toolbridge.runs.streams import RunSubscription, Streams, owner_of
+from toolbridge.runs.streams import RunSubscription, Streams
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.contract import Mode
 from toolbridge.tools.context import ToolContext

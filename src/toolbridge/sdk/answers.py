@@ -50,7 +50,7 @@ class Answers:
                 await self._upstream.__aenter__()
                 self._entered = True
             if not self._looked:
-                await self._router.model_routes.look_around()
+                await self._router.model_routes.discover()
                 self._looked = True
 
     async def close(self) -> None:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -45,6 +44,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
+from toolbridge.state_dir import state_dir
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.http import Upstream
 
@@ -135,7 +135,7 @@ class Gateway:
         self.router = Router(config, upstream, env)
         self.model_routes = self.router.model_routes
         self._opaque_tokens = OpaqueTokens()
-        self.state = _state_path(env)
+        self.state = state_dir(env)
         self.redactor = Redactor(
             secrets_of(config, self.model_routes.provider_configs.values(), env)
         )
@@ -348,12 +348,6 @@ def _session(exchange: HttpExchange) -> str:
         if found := exchange.header(name):
             return found
     return ""
-
-
-def _state_path(env: Mapping[str, str]) -> Path | None:
-    """Return where things are kept; nowhere but in memory where there is no home to keep them in."""
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    return Path(home) / "toolbridge" if home else None
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:

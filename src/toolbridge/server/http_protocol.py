@@ -38,7 +38,7 @@ SLOWEST_BODY = 1024
 
 
 class Application(Protocol):
-    """What a connection needs of `server.app.App`."""
+    """The methods of `dispatch.Dispatcher` that a connection calls."""
 
     async def serve(self, exchange: HttpExchange) -> None: ...
 

@@ -1,7 +1,6 @@
 """What the Responses API has beside `POST /v1/responses`: stored answers, their input, compaction."""
 
 import os
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,36 +15,34 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.routing.pricing import priced
+from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponse, stateless
 
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
-
 API = "openai_responses"
 MOST_ITEMS = 100
 
 
-async def input_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def input_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
     counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codecs.load(API)))
     shown = {"object": "response.input_tokens", "input_tokens": counted}
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def stored_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def stored_response(app: App, exchange: HttpExchange, entry: Entry) -> None:
     _, kept = await _find(app, exchange, entry)
     await exchange.reply(200, kept.body)
 
 
-async def delete_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def delete_response(app: App, exchange: HttpExchange, entry: Entry) -> None:
     id, _ = await _find(app, exchange, entry)
     await app.gateway.stored_responses.drop(id, exchange.caller)
     await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
 
 
-async def cancel(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def cancel(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Refuse: only answers in the background can be cancelled, and none is made here."""
     id, _ = await _find(app, exchange, entry)
     raise MalformedRequest(
@@ -54,7 +51,7 @@ async def cancel(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     )
 
 
-async def input_items(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def input_items(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """List the items that a stored response was made from, the newest first unless asked."""
     id, kept = await _find(app, exchange, entry)
     items = _items(id, kept)
@@ -77,7 +74,7 @@ async def input_items(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Replace a conversation by its user messages and a summary that the model writes."""
     entry.note(surface=API)
     gateway = app.gateway
@@ -111,7 +108,7 @@ async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def _find(app: "App", exchange: HttpExchange, entry: Entry) -> tuple[str, StoredResponse]:
+async def _find(app: App, exchange: HttpExchange, entry: Entry) -> tuple[str, StoredResponse]:
     entry.note(surface=API)
     id = exchange.path.split("/")[3]
     kept = await app.gateway.stored_responses.find(id, exchange.caller)

@@ -5,7 +5,6 @@ One row per path; the API that a path belongs to also gives the envelope of its 
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -14,21 +13,19 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
+from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.request_log import Entry
 
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
-
 STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
-Serve = Callable[["App", HttpExchange, Entry], Awaitable[None]]
+Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
 def _converse(api: str) -> Serve:
-    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
         await app.gateway.converse(exchange, entry, ApiEndpoint(codecs.load(api)))
 
     return serve
@@ -37,7 +34,7 @@ def _converse(api: str) -> Serve:
 # ── Anthropic ────────────────────────────────────────────────────────────────
 
 
-async def count_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def count_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
     counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codecs.load("anthropic")))
     await exchange.reply(200, dump_bytes({"input_tokens": counted}))
 
@@ -45,7 +42,7 @@ async def count_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None
 # ── OpenAI ───────────────────────────────────────────────────────────────────
 
 
-async def completions(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def completions(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.openai_chat.completions import COMPLETIONS
 
     await app.gateway.converse(exchange, entry, ApiEndpoint(COMPLETIONS))
@@ -54,7 +51,7 @@ async def completions(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 # ── Gemini ───────────────────────────────────────────────────────────────────
 
 
-async def gemini(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def gemini(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Serve `/v1beta/models/{model}:{method}`; a model's name may hold colons and slashes."""
     path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
     model, _, method = path.rpartition(":")
@@ -82,20 +79,20 @@ async def gemini(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 # ── Ollama ───────────────────────────────────────────────────────────────────
 
 
-async def generate(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def generate(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama import decode_generate
 
     ask = ApiEndpoint(codecs.load("ollama"), decode=decode_generate)
     await app.gateway.converse(exchange, entry, ask)
 
 
-async def tags(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def tags(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     listed = await app.gateway.model_routes.listed()
     await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
 
 
-async def show(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
     name = asked.get("model") or asked.get("name")
@@ -105,7 +102,7 @@ async def show(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
-async def pull(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
     """Report a model that is on offer as pulled; `codex --oss` and others ask before they chat."""
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
@@ -121,12 +118,12 @@ async def pull(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, body, {"content-type": "application/x-ndjson"})
 
 
-async def version(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def version(_: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     await exchange.reply(200, dump_bytes({"version": shapes.OLLAMA_VERSION}))
 
 
-async def running(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def running(_: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     await exchange.reply(200, dump_bytes({"models": []}))
 
@@ -135,7 +132,7 @@ async def running(_: "App", exchange: HttpExchange, entry: Entry) -> None:
 
 
 def _streaming(name: str) -> Serve:
-    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
         from toolbridge.server import stream
 
         await getattr(stream, name)(app, exchange, entry)
@@ -144,7 +141,7 @@ def _streaming(name: str) -> Serve:
 
 
 def _past(name: str) -> Serve:
-    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
         from toolbridge.server import runs
 
         await getattr(runs, name)(app, exchange, entry)
@@ -170,7 +167,7 @@ def reject_stream(problem: Problem) -> Rejection:
 # ── shared ───────────────────────────────────────────────────────────────────
 
 
-async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def models(app: App, exchange: HttpExchange, _: Entry) -> None:
     shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
     listed = await app.gateway.model_routes.listed()
     if shape == "anthropic" and shapes.is_claude_code(exchange):
@@ -180,7 +177,7 @@ async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
-async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def one_model(app: App, exchange: HttpExchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.model_routes.route(name)
@@ -189,7 +186,7 @@ async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
-async def health(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def health(app: App, exchange: HttpExchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
         "model": app.gateway.model_routes.default,
@@ -199,18 +196,18 @@ async def health(app: "App", exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-def _store(app: "App") -> str:
+def _store(app: App) -> str:
     """Return where values are kept: on the disk, or in memory and why."""
     trouble = app.gateway.store.trouble
     return f"memory ({trouble})" if trouble else "disk"
 
 
-async def hello(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def hello(app: App, exchange: HttpExchange, _: Entry) -> None:
     shown = {"name": "toolbridge", "model": app.gateway.model_routes.default, "health": "/health"}
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def metrics(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def metrics(app: App, exchange: HttpExchange, _: Entry) -> None:
     text = app.metrics.text().encode()
     await exchange.reply(200, text, {"content-type": "text/plain; version=0.0.4"})
 

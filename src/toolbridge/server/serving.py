@@ -1,30 +1,27 @@
 """How uvicorn serves the application: with our own protocol for HTTP, and its own for WebSockets."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 import uvicorn
 
 from toolbridge.config import HttpConfig
+from toolbridge.server.app import App
+from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_protocol import SPARE, HttpConnection
-
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
 
 _OTHER_FILES = 64
 """Descriptors for the database, the log, libraries and whatever else is open."""
 
 
-def settings(
-    app: "App", *, host: str = "127.0.0.1", port: int = 0, grace: int = 1
-) -> uvicorn.Config:
+def settings(app: App, *, host: str = "127.0.0.1", port: int = 0, grace: int = 1) -> uvicorn.Config:
     """Return uvicorn's settings for `app`."""
+    dispatcher = Dispatcher(app)
     return uvicorn.Config(
-        app,
+        dispatcher,
         host=host,
         port=port,
-        http=partial(HttpConnection, app, fitting(app.config.http)),  # type: ignore[arg-type]
+        http=partial(HttpConnection, dispatcher, fitting(app.config.http)),  # type: ignore[arg-type]
         ws="websockets-sansio",
         ws_max_size=app.config.max_body,
         lifespan="on",

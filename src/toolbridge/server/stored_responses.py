@@ -8,13 +8,12 @@ Each item of a kept answer is found by its own id as well: Vercel's AI SDK sends
 back as `{"type": "item_reference", "id": "msg_…"}`.
 """
 
-import hashlib
-
 import msgspec
 from msgspec.structs import replace
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.openai_responses.decode_items import decode_item
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
@@ -148,5 +147,4 @@ def _output(body: bytes) -> list[JsonObject]:
 
 
 def _scope(caller: str, kind: str = "responses") -> str:
-    owner = hashlib.blake2b(caller.encode(), digest_size=16).hexdigest() if caller else ""
-    return f"{kind}/{owner}"
+    return f"{kind}/{owner_of(caller)}"

@@ -6,13 +6,10 @@ it shows comes from the API, which is guarded.
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
-
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
 
 PAGE = "/ui"
 _FOLDER = Path(__file__).parents[1] / "ui"
@@ -51,7 +48,7 @@ _HEADERS = {
 }
 
 
-async def page(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def page(_: App, exchange: HttpExchange, entry: Entry) -> None:
     """`GET /ui` and the files of the page."""
     entry.note(surface="ui")
     name = FILES[exchange.path]

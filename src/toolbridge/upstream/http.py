@@ -20,6 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
 from toolbridge.upstream.masking import KeyMask, secrets_of
+from toolbridge.upstream.session import open_session
 
 MAX_WHOLE = 64 * 1024 * 1024
 LARGE = 512 * 1024
@@ -119,21 +120,9 @@ class Upstream:
         """Origin → when a connection to it was last found closed."""
 
     async def __aenter__(self) -> Self:
-        self._session = self._new_session(force_close=False)
-        self._fresh = self._new_session(force_close=True)
+        self._session = open_session(resolver=self._resolver)
+        self._fresh = open_session(keep_connections=False, resolver=self._resolver)
         return self
-
-    def _new_session(self, *, force_close: bool) -> aiohttp.ClientSession:
-        # No limit on connections: agents open one stream each, and a queue here would look like a
-        # silent model. Cookies would leak one caller's state to the next.
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, ttl_dns_cache=60, resolver=self._resolver, force_close=force_close
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"user-agent": "toolbridge", "accept-encoding": "gzip, deflate"},
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
 
     async def __aexit__(
         self,

@@ -13,6 +13,7 @@ from toolbridge.conformance.streams.connections import BrokenStream, GatewayAddr
 from toolbridge.conformance.streams.grammar import joined
 from toolbridge.conformance.streams.judge import judge
 from toolbridge.conformance.streams.play import Play, PlayResult
+from toolbridge.upstream.session import open_session
 
 AT_ONCE = 8
 LIMIT = 60.0
@@ -130,20 +131,13 @@ async def run_own(cases: list[StreamCase]) -> list[StreamOutcome]:
     async with (
         model.serve() as played,
         self_gateway.gateways({"", *(case.house for case in cases)}, played.url) as urls,
-        _session() as session,
+        open_session(keep_connections=False) as session,
     ):
         return await StreamRunner(played, urls, session).run(cases)
 
 
 async def run_other(cases: list[StreamCase], url: str, port: int) -> list[StreamOutcome]:
     """Score the gateway at `url`, whose provider `conform` is our model at `port`."""
-    async with model.serve(port) as played, _session() as session:
+    async with model.serve(port) as played, open_session(keep_connections=False) as session:
         chosen = [case for case in cases if not case.house]
         return await StreamRunner(played, {"": url.rstrip("/")}, session).run(chosen)
-
-
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
-        timeout=aiohttp.ClientTimeout(total=None),
-    )
