@@ -688,7 +688,7 @@ BREAKS = [
     Break(
         "CB-25",
         "server/auth.py",
-        'raise NotAllowed("the key is wrong")',
+        'raise NotAllowed("the key is wrong; send the key that the gateway was started with")',
         "return",
         ("tests/server/test_access.py::test_a_key_is_asked_for_when_one_is_set",),
     ),

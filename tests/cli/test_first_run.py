@@ -145,7 +145,9 @@ async def test_a_model_that_the_provider_does_not_have_is_said_at_the_start(env,
         banner = await asyncio.to_thread(start)
     problems = [line for line in banner.splitlines() if "PROBLEM" in line]
     assert len(problems) == 2
-    assert "default: ollama has no model 'gemma3:4b'; `ollama pull gemma3:4b` fetches it" in banner
+    assert (
+        "default: ollama has no model 'gemma3:4b'; fetch it with `ollama pull gemma3:4b`" in banner
+    )
     assert "haiku: ollama has no model 'qwen3'" in banner
 
 

@@ -54,7 +54,7 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
             stream=True,
         )
         counted = router.admit(request, route)
-        attempts = router.attempts(request, route, counted.tokens, attaches=True, tell=_mourn)
+        attempts = router.attempts(request, route, counted.tokens, attaches=True, on_losses=_mourn)
         async with aclosing(attempts.events()) as batches:
             async for batch in batches:
                 for event in batch:

@@ -1,9 +1,9 @@
 """The names that clients use for models, and the addresses that they mean.
 
-An address is `provider/model`. `ModelNames` collects what the configuration, the lists of Ollama
-servers and the nodes say about names, and passes it to `policy.models.resolve`, which holds the
-rules. It sends no requests: `discovery.Discovery` keeps the lists, `models.ModelRoutes` asks for
-them when they are needed.
+An address is `provider/model`. `ModelNames` collects the names in the configuration, in the lists
+of Ollama servers and of the nodes, and passes them to `policy.models.resolve`, which has the rules.
+It sends no requests: `discovery.Discovery` keeps the lists, and `models.ModelRoutes` refreshes them
+when they are needed.
 """
 
 from collections.abc import Iterator, Mapping

@@ -63,7 +63,7 @@ class Route(msgspec.Struct, frozen=True):
         return codecs.load(self.provider_config.api)
 
     @property
-    def wording(self) -> RequestEncoder | None:
+    def request_encoder(self) -> RequestEncoder | None:
         """The encoder for requests to the provider; None for the demo model, which takes ours."""
         if self.is_demo:
             return None
@@ -116,7 +116,7 @@ class ModelRoutes:
 
     @property
     def default(self) -> str:
-        """The address of the default model; empty if there is none."""
+        """The address of the default model; empty without one."""
         return self._discovery.found.default
 
     @property
@@ -125,7 +125,7 @@ class ModelRoutes:
         return self._discovery.found.how
 
     async def route(self, name: str) -> Route:
-        """Return the route of a request for model `name`; raise `UnknownModel` if there is none."""
+        """Return the route of a request for model `name`; raise `UnknownModel` without one."""
         check_model_name(name)
         await self._rediscover()
         now = asyncio.get_running_loop().time()

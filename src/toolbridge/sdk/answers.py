@@ -69,7 +69,7 @@ class Answers:
         notes.address = route.address
         kept = keep(order.request, route.target, route.provider_config.api, order.retention)
         there = replace(route, target=kept.target)
-        attempts = router.attempts(kept.request, there, counted.tokens, tell=notes.lose)
+        attempts = router.attempts(kept.request, there, counted.tokens, on_losses=notes.lose)
         last: ev.Event | None = None
         try:
             async with aclosing(_priced(attempts, route)) as batches:

@@ -33,8 +33,8 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
     exchange.extra_headers["x-toolbridge-model"] = route.address
     answer, losses = await embed(app.upstream, route, request)
     entry.losses = list(losses)
-    if said := [loss for loss in losses if not loss.minor]:
-        exchange.extra_headers["x-toolbridge-warning"] = warning(said)
+    if reported := [loss for loss in losses if not loss.minor]:
+        exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
     used = Message(usage=Usage(input=answer.tokens))
     entry.finish(await priced(used, route, entry.at))
     await exchange.reply(200, codec.encode_answer(answer, request))

@@ -1,6 +1,7 @@
-"""What is served where.
+"""The route table: which function serves a path and method.
 
-One row per path; the API that a path belongs to also gives the envelope of its errors.
+The API that a path belongs to also determines the envelope of its errors. Routes that few clients
+use import their modules on first use, so that `toolbridge serve` starts quickly.
 """
 
 import re
@@ -52,7 +53,7 @@ async def completions(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def gemini(app: App, exchange: HttpExchange, entry: Entry) -> None:
-    """Serve `/v1beta/models/{model}:{method}`; a model's name may hold colons and slashes."""
+    """Serve `/v1beta/models/{model}:{method}`; a model name may contain colons and slashes."""
     path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
     model, _, method = path.rpartition(":")
     codec = codecs.load("gemini")
@@ -66,11 +67,11 @@ async def gemini(app: App, exchange: HttpExchange, entry: Entry) -> None:
         return
     if method not in {"generateContent", "streamGenerateContent"}:
         raise UnknownRoute(
-            f"there is no method {method!r}; there are generateContent, streamGenerateContent, "
-            "countTokens, embedContent and batchEmbedContents"
+            f"there is no method {method!r}; use generateContent, streamGenerateContent, "
+            "countTokens, embedContent or batchEmbedContents"
         )
     stream = method == "streamGenerateContent"
-    # Without `alt=sse` a stream is one long JSON array.
+    # Gemini API: without `alt=sse` the stream is one JSON array.
     alt: JsonObject = {"alt": "json"} if stream and exchange.query("alt") != "sse" else {}
     ask = ApiEndpoint(codec, model=model, stream=stream, extra=alt)
     await app.gateway.converse(exchange, entry, ask)
@@ -97,13 +98,13 @@ async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
     name = asked.get("model") or asked.get("name")
     if not isinstance(name, str):
-        raise UnknownModel("model is required", where="model")
+        raise UnknownModel("field required", where="model")
     route = await app.gateway.model_routes.route(name)
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
 async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
-    """Report a model that is on offer as pulled; `codex --oss` and others ask before they chat."""
+    """Report an available model as pulled; `codex --oss` and others pull before they chat."""
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
     name = asked.get("model") or asked.get("name")
@@ -197,7 +198,7 @@ async def health(app: App, exchange: HttpExchange, _: Entry) -> None:
 
 
 def _store(app: App) -> str:
-    """Return where values are kept: on the disk, or in memory and why."""
+    """Return `disk`, or `memory` with the reason."""
     trouble = app.gateway.store.trouble
     return f"memory ({trouble})" if trouble else "disk"
 
@@ -272,27 +273,27 @@ _APIS = [
     (re.compile(r"/api/(?!hello)"), "ollama"),
     (re.compile(r"/v1/messages(/|$)"), "anthropic"),
 ]
-# Several APIs have these; only the headers tell whose client asks. Without any it is OpenAI's.
+# Several APIs have these paths; the headers select the API. Without any it is OpenAI's.
 _SHARED = re.compile(r"/v1/(models|files|batches)(/|$)")
 _OFFERS = {
-    "anthropic": "the Messages API is at POST /v1/messages",
-    "openai_chat": "there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, "
-    "and GET /v1/models",
-    "openai_responses": "the Responses API is at POST /v1/responses",
-    "gemini": "models answer at POST /v1beta/models/{model}:generateContent, "
-    ":streamGenerateContent, :countTokens and :embedContent",
-    "ollama": "there are POST /api/chat, /api/generate, /api/embed and /api/show, and GET /api/tags",
+    "anthropic": "use POST /v1/messages",
+    "openai_chat": "use POST /v1/chat/completions, /v1/completions or /v1/embeddings, "
+    "or GET /v1/models",
+    "openai_responses": "use POST /v1/responses",
+    "gemini": "use POST /v1beta/models/{model}:generateContent, "
+    ":streamGenerateContent, :countTokens or :embedContent",
+    "ollama": "use POST /api/chat, /api/generate, /api/embed or /api/show, or GET /api/tags",
 }
 
 
 def find(path: str) -> dict[str, Serve] | None:
-    """Return what serves `path`, by method."""
+    """Return the functions that serve `path`, by method; None for an unknown path."""
     found = _PATHS.get(path)
     return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
 
 
 def api_of(exchange: IncomingRequest) -> str:
-    """Return the API whose error envelope the caller understands: by its path, then its headers."""
+    """Return the API whose error envelope the caller expects: by its path, then its headers."""
     found = next((api for pattern, api in _APIS if pattern.match(exchange.path)), "")
     if found:
         return found
@@ -304,5 +305,5 @@ def api_of(exchange: IncomingRequest) -> str:
 
 
 def offer_of(exchange: HttpExchange) -> str:
-    """Return where the caller's API is served, for a path that is not."""
+    """Return the paths of the caller's API, for the error about an unknown path."""
     return _OFFERS[api_of(exchange)]

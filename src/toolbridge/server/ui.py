@@ -1,7 +1,7 @@
-"""The timeline page: plain files, named one by one, so that no path leads anywhere else.
+"""The timeline page: static files from a fixed list, so that a path cannot reach other files.
 
-The files are open: they hold no secret, and a page must load before it can ask for a key. All that
-it shows comes from the API, which is guarded.
+The files need no key: they contain no secret, and a page must load before it can ask for a key. All
+data on the page comes from the API, which requires the key.
 """
 
 from functools import cache
@@ -27,7 +27,7 @@ FILES = {
         for name in ("style.css", "icon.svg", *(f"{module}.js" for module in _MODULES))
     },
 }
-"""What is served where."""
+"""Path → file."""
 _POLICY = (
     "default-src 'none'",
     "script-src 'self'",
@@ -43,7 +43,7 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
-    # The page and its modules are of one version, also after an upgrade.
+    # After an upgrade the page and its modules must have the same version.
     "cache-control": "no-cache",
 }
 

@@ -18,8 +18,8 @@ def open_session(
 ) -> aiohttp.ClientSession:
     """Return a new session; `wait` is the limit in seconds for a whole request, None for no limit.
 
-    The number of connections is not limited: agents open one stream each, and a request that
-    waited here for a connection would look like a model that does not answer.
+    The number of connections is not limited: agents open one stream each, and waiting for a free
+    connection is hard to distinguish from waiting for a slow model.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
