@@ -504,7 +504,7 @@ BREAKS = [
     Break(
         "PX-X10",
         "server/gateway.py",
-        'self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)',
+        'self.exchange.extra_headers["x-toolbridge-warning"] = warning(reported)',
         "pass",
         ("tests/server/test_routes.py::test_what_was_dropped_is_said_in_a_header_and_counted",),
     ),

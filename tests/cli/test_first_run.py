@@ -205,7 +205,7 @@ def test_a_busy_port_is_said_in_one_line(env, tmp_path):
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert "another program uses the port; --port N" in done.stderr
+    assert "another program uses the port; choose another with --port N" in done.stderr
 
 
 def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
@@ -213,7 +213,9 @@ def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
         port = url.rpartition(":")[2]
         done = run(env, "serve", "--port", port, cwd=tmp_path)
     assert done.returncode == 1
-    assert f"a toolbridge with demo/toolbridge-demo runs there; use it at {url}" in done.stderr
+    assert (
+        f"a gateway with the model demo/toolbridge-demo runs there; use it at {url}" in done.stderr
+    )
 
 
 def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
@@ -224,4 +226,4 @@ def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
     finally:
         run(env, "stop", cwd=tmp_path)
     assert done.returncode == 1
-    assert "`toolbridge status` shows it, `toolbridge stop` ends it" in done.stderr
+    assert "stop it with `toolbridge stop`" in done.stderr

@@ -325,9 +325,9 @@ def test_the_command_lists_the_cases(capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "give the URL of a gateway, or --self"),
-        (["http://127.0.0.1:1", "--self"], "give the URL of a gateway, or --self"),
-        (["http://127.0.0.1:1"], "say with --api"),
+        ([], "give either the URL of a gateway or --self"),
+        (["http://127.0.0.1:1", "--self"], "give either the URL of a gateway or --self"),
+        (["http://127.0.0.1:1"], "with --api"),
         (["http://127.0.0.1:1", "--api", "anthropic", "--listen", "0"], "no gateway answers"),
     ],
 )

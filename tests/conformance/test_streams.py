@@ -487,7 +487,7 @@ def test_the_command_lists_the_cases(capsys):
 @pytest.mark.parametrize("given", [[], ["http://127.0.0.1:1", "--self"]])
 def test_the_command_says_what_it_needs(capsys, given):
     assert main(["conform", "--stream", *given]) == 1
-    assert "give the URL of a gateway, or --self" in capsys.readouterr().err
+    assert "give either the URL of a gateway or --self" in capsys.readouterr().err
 
 
 def test_the_command_says_how_a_gateway_must_be_set_up(capsys):

@@ -1,4 +1,4 @@
-"""Score a gateway: play upstreams that misbehave, and check what its clients would see."""
+"""Score a gateway: run upstreams that misbehave, and check the responses that its clients get."""
 
 import argparse
 import asyncio
@@ -13,26 +13,28 @@ from toolbridge.core.errors import ConfigError
 
 PORT = 21100
 AT_ONCE = 32
-"""Cases at once against a gateway of our own; another may count how many come from one place."""
+"""Concurrent cases against our own gateway; other gateways may limit requests per client."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", nargs="?", help="where the gateway listens")
+    parser.add_argument("url", nargs="?", help="the URL of the gateway")
     parser.add_argument("--self", action="store_true", dest="own", help="score this toolbridge")
     parser.add_argument("--api", help=f"the client's API: {', '.join(APIS)}; with --self also all")
     parser.add_argument("--upstream", help="the upstream's API (openai_chat; with --self all)")
-    parser.add_argument("--listen", type=int, default=PORT, metavar="PORT", help="of the upstream")
-    parser.add_argument("--model", default="conform", help="the model to ask the gateway for")
+    parser.add_argument(
+        "--listen", type=int, default=PORT, metavar="PORT", help="the upstream's port"
+    )
+    parser.add_argument("--model", default="conform", help="the model name in requests")
     parser.add_argument("--only", default="*", metavar="GLOB", help="a case, a family or a tag")
     parser.add_argument(
-        "--passthrough", action="store_true", help="same API, and the bytes are forwarded untouched"
+        "--passthrough", action="store_true", help="same API, bytes forwarded unchanged"
     )
-    parser.add_argument("--key", default="", help="the key that the gateway wants")
-    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument("--key", default="", help="the key of the gateway")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--list", action="store_true", help="only list the cases")
-    parser.add_argument("--stream", action="store_true", help="the structured streams instead")
+    parser.add_argument("--stream", action="store_true", help="score structured streams instead")
     parser.add_argument(
-        "--save", type=Path, metavar="FOLDER", help="with --stream: the matrix as JSON and SVG"
+        "--save", type=Path, metavar="FOLDER", help="with --stream: save the matrix as JSON and SVG"
     )
 
 
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         return _list(book)
     if bool(args.url) == args.own:
-        raise ConfigError("give the URL of a gateway, or --self")
+        raise ConfigError("give either the URL of a gateway or --self")
     outcomes = asyncio.run(_own(args, book) if args.own else _other(args, book))
     if args.json:
         print(report.as_json(outcomes))
@@ -68,18 +70,18 @@ def _print(outcomes: list[CaseOutcome]) -> None:
     print(f"\n{report.summary(outcomes)}")
 
 
-def _say(text: str) -> None:
+def _note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
 async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     if not args.api:
-        raise ConfigError(f"say with --api what the client speaks: {', '.join(APIS)}")
+        raise ConfigError(f"give the API of the client with --api: {', '.join(APIS)}")
     upstream = args.upstream or "openai_chat"
     cases = book.select(api=upstream, client=args.api, only=args.only, passthrough=args.passthrough)
     try:
         async with scripted_upstream.serve(args.listen) as played:
-            _say(report.how_to_configure(upstream, played.url, args.model))
+            _note(report.how_to_configure(upstream, played.url, args.model))
             gateway = ScoredGateway(args.url, args.model, args.key, passthrough=args.passthrough)
             return await Runner(book, played).run(cases, args.api, gateway)
     except OSError as error:
@@ -89,8 +91,8 @@ async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
 async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     from toolbridge.conformance import self_gateway
 
-    fronts = _chosen(args.api, self_gateway.served(), "is not served to clients yet")
-    backs = _chosen(args.upstream, self_gateway.spoken(), "cannot be spoken to upstreams yet")
+    fronts = _chosen(args.api, self_gateway.served(), "is not served to clients")
+    backs = _chosen(args.upstream, self_gateway.spoken(), "is not supported for upstreams")
     outcomes: list[CaseOutcome] = []
     async with (
         scripted_upstream.serve() as played,
@@ -110,7 +112,7 @@ async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
 
 
 def _pairs(fronts: list[str], backs: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yield client API, upstream API and whether bytes are forwarded: the extra rows."""
+    """Yield client API, upstream API and whether bytes are passed through (extra rows)."""
     for front in fronts:
         for back in backs:
             yield front, back, False
@@ -122,5 +124,5 @@ def _chosen(wanted: str | None, available: list[str], why_not: str) -> list[str]
     names = APIS if wanted in {None, "all"} else (wanted,)
     for name in names:
         if name not in available:
-            _say(f"left out: {name} {why_not}")
+            _note(f"left out: {name} {why_not}")
     return [name for name in names if name in available]

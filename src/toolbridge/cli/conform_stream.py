@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         return _list(cases)
     if bool(args.url) == args.own:
-        raise ConfigError("give the URL of a gateway, or --self")
+        raise ConfigError("give either the URL of a gateway or --self")
     began = time.monotonic()
     outcomes = asyncio.run(_score(args, cases))
     if args.save is not None:
@@ -65,7 +65,7 @@ def _save(folder: Path, outcomes: list[StreamOutcome]) -> None:
 
 def _how_to_configure(port: int) -> str:
     return f"""\
-The gateway's toolbridge.toml needs the model that plays the cases, and the tools that they use:
+The gateway's toolbridge.toml needs the provider that plays the cases, and the tools of the cases:
 
   [providers.{PROVIDER}]
   api = "openai_chat"
