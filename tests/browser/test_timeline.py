@@ -535,7 +535,7 @@ async def test_a_run_that_is_gone_is_a_notice(browse, home, tmp_path):
     async with streaming(paced(reply()), home) as (url, _, _), browse(url) as watched:
         watched.expected = ("status of 404",)
         page = watched.page
-        await page.wait_for_selector("#past:has-text('No run has left anything yet')")
+        await page.wait_for_selector("#past:has-text('No runs are recorded yet')")
         await start(page)
         await page.wait_for_selector("#past .run")
         for folder in (tmp_path / "state" / "toolbridge" / "runs").iterdir():
