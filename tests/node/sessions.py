@@ -74,10 +74,25 @@ def prompt(text="hi", *, stops=(), **body):
     return Prompt({"prompt": text, "model": "m", "max_tokens": 50, "stream": True} | body, stops)
 
 
+@asynccontextmanager
+async def reading(source):
+    """Yield the batches of a source, one per read; close it behind the block."""
+
+    async def batches():
+        while (batch := await source.read()) is not None:
+            yield batch
+
+    try:
+        async with aclosing(batches()) as each:
+            yield each
+    finally:
+        await source.close()
+
+
 async def told(session, asked=None):
     """Return the message of one answer, whole or failed."""
     events = []
-    async with aclosing(session.answer(asked or prompt())) as batches:
+    async with reading(session.answer(asked or prompt())) as batches:
         async for batch in batches:
             assert batch
             events += batch

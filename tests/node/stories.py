@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from tests.node.deployed import (
@@ -17,7 +17,7 @@ from tests.node.deployed import (
     account,
 )
 from tests.node.server import Node, running
-from tests.node.sessions import QUICK, TEXT, prompt, told
+from tests.node.sessions import QUICK, TEXT, prompt, reading, told
 
 from toolbridge.core.errors import ConfigError, Unreachable
 from toolbridge.node import abi, encryption
@@ -427,7 +427,7 @@ class Doubt:
 class Talk:
     async def test_an_answer_can_be_left_in_the_middle(self, home, tmp_path):
         async with three_hosts(home) as nodes, home.provider(tmp_path, waits=QUICK) as provider:
-            async with aclosing(provider.answer(prompt())) as batches:
+            async with reading(provider.answer(prompt())) as batches:
                 async for _ in batches:
                     break
             assert (await told(provider)).text == TEXT

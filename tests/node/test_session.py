@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from contextlib import aclosing
 
 import pytest
 from tests.node.server import Scene, running
@@ -13,6 +12,7 @@ from tests.node.sessions import (
     WALLET,
     CountingFunding,
     prompt,
+    reading,
     session_with,
     told,
     works,
@@ -144,7 +144,7 @@ class TestQueue:
         assert [heard.prompt["prompt"] for heard in node.heard] == ["1", "3"]
 
     async def test_a_slow_reader_does_not_hold_the_queue_once_its_answer_is_whole(self):
-        async with session_with() as (session, *_), aclosing(session.answer(prompt())) as slow:
+        async with session_with() as (session, *_), reading(session.answer(prompt())) as slow:
             async for batch in slow:
                 if isinstance(batch[-1], ev.Finished):
                     break
@@ -175,7 +175,7 @@ class TestStopping:
     async def test_a_client_that_leaves_stops_the_node(self):
         async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abcdefghij"), pause=0.03))
-            async with aclosing(session.answer(prompt())) as batches:
+            async with reading(session.answer(prompt())) as batches:
                 async for _ in batches:
                     break
             await works(session)
@@ -198,7 +198,7 @@ class TestStopping:
     async def test_a_node_that_does_not_stop_is_hung_up_on(self):
         async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abc" * 50), pause=0.02, deaf=True))
-            async with aclosing(session.answer(prompt(max_tokens=200))) as batches:
+            async with reading(session.answer(prompt(max_tokens=200))) as batches:
                 async for _ in batches:
                     break
             before = time.monotonic()
@@ -276,7 +276,7 @@ class TestShutdown:
     async def test_an_answer_that_nobody_reads_does_not_hold_the_stop(self):
         async with session_with() as (session, node, _):
             node.play(Scene(tuple("abcdefgh"), pause=0.01))
-            async with aclosing(session.answer(prompt())) as batches:
+            async with reading(session.answer(prompt())) as batches:
                 await anext(batches)
                 await asyncio.wait_for(session.close(), 2)
 

@@ -1,10 +1,9 @@
 """Several sessions side by side, for clients that ask for several things at once."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 
-from toolbridge.node.exchange import Batch, Prompt
-from toolbridge.node.session import NodeSession
+from toolbridge.node.exchange import Prompt
+from toolbridge.node.session import NodeAnswer, NodeSession
 
 
 class NodePool:
@@ -15,11 +14,12 @@ class NodePool:
         self._size = max(1, size)
         self._sessions: list[NodeSession] = []
 
-    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
-        """Yield an answer as `NodeSession.answer` does, from the session with the least to do."""
-        async with aclosing(self._least_busy().answer(prompt)) as batches:
-            async for batch in batches:
-                yield batch
+    def answer(self, prompt: Prompt) -> NodeAnswer:
+        """Return the answer to `prompt` from the session with the fewest requests.
+
+        A session counts a request from its first read on, so read the answer at once.
+        """
+        return self._least_busy().answer(prompt)
 
     def _least_busy(self) -> NodeSession:
         best = min(self._sessions, key=lambda session: session.waiting, default=None)

@@ -4,8 +4,8 @@ With a chain, hosts are found and paid; with `host_url` and `host_key`, one host
 """
 
 import random
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from toolbridge.node.calls import SessionTerms
 from toolbridge.node.chain import Chain
 from toolbridge.node.connection import Timeouts, fresh_key
 from toolbridge.node.encryption import Secret
-from toolbridge.node.exchange import Batch, Prompt
+from toolbridge.node.exchange import Prompt
 from toolbridge.node.finder import Finder, Search
 from toolbridge.node.funding import ChainFunding, FundingContext
 from toolbridge.node.hosts import FoundHosts, HostRequirements, is_private
@@ -32,7 +32,7 @@ from toolbridge.node.pool import NodePool
 from toolbridge.node.probing import Prober
 from toolbridge.node.registry import HostRegistry, model_bytes
 from toolbridge.node.rpc import Rpc
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.session import NodeAnswer, NodeSession, Settings
 from toolbridge.node.settings import NATIVE, NodeSettings, read_public
 from toolbridge.node.settling import SettledJob
 
@@ -111,15 +111,13 @@ class NodeProvider:
 
     # ── what it does ──
 
-    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
-        """Yield what the model does. Raise while nothing was yielded; later, failures are events."""
+    def answer(self, prompt: Prompt) -> NodeAnswer:
+        """Return the answer to `prompt`; its first read pays for a job and sends the prompt."""
         if self._pool is None:
-            raise RuntimeError("the place is not open")
+            raise RuntimeError("the node provider is not open")
         if not self._paying and not self._settings.direct:
             raise ConfigError("without a private key no session can be paid")
-        async with aclosing(self._pool.answer(prompt)) as batches:
-            async for batch in batches:
-                yield batch
+        return self._pool.answer(prompt)
 
     async def hosts(self, *, measure: bool = False) -> FoundHosts:
         """Return the hosts that serve the model, the best first, and why others are left out."""

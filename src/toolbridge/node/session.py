@@ -8,12 +8,13 @@ that is stopped and read to its end before the next request begins.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError, UpstreamError
+from toolbridge.core.messages import Problem
 from toolbridge.node.breaker import Breaker
 from toolbridge.node.connection import (
     ConnectionLost,
@@ -57,26 +58,9 @@ class NodeSession:
         self.waiting = 0
         """Requests that are under way or in the queue."""
 
-    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
-        """Yield what the model does, one batch per message of the node.
-
-        Raise while nothing was yielded; afterwards a failure is the last event.
-        """
-        turn = await self._enter()
-        try:
-            batch = await self._begin(prompt, turn)
-            while not turn.ended:
-                yield batch
-                batch = await turn.read()
-            self._note(batch[-1])
-            turn.leave()  # the next in the queue need not wait for a slow client
-            yield batch
-        except ToolbridgeError as error:
-            if self._job is not None:  # else it was never asked: finding or paying a host failed
-                self._breaker.fail(error.problem, _now())
-            raise
-        finally:
-            turn.leave()
+    def answer(self, prompt: Prompt) -> "NodeAnswer":
+        """Return the answer to `prompt`; its first read joins the queue and sends the prompt."""
+        return NodeAnswer(self, prompt)
 
     async def close(self) -> None:
         """Hang up; the host settles and pays back. What is under way ends badly, and at once."""
@@ -104,7 +88,7 @@ class NodeSession:
 
     # ── the queue ──
 
-    async def _enter(self) -> "_Turn":
+    async def enter(self) -> "QueueTurn":
         if not await self._may_move_on():
             self._check()
         self.waiting += 1
@@ -113,7 +97,7 @@ class NodeSession:
         except BaseException:
             self.waiting -= 1
             raise
-        return _Turn(self._leave)
+        return QueueTurn(self._leave)
 
     def _check(self) -> None:
         """Raise when nothing may be asked of the node now."""
@@ -157,15 +141,24 @@ class NodeSession:
             exchange.line.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
         self._queue.release()
 
-    def _note(self, last: ev.Event) -> None:
+    def note_end(self, last: ev.Event) -> None:
+        """Count an answer that ended with `last` for the circuit breaker."""
         if isinstance(last, ev.Failed):
             self._breaker.fail(last.problem, _now())
         else:
             self._breaker.succeed()
 
+    def note_error(self, problem: Problem) -> None:
+        """Count a failed read for the circuit breaker, if a host was asked at all.
+
+        Without a job no host was asked: finding or paying one failed.
+        """
+        if self._job is not None:
+            self._breaker.fail(problem, _now())
+
     # ── asking ──
 
-    async def _begin(self, prompt: Prompt, turn: "_Turn") -> Batch:
+    async def begin(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
         """Return the first that the client is told; mend once what was lost before."""
         if await self._may_move_on():
             await self._drop(failed=True)
@@ -185,7 +178,7 @@ class NodeSession:
             raise Aborted("the gateway is stopping")
         return await self._ask(prompt, turn)
 
-    async def _ask(self, prompt: Prompt, turn: "_Turn") -> Batch:
+    async def _ask(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
         line = await self._ready(prompt)
         agreed = await self._agree(line)
         exchange = NodeExchange(line, agreed, prompt, self._settings.waits)
@@ -273,8 +266,8 @@ def _spent(line: HostConnection, prompt: Prompt) -> bool:
     return line.used >= _NEARLY * most or line.used + prompt.max_tokens > most
 
 
-class _Turn:
-    """A request's place at the head of the queue, left once."""
+class QueueTurn:
+    """A request at the head of a session's queue; it leaves the queue once."""
 
     def __init__(self, leave: Callable[[NodeExchange | None], None]) -> None:
         self._leave = leave
@@ -292,3 +285,50 @@ class _Turn:
         if not self._left:
             self._left = True
             self._leave(self.exchange)
+
+
+class NodeAnswer:
+    """The answer to one prompt: `read` returns a batch per message of the node, None at the end.
+
+    `read` raises until it has returned a batch; afterwards a failure is the last event. The queue
+    is left once: with the last event, with a read that fails or is cancelled, or by `close`. When
+    the answer is not whole by then, the session cancels it on the node.
+    """
+
+    def __init__(self, session: NodeSession, prompt: Prompt) -> None:
+        self._session = session
+        self._prompt = prompt
+        self._turn: QueueTurn | None = None
+        self._ended = False
+
+    async def read(self) -> Batch | None:
+        if self._ended:
+            return None
+        try:
+            return await self._read()
+        except BaseException as error:
+            if isinstance(error, ToolbridgeError) and self._turn is not None:
+                self._session.note_error(error.problem)
+            self._end()
+            raise
+
+    async def _read(self) -> Batch:
+        turn = self._turn
+        if turn is None:
+            turn = self._turn = await self._session.enter()
+            batch = await self._session.begin(self._prompt, turn)
+        else:
+            batch = await turn.read()
+        if turn.ended:
+            self._session.note_end(batch[-1])
+            self._end()  # the next request need not wait until a slow client has read this batch
+        return batch
+
+    def _end(self) -> None:
+        self._ended = True
+        if self._turn is not None:
+            self._turn.leave()
+
+    async def close(self) -> None:
+        """Leave the queue. May be called at any time, and again, but not during `read`."""
+        self._end()

@@ -5,8 +5,8 @@ loads it when a node is configured and not before.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +21,6 @@ from toolbridge.core.messages import Request
 
 if TYPE_CHECKING:
     from toolbridge.node.encryption import Secret
-    from toolbridge.node.exchange import Prompt
     from toolbridge.node.provider import NodeProvider
     from toolbridge.node.settings import NodeSettings
 
@@ -205,16 +204,8 @@ class Nodes:
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
 
-    async def answer(
-        self, name: str, provider_config: ProviderConfig, prompt: "Prompt"
-    ) -> AsyncGenerator[Batch, None]:
-        async with aclosing(
-            (await self._provider(name, provider_config)).answer(prompt)
-        ) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def _provider(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
+    async def open(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
+        """Return the node provider `name`, opened with the first request for it."""
         async with self._opening:
             if name not in self._open:
                 opened = open_node(name, provider_config, self._env)
