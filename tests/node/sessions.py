@@ -10,12 +10,12 @@ from tests.node.server import ANSWER, HOST, Node, running
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import collect
-from toolbridge.node import encryption
-from toolbridge.node.connection import Timeouts
-from toolbridge.node.encryption import Secret
-from toolbridge.node.exchange import Prompt
-from toolbridge.node.jobs import Host, Job
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.session.connection import Timeouts
+from toolbridge.node.session.exchange import Prompt
+from toolbridge.node.session.session import NodeSession, Settings
 
 WALLET = Secret.from_hex("12" * 32)
 QUICK = Timeouts(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)

@@ -8,10 +8,10 @@ from toolbridge.core.fold import collect
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Problem
 from toolbridge.core.usage import Usage
-from toolbridge.node import encryption
-from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
-from toolbridge.node.encryption import Decryptor, Secret
-from toolbridge.node.messages import decode_message
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.decode_answer import AnswerDecoder, SentPrompt
+from toolbridge.node.protocol.encryption import Decryptor, Secret
+from toolbridge.node.protocol.messages import decode_message
 
 KEY = Secret.from_hex("ab" * 32)
 

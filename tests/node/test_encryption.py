@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.errors import BrokenWire
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of
-from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import DecryptionFailed, Decryptor, Secret
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 KEY = Secret(bytes(range(32)))

@@ -5,10 +5,10 @@ from tests.node.frames import Speaker
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.core.json import dump_bytes, dumps
-from toolbridge.node import encryption, messages
-from toolbridge.node.address import address_of
-from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
-from toolbridge.node.messages import (
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.protocol import encryption, messages
+from toolbridge.node.protocol.encryption import DecryptionFailed, Decryptor, Secret
+from toolbridge.node.protocol.messages import (
     AnswerChunk,
     InitAck,
     InitKeys,

@@ -24,12 +24,12 @@ from toolbridge.core.errors import (
     TooLarge,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.node import connection as line_module
-from toolbridge.node import encryption
-from toolbridge.node.connection import Timeouts, socket_url
-from toolbridge.node.jobs import Host
-from toolbridge.node.pool import NodePool
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.funding.jobs import Host
+from toolbridge.node.protocol import encryption
+from toolbridge.node.session import connection as line_module
+from toolbridge.node.session.connection import Timeouts, socket_url
+from toolbridge.node.session.pool import NodePool
+from toolbridge.node.session.session import NodeSession, Settings
 
 
 class TestPlainAnswers:

@@ -24,11 +24,11 @@ from toolbridge.core.errors import (
     TimedOut,
     Unreachable,
 )
-from toolbridge.node import encryption
-from toolbridge.node.connection import Timeouts
-from toolbridge.node.encryption import Secret
-from toolbridge.node.jobs import FundingUnresolved, Host, Job, PrepaidJob
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job, PrepaidJob
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.session.connection import Timeouts
+from toolbridge.node.session.session import NodeSession, Settings
 
 BROKEN = [
     ("cut", "truncated"),

@@ -9,8 +9,8 @@ from toolbridge.core.codec import Target
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Call, Request, Text, Thinking, Tool, Turn
 from toolbridge.dialects.prompt import render_history
-from toolbridge.node.exchange import Prompt
-from toolbridge.node.request import encode_request
+from toolbridge.node.protocol.encode_request import encode_request
+from toolbridge.node.session.exchange import Prompt
 from toolbridge.translate import PreparedRequest, answer_stages
 
 WRITE = Tool(

@@ -20,7 +20,7 @@ from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
 
 if TYPE_CHECKING:
-    from toolbridge.node.encryption import Secret
+    from toolbridge.node.protocol.encryption import Secret
     from toolbridge.node.provider import NodeProvider
     from toolbridge.node.settings import NodeSettings
 
@@ -39,7 +39,7 @@ class NodeRequestEncoder:
 
     @property
     def rules(self) -> Rules:
-        from toolbridge.node.request import RULES
+        from toolbridge.node.protocol.encode_request import RULES
 
         return RULES
 
@@ -48,7 +48,7 @@ class NodeRequestEncoder:
 
     def encode_request(self, request: Request, target: Target) -> Outgoing:
         """Return the prompt. A node takes no stop sequences, so all of them are ours to find."""
-        from toolbridge.node.request import encode_request
+        from toolbridge.node.protocol.encode_request import encode_request
 
         return msgspec.structs.replace(encode_request(request, target), stops=request.stop)
 
@@ -91,7 +91,7 @@ def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
 
 
 def check_node_quirks(provider_config: ProviderConfig) -> None:
-    from toolbridge.node.request import QUIRKS
+    from toolbridge.node.protocol.encode_request import QUIRKS
 
     check_quirks(provider_config.quirks, QUIRKS)
     framing = provider_config.quirks.get("framing", "chatml")
@@ -180,8 +180,8 @@ def state_dir(env: Mapping[str, str]) -> Path:
 def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
     """Return who talks to a provider's nodes, yet to be entered."""
     settings = read_node_settings(name, provider_config)
-    from toolbridge.node.connection import Timeouts
     from toolbridge.node.provider import NodeProvider
+    from toolbridge.node.session.connection import Timeouts
 
     if settings.direct:
         wallet, state = None, Path()

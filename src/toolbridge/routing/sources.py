@@ -28,7 +28,7 @@ from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
 
 if TYPE_CHECKING:
-    from toolbridge.node.session import NodeAnswer
+    from toolbridge.node.session.session import NodeAnswer
 
 BETA = "anthropic-beta"
 _LONGEST_BEGINNING = 4096
@@ -152,7 +152,7 @@ class NodeSource:
         return _with_count(batch, self._tokens)
 
     async def _ask(self) -> "NodeAnswer":
-        from toolbridge.node.exchange import Prompt
+        from toolbridge.node.session.exchange import Prompt
 
         node = await self._nodes.open(self._route.provider, self._route.provider_config)
         return node.answer(Prompt(self._ready.outgoing.body, ids=self._ids))

@@ -3,10 +3,10 @@
 import msgspec
 
 from toolbridge.core.json import Json, loads
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of, checksum, keccak256
-from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
-from toolbridge.node.messages import (
+from toolbridge.node.chain.address import address_of, checksum, keccak256
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import DecryptionFailed, Decryptor, Secret
+from toolbridge.node.protocol.messages import (
     InitKeys,
     InitPayload,
     Payload,

@@ -5,11 +5,18 @@ from dataclasses import replace
 
 from toolbridge.core.errors import BrokenWire, RateLimited, TimedOut, Unreachable
 from toolbridge.core.json import Json
-from toolbridge.node.abi import MalformedAnswer, Value, topic
-from toolbridge.node.address import address_of, model_id, same_account
-from toolbridge.node.chain import Answer, Chain, Log, ReadCall, hexed, word
-from toolbridge.node.contracts import METADATA_UPDATED, NODE_REGISTERED, PROOF_SUBMITTED
-from toolbridge.node.hosts import (
+from toolbridge.node.chain.abi import MalformedAnswer, Value, topic
+from toolbridge.node.chain.address import address_of, model_id, same_account
+from toolbridge.node.chain.client import Answer, Chain, Log, ReadCall, hexed, word
+from toolbridge.node.chain.contracts import (
+    METADATA_UPDATED,
+    NATIVE,
+    NODE_REGISTERED,
+    PROOF_SUBMITTED,
+)
+from toolbridge.node.chain.rpc import RpcRejected
+from toolbridge.node.chain.transaction import signer
+from toolbridge.node.hosts.candidates import (
     ExcludedHost,
     FoundHosts,
     HostCandidate,
@@ -20,10 +27,7 @@ from toolbridge.node.hosts import (
     given_key,
     rank,
 )
-from toolbridge.node.rpc import RpcRejected
-from toolbridge.node.scoring import SHORT_LIST, Mode
-from toolbridge.node.settings import NATIVE
-from toolbridge.node.transaction import signer
+from toolbridge.node.hosts.scoring import SHORT_LIST, Mode
 
 _WINDOW = 9_000
 """Blocks per question to a server that does not search all of them at once."""

@@ -5,7 +5,7 @@ import re
 from Crypto.Hash import keccak
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.encryption import uncompressed
+from toolbridge.node.protocol.encryption import uncompressed
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 

@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of
-from toolbridge.node.calls import ContractCall
-from toolbridge.node.chain import Chain, Receipt, advised
-from toolbridge.node.encryption import Secret
-from toolbridge.node.ledger import Budget, Ledger
-from toolbridge.node.reverts import Reverted
-from toolbridge.node.rpc import RpcRejected
-from toolbridge.node.transaction import Signed, Transaction, sign
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.chain.calls import ContractCall
+from toolbridge.node.chain.client import Chain, Receipt, advised
+from toolbridge.node.chain.reverts import Reverted
+from toolbridge.node.chain.rpc import RpcRejected
+from toolbridge.node.chain.transaction import Signed, Transaction, sign
+from toolbridge.node.funding.ledger import Budget, Ledger
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 
 Note: TypeAlias = Callable[[Signed], Awaitable[None]]
 

@@ -15,17 +15,17 @@ from typing import Literal, TypeAlias
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError, UpstreamError
 from toolbridge.core.messages import Problem
-from toolbridge.node.breaker import Breaker
-from toolbridge.node.connection import (
+from toolbridge.node.funding.jobs import Funding, Job
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.session.breaker import Breaker
+from toolbridge.node.session.connection import (
     ConnectionLost,
     Handshake,
     HostConnection,
     HostUnreachable,
     Timeouts,
 )
-from toolbridge.node.encryption import Secret
-from toolbridge.node.exchange import Batch, NodeExchange, Prompt, SessionForgotten
-from toolbridge.node.jobs import Funding, Job
+from toolbridge.node.session.exchange import Batch, NodeExchange, Prompt, SessionForgotten
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
 """What a node should know of earlier requests: nothing, under a new session id or by forgetting;

@@ -4,7 +4,7 @@ from toolbridge.core.codec import Outgoing, Rules, Target
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Effort, Loss, Request, Sampling, Think
 from toolbridge.core.shared_fields import carry
-from toolbridge.node.framing import FlatPrompt, Style, frame
+from toolbridge.node.protocol.prompt import FlatPrompt, Style, write_prompt
 
 QUIRKS = {
     "framing": '"chatml" (default), or "labelled" for nodes that delete the marks of a template',
@@ -44,22 +44,22 @@ def encode_request(request: Request, target: Target) -> Outgoing:
 
     Every value stays within what a node can read: one that it cannot read gets no answer at all.
     """
-    framed = frame(request, _style(target))
+    flat = write_prompt(request, _style(target))
     temperature, hot = _temperature(request.sampling)
     body: JsonObject = {
-        "prompt": framed.prompt,
+        "prompt": flat.prompt,
         "model": target.model or request.model,
         "max_tokens": min(max(1, request.max_tokens or DEFAULT_OUTPUT), _MOST),
         "temperature": temperature,
         "stream": True,
     }
-    if framed.images:
-        body["images"] = _images(framed)
+    if flat.images:
+        body["images"] = _images(flat)
     thinking, thoughts = _thinking(request.think)
     if thinking:
         body["thinking"] = thinking
     body |= target.options
-    losses = (*framed.losses, *hot, *thoughts, *_lost(request))
+    losses = (*flat.losses, *hot, *thoughts, *_lost(request))
     return Outgoing("", body, losses)
 
 
@@ -67,8 +67,8 @@ def _style(target: Target) -> Style:
     return "labelled" if target.quirks.get("framing") == "labelled" else "chatml"
 
 
-def _images(framed: FlatPrompt) -> list[Json]:
-    return [{"data": image.data, "format": image.format} for image in framed.images]
+def _images(flat: FlatPrompt) -> list[Json]:
+    return [{"data": image.data, "format": image.format} for image in flat.images]
 
 
 def _temperature(sampling: Sampling) -> tuple[float, list[Loss]]:

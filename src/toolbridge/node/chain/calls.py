@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
-from toolbridge.node.abi import Value, encode_call
-from toolbridge.node.amounts import format_amount
-from toolbridge.node.contracts import FUNCTIONS
+from toolbridge.node.chain.abi import Value, encode_call
+from toolbridge.node.chain.amounts import format_amount
+from toolbridge.node.chain.contracts import FUNCTIONS
 
 PRECISION = 1000
 """Prices are a thousand times what a token costs."""

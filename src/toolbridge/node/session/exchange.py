@@ -11,9 +11,8 @@ from toolbridge.core.errors import BrokenWire, Rejected, TimedOut, ToolbridgeErr
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Problem
-from toolbridge.node.connection import ConnectionLost, Handshake, HostConnection, Timeouts
-from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
-from toolbridge.node.messages import (
+from toolbridge.node.protocol.decode_answer import AnswerDecoder, SentPrompt
+from toolbridge.node.protocol.messages import (
     KEY_LOST,
     SESSION_LOST,
     NodeFault,
@@ -21,6 +20,7 @@ from toolbridge.node.messages import (
     encode_cancel,
     problem_of,
 )
+from toolbridge.node.session.connection import ConnectionLost, Handshake, HostConnection, Timeouts
 
 Batch: TypeAlias = list[ev.Event]
 

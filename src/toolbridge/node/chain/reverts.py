@@ -7,7 +7,7 @@ from importlib.resources import files
 import msgspec
 
 from toolbridge.core.errors import BrokenWire, Rejected
-from toolbridge.node import abi
+from toolbridge.node.chain import abi
 
 _WORDS = abi.selector("Error(string)")
 _PANIC = abi.selector("Panic(uint256)")
@@ -33,7 +33,7 @@ class RevertTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def table() -> RevertTable:
-    text = (files("toolbridge.node") / "reverts.toml").read_text("utf-8")
+    text = (files(__package__ or "") / "reverts.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), RevertTable)
 
 

@@ -14,7 +14,7 @@ from toolbridge.core.errors import ToolbridgeError, Truncated
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Problem, StopReason
 from toolbridge.core.usage import Usage
-from toolbridge.node.encryption import (
+from toolbridge.node.protocol.encryption import (
     FILM_AAD,
     IMAGE_AAD,
     RESPONSE_AAD,
@@ -22,7 +22,7 @@ from toolbridge.node.encryption import (
     Decryptor,
     chunk_aad,
 )
-from toolbridge.node.messages import (
+from toolbridge.node.protocol.messages import (
     BEFORE_STREAM,
     AnswerChunk,
     InitAck,

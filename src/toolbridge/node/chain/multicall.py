@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolbridge.node import abi
+from toolbridge.node.chain import abi
 
 _SIGNATURE = "aggregate3((address,bool,bytes)[])"
 _MAY_FAIL = True

@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 
 from toolbridge.core.errors import ConfigError, RateLimited
-from toolbridge.node.amounts import format_amount
+from toolbridge.node.chain.amounts import format_amount
 
 DAY = 86_400
 _MACHINE = platform.node().replace(":", "")

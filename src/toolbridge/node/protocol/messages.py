@@ -12,8 +12,8 @@ import msgspec
 
 from toolbridge.core.json import JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import Problem
-from toolbridge.node import encryption
-from toolbridge.node.encryption import DecryptionFailed, Secret
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import DecryptionFailed, Secret
 from toolbridge.wire.shapes import OpenUnion
 
 ALGORITHM = "secp256k1-ecdh(ephemeral→static)+hkdf(sha256)+xchacha20-poly1305"

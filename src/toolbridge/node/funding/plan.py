@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from toolbridge.core.errors import ToolbridgeError
-from toolbridge.node.abi import Value
-from toolbridge.node.account import Account
-from toolbridge.node.amounts import ETHER, format_amount
-from toolbridge.node.calls import PRECISION, ContractCall
-from toolbridge.node.finder import Finder
-from toolbridge.node.funding import ChainFunding, FundingContext
-from toolbridge.node.hosts import HostCandidate
+from toolbridge.node.chain.abi import Value
+from toolbridge.node.chain.amounts import ETHER, format_amount
+from toolbridge.node.chain.calls import PRECISION, ContractCall
+from toolbridge.node.funding.account import Account
+from toolbridge.node.funding.chain_funding import ChainFunding, FundingContext
+from toolbridge.node.hosts.candidates import HostCandidate
+from toolbridge.node.hosts.finder import Finder
 
 _SESSION_GAS = 500_000
 """What to expect where the chain cannot estimate yet, because an approval comes first."""

@@ -1,5 +1,8 @@
 """The functions and events of the contracts that a client needs, by their own names."""
 
+NATIVE = "0x" + "00" * 20
+"""The address that stands for the chain's own coin."""
+
 _JOB = """
     uint256 address address address uint256 uint256 uint256 uint256 uint256
     uint256 uint256 uint256 uint8 uint256 uint256 string bytes32 string

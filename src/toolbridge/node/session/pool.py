@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from toolbridge.node.exchange import Prompt
-from toolbridge.node.session import NodeAnswer, NodeSession
+from toolbridge.node.session.exchange import Prompt
+from toolbridge.node.session.session import NodeAnswer, NodeSession
 
 
 class NodePool:

@@ -56,7 +56,7 @@ class FlatPrompt(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def frame(request: Request, style: Style = "chatml") -> FlatPrompt:
+def write_prompt(request: Request, style: Style = "chatml") -> FlatPrompt:
     """Return the system's words and every turn as one text that ends where the model goes on."""
     if not request.turns:
         raise MalformedRequest("at least one message is needed", where="messages")

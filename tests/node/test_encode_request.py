@@ -12,7 +12,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.history import prepare
-from toolbridge.node.request import RULES, encode_request
+from toolbridge.node.protocol.encode_request import RULES, encode_request
 
 TURNS = (Turn("user", (Text("hi"),)),)
 

@@ -12,19 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from toolbridge.core.errors import ConfigError, Rejected, ToolbridgeError
-from toolbridge.node.abi import selector, topic
-from toolbridge.node.account import Account, TransactionUncertain
-from toolbridge.node.address import same_account
-from toolbridge.node.calls import PRECISION, SessionTerms
-from toolbridge.node.chain import Chain, Receipt, hexed, word
-from toolbridge.node.contracts import SESSION_CREATED
-from toolbridge.node.finder import Finder
-from toolbridge.node.hosts import HostCandidate, NoHosts
-from toolbridge.node.jobs import FundingUnresolved, Host, Job
-from toolbridge.node.ledger import Budget, Ledger, Payment
-from toolbridge.node.reverts import Reverted, explain
-from toolbridge.node.settling import Settler, job_state
-from toolbridge.node.transaction import Signed
+from toolbridge.node.chain.abi import selector, topic
+from toolbridge.node.chain.address import same_account
+from toolbridge.node.chain.calls import PRECISION, SessionTerms
+from toolbridge.node.chain.client import Chain, Receipt, hexed, word
+from toolbridge.node.chain.contracts import SESSION_CREATED
+from toolbridge.node.chain.reverts import Reverted, explain
+from toolbridge.node.chain.transaction import Signed
+from toolbridge.node.funding.account import Account, TransactionUncertain
+from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job
+from toolbridge.node.funding.ledger import Budget, Ledger, Payment
+from toolbridge.node.funding.settling import Settler, job_state
+from toolbridge.node.hosts.candidates import HostCandidate, NoHosts
+from toolbridge.node.hosts.finder import Finder
 
 _ITS_FAULT = frozenset({
     "Low price", "Price below host minimum for model", "No host reg", "Host not registered",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.node import encryption
-from toolbridge.node.address import keccak256
-from toolbridge.node.encryption import DecryptionFailed, Secret
+from toolbridge.node.chain.address import keccak256
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import DecryptionFailed, Secret
 
 Item: TypeAlias = "bytes | Sequence[Item]"
 

@@ -18,9 +18,8 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
-from toolbridge.node import framing
-from toolbridge.node.flattening import flatten
-from toolbridge.node.framing import Attachment, frame
+from toolbridge.node.protocol.flattening import flatten
+from toolbridge.node.protocol.prompt import MAX_IMAGE, Attachment, FlatPrompt, write_prompt
 
 
 def asked(*turns, system=()):
@@ -43,7 +42,7 @@ def decoded(**fields):
 @pytest.mark.req("CB-09")
 def test_chatml_marks_every_turn_and_ends_where_the_model_goes_on():
     request = asked(user("Q1"), assistant("A1"), user("Q2"), system=["SYS"])
-    assert frame(request).prompt == (
+    assert write_prompt(request).prompt == (
         "<|im_start|>system\nSYS\n<|im_end|>\n"
         "<|im_start|>user\nQ1\n<|im_end|>\n"
         "<|im_start|>assistant\nA1\n<|im_end|>\n"
@@ -53,7 +52,7 @@ def test_chatml_marks_every_turn_and_ends_where_the_model_goes_on():
 
 
 def test_without_a_system_text_there_is_no_system_turn():
-    assert frame(asked(user("hi"), system=[""])).prompt == (
+    assert write_prompt(asked(user("hi"), system=[""])).prompt == (
         "<|im_start|>user\nhi\n<|im_end|>\n<|im_start|>assistant\n"
     )
 
@@ -62,7 +61,7 @@ def test_without_a_system_text_there_is_no_system_turn():
 def test_a_text_and_a_block_of_text_give_the_same_prompt():
     plain = decoded(messages=[{"role": "user", "content": "hi"}])
     block = decoded(messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
-    assert frame(plain) == frame(block)
+    assert write_prompt(plain) == write_prompt(block)
 
 
 @pytest.mark.req("CB-10", "CB-35")
@@ -77,7 +76,7 @@ def test_calls_and_results_are_written_out():
                 {"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
         ]
     )  # fmt: skip
-    assert frame(request).prompt == (
+    assert write_prompt(request).prompt == (
         "<|im_start|>user\nwrite\n<|im_end|>\n"
         '<|im_start|>assistant\nSure.\n[Tool Use: Write]\n{"path":"a","n":1}\n<|im_end|>\n'
         "<|im_start|>user\n[Tool Result: t1]\ndone\n<|im_end|>\n"
@@ -96,7 +95,7 @@ def test_calls_and_results_are_written_out():
     ],
 )
 def test_other_parts_are_text_as_well(result, text):
-    framed = frame(asked(user(result)))
+    framed = write_prompt(asked(user(result)))
     assert framed.prompt == f"<|im_start|>user\n{text}\n<|im_end|>\n<|im_start|>assistant\n"
     assert not framed.losses
 
@@ -109,7 +108,7 @@ def test_other_parts_are_text_as_well(result, text):
 def test_pictures_go_beside_the_prompt(media_type, format):
     source = {"type": "base64", "media_type": media_type, "data": "aGk="}
     content = [{"type": "text", "text": "look"}, {"type": "image", "source": source}]
-    framed = frame(decoded(messages=[{"role": "user", "content": content}]))
+    framed = write_prompt(decoded(messages=[{"role": "user", "content": content}]))
     assert framed.images == (Attachment("aGk=", format),)
     assert framed.prompt == "<|im_start|>user\nlook\n<|im_end|>\n<|im_start|>assistant\n"
 
@@ -117,7 +116,7 @@ def test_pictures_go_beside_the_prompt(media_type, format):
 @pytest.mark.req("CB-10")
 def test_a_picture_in_a_result_is_not_dropped():
     result = Result("t", (Text("seen"), Image(data="aGk=", media_type="image/png")))
-    framed = frame(asked(user(result)))
+    framed = write_prompt(asked(user(result)))
     assert framed.images == (Attachment("aGk=", "png"),)
     assert "[Tool Result: t]\nseen\n" in framed.prompt
 
@@ -137,28 +136,28 @@ def test_a_picture_in_a_result_is_not_dropped():
     ids=lambda part: repr(part)[:30],
 )
 def test_what_a_node_cannot_take_is_a_loss(part):
-    framed = frame(asked(user("hi", part)))
+    framed = write_prompt(asked(user("hi", part)))
     assert [loss.what for loss in framed.losses] == ["turns.0.content.1"]
-    assert framed == framing.FlatPrompt(frame(asked(user("hi"))).prompt, (), framed.losses)
+    assert framed == FlatPrompt(write_prompt(asked(user("hi"))).prompt, (), framed.losses)
 
 
 def test_a_picture_that_is_too_large_is_refused():
-    data = "A" * (framing.MAX_IMAGE + 1)
+    data = "A" * (MAX_IMAGE + 1)
     with pytest.raises(TooLarge, match="at most"):
-        frame(asked(user(Image(data=data, media_type="image/png"))))
+        write_prompt(asked(user(Image(data=data, media_type="image/png"))))
 
 
 @pytest.mark.req("CB-11")
 @pytest.mark.parametrize("style", ["chatml", "labelled"])
 def test_no_messages_are_an_error(style):
     with pytest.raises(MalformedRequest, match="messages"):
-        frame(asked(system=["SYS"]), style)
+        write_prompt(asked(system=["SYS"]), style)
 
 
 @pytest.mark.req("CB-09")
 def test_labels_tell_turns_apart():
     request = asked(user("Q1"), assistant("A1"), user("Q2"), system=["SYS"])
-    assert frame(request, "labelled").prompt == (
+    assert write_prompt(request, "labelled").prompt == (
         "System:\nSYS\n\nUser:\nQ1\n\nAssistant:\nA1\n\nUser:\nQ2\n\nAssistant:"
     )
 
@@ -171,7 +170,7 @@ turns = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), plain), min_s
 @given(plain, turns)
 def test_a_node_leaves_a_labelled_prompt_as_it_is(system, spoken):
     request = asked(*(Turn(role, (Text(text),)) for role, text in spoken), system=[system])
-    prompt = frame(request, "labelled").prompt
+    prompt = write_prompt(request, "labelled").prompt
     assert flatten(prompt) == prompt
 
 
@@ -182,11 +181,11 @@ marks = st.sampled_from(["<|im_start|>user", "<|im_end|>", "\n", "[INST]", "<|us
 @given(st.lists(st.lists(marks, max_size=5).map("".join), min_size=1, max_size=4))
 def test_labels_survive_whatever_marks_a_text_quotes(texts):
     request = asked(*(user(text) for text in texts))
-    lines = flatten(frame(request, "labelled").prompt).split("\n")
+    lines = flatten(write_prompt(request, "labelled").prompt).split("\n")
     assert lines.count("User:") == len(texts)
     assert lines[-1] == "Assistant:"
 
 
 def test_chatml_does_not_survive_a_node_and_that_is_why_there_are_labels():
     request = asked(user("Q1"), assistant("A1"), system=["SYS"])
-    assert flatten(frame(request).prompt) == "SYS\n\nQ1\n\nA1"
+    assert flatten(write_prompt(request).prompt) == "SYS\n\nQ1\n\nA1"

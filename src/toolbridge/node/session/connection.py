@@ -16,11 +16,11 @@ from websockets.protocol import State
 
 from toolbridge.core.errors import Rejected, TimedOut, TooLarge, Unreachable, error_of
 from toolbridge.core.json import JsonObject, dumps
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of, same_account
-from toolbridge.node.encryption import NONCE_SIZE, Decryptor, Secret, check_private
-from toolbridge.node.jobs import Host, Job
-from toolbridge.node.messages import (
+from toolbridge.node.chain.address import address_of, same_account
+from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import NONCE_SIZE, Decryptor, Secret, check_private
+from toolbridge.node.protocol.messages import (
     InitAck,
     InitKeys,
     NodeFault,

@@ -4,7 +4,7 @@ import random
 import time
 from dataclasses import dataclass, replace
 
-from toolbridge.node.hosts import (
+from toolbridge.node.hosts.candidates import (
     ExcludedHost,
     FoundHosts,
     HostCandidate,
@@ -13,9 +13,9 @@ from toolbridge.node.hosts import (
     rank,
     take,
 )
-from toolbridge.node.probing import HostSilent, Prober
-from toolbridge.node.registry import HostRegistry
-from toolbridge.node.scoring import Mode
+from toolbridge.node.hosts.probing import HostSilent, Prober
+from toolbridge.node.hosts.registry import HostRegistry
+from toolbridge.node.hosts.scoring import Mode
 
 _REST = 600.0
 """Seconds for which a host that failed comes last."""

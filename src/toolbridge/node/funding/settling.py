@@ -7,12 +7,12 @@ that a process left behind when it died is found in the ledger and settled by th
 import time
 from dataclasses import dataclass
 
-from toolbridge.node.abi import MalformedAnswer, Value
-from toolbridge.node.account import Account
-from toolbridge.node.calls import SessionTerms
-from toolbridge.node.chain import Chain
-from toolbridge.node.ledger import Ledger, Payment, is_alive
-from toolbridge.node.reverts import Reverted
+from toolbridge.node.chain.abi import MalformedAnswer, Value
+from toolbridge.node.chain.calls import SessionTerms
+from toolbridge.node.chain.client import Chain
+from toolbridge.node.chain.reverts import Reverted
+from toolbridge.node.funding.account import Account
+from toolbridge.node.funding.ledger import Ledger, Payment, is_alive
 
 ACTIVE = 0
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire, ConfigError, RateLimited, TimedOut, Unreachable
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.node import abi, multicall
-from toolbridge.node.abi import Value
-from toolbridge.node.contracts import FUNCTIONS
-from toolbridge.node.networks import Network
-from toolbridge.node.reverts import Reverted, advice_on, explain
-from toolbridge.node.rpc import Rpc, RpcRejected
+from toolbridge.node.chain import abi, multicall
+from toolbridge.node.chain.abi import Value
+from toolbridge.node.chain.contracts import FUNCTIONS
+from toolbridge.node.chain.networks import Network
+from toolbridge.node.chain.reverts import Reverted, advice_on, explain
+from toolbridge.node.chain.rpc import Rpc, RpcRejected
 
 _BATCH = 40
 _REVERTED = 3

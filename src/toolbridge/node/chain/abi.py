@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire
-from toolbridge.node.address import checksum, keccak256
+from toolbridge.node.chain.address import checksum, keccak256
 
 Value: TypeAlias = "int | bool | str | bytes | list[Value]"
 """Addresses are texts with a checksum; fixed and free bytes are bytes."""

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from toolbridge.core.errors import Unreachable
 from toolbridge.core.json import maybe_object
-from toolbridge.node.address import address_of, same_account
-from toolbridge.node.encryption import compressed
-from toolbridge.node.scoring import Factors, Mode, factors, pick, score
+from toolbridge.node.chain.address import address_of, same_account
+from toolbridge.node.hosts.scoring import Factors, Mode, factors, pick, score
+from toolbridge.node.protocol.encryption import compressed
 
 NATIVE_PER_STABLE = 227_273
 """How the contracts' bounds relate a price in wei to one in dollars."""
