@@ -589,8 +589,8 @@ BREAKS = [
     Break(
         "CB-09",
         "node/protocol/prompt.py",
-        'return f"{turns}<|im_start|>assistant\\n"',
-        "return turns",
+        'return f"{written}<|im_start|>assistant\\n"',
+        "return written",
         (
             "tests/node/test_prompt.py::test_chatml_marks_every_turn_and_ends_where_the_model_goes_on",
         ),

@@ -15,7 +15,7 @@ from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.session.connection import Timeouts
 from toolbridge.node.session.exchange import Prompt
-from toolbridge.node.session.session import NodeSession, Settings
+from toolbridge.node.session.session import NodeSession, SessionSettings
 
 WALLET = Secret.from_hex("12" * 32)
 QUICK = Timeouts(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)
@@ -63,7 +63,7 @@ async def session_with(node=None, *, waits=PATIENT, job=None, **settings):
     async with running() as own:
         node = node or own
         funding = CountingFunding(node, **(job or {}))
-        session = NodeSession(funding, WALLET, Settings(waits, **settings))
+        session = NodeSession(funding, WALLET, SessionSettings(waits, **settings))
         try:
             yield session, node, funding
         finally:

@@ -193,11 +193,11 @@ class TestFailures:
         reading = Reading(node.chunk("Error: "), *map(node.chunk, "abcdefgh"), close=False)
         assert reading.message.text == "Error: abcdefgh"
 
-    @pytest.mark.parametrize("aad", [encryption.IMAGE_AAD, encryption.FILM_AAD])
+    @pytest.mark.parametrize("aad", [encryption.IMAGE_AAD, encryption.VIDEO_AAD])
     def test_a_picture_instead_of_an_answer_is_an_error(self, node, aad):
         reading = Reading(node.response('{"type":"image_generation_result"}', aad), close=False)
         assert reading.problem.kind == "unsupported"
-        assert "picture" in reading.problem.text
+        assert "image" in reading.problem.text
         assert reading.decoder.over
 
     @pytest.mark.parametrize("id", [{"id": "p-1"}, {}])

@@ -143,7 +143,7 @@ def test_what_a_node_cannot_take_is_a_loss(part):
 
 def test_a_picture_that_is_too_large_is_refused():
     data = "A" * (MAX_IMAGE + 1)
-    with pytest.raises(TooLarge, match="at most"):
+    with pytest.raises(TooLarge, match="exceeds"):
         write_prompt(asked(user(Image(data=data, media_type="image/png"))))
 
 

@@ -29,7 +29,7 @@ from toolbridge.node.protocol import encryption
 from toolbridge.node.session import connection as line_module
 from toolbridge.node.session.connection import Timeouts, socket_url
 from toolbridge.node.session.pool import NodePool
-from toolbridge.node.session.session import NodeSession, Settings
+from toolbridge.node.session.session import NodeSession, SessionSettings
 
 
 class TestPlainAnswers:
@@ -153,7 +153,7 @@ class TestQueue:
     async def test_several_sessions_run_side_by_side(self):
         async with running() as node:
             funding = CountingFunding(node)
-            pool = NodePool(lambda: NodeSession(funding, WALLET, Settings(PATIENT)), 2)
+            pool = NodePool(lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT)), 2)
             node.play(*(Scene(pause=0.02) for _ in range(3)))
             messages = await asyncio.gather(*(told(pool) for _ in range(3)))
             await pool.close()
@@ -164,7 +164,7 @@ class TestQueue:
     async def test_a_pool_opens_no_more_than_is_needed(self):
         async with running() as node:
             funding = CountingFunding(node)
-            pool = NodePool(lambda: NodeSession(funding, WALLET, Settings(PATIENT)), 2)
+            pool = NodePool(lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT)), 2)
             await works(pool)
             await works(pool)
             await pool.close()

@@ -34,7 +34,7 @@ from toolbridge.node.protocol.messages import BASE_SEPOLIA
 from toolbridge.node.session.connection import Timeouts, fresh_key
 from toolbridge.node.session.exchange import Prompt
 from toolbridge.node.session.pool import NodePool
-from toolbridge.node.session.session import NodeAnswer, NodeSession, Settings
+from toolbridge.node.session.session import NodeAnswer, NodeSession, SessionSettings
 from toolbridge.node.settings import NodeSettings, read_public
 
 LEDGER = "node-ledger.sqlite"
@@ -182,7 +182,7 @@ class NodeProvider:
 
     def _session(self, funding: Funding) -> NodeSession:
         return NodeSession(
-            funding, self._wallet, Settings(self._waits, memory=self._settings.memory)
+            funding, self._wallet, SessionSettings(self._waits, memory=self._settings.memory)
         )
 
     async def _pays(self, stack: AsyncExitStack) -> ChainFunding:

@@ -1,4 +1,8 @@
-"""Our request as what is sealed into a prompt."""
+"""Encode a request as the JSON that is encrypted into a node's prompt message.
+
+A node reads `prompt`, `model`, `max_tokens`, `temperature`, `images` and `thinking`. It ignores all
+other sampling parameters, so those become losses. A number out of range gets no reply at all.
+"""
 
 from toolbridge.core.codec import Outgoing, Rules, Target
 from toolbridge.core.json import Json, JsonObject
@@ -7,15 +11,15 @@ from toolbridge.core.shared_fields import carry
 from toolbridge.node.protocol.prompt import FlatPrompt, Style, write_prompt
 
 QUIRKS = {
-    "framing": '"chatml" (default), or "labelled" for nodes that delete the marks of a template',
+    "framing": '"chatml" (default), or "labelled" for nodes that delete chat template markers',
 }
 
 RULES = Rules(may_end_with_assistant=False)
 
 DEFAULT_OUTPUT = 4000
 DEFAULT_TEMPERATURE = 0.7
-_HOTTEST = 2.0
-_MOST = 2**32 - 1
+_MAX_TEMPERATURE = 2.0
+_MAX_U32 = 2**32 - 1
 
 _LEVELS: dict[Effort, str] = {
     "none": "disabled",
@@ -27,39 +31,40 @@ _LEVELS: dict[Effort, str] = {
     "max": "high",
 }
 _FIXED = {
-    "top_p": "a node's is always 0.9",
-    "top_k": "a node does not use it",
-    "min_p": "a node does not use it",
-    "seed": "a node's is always 0",
-    "frequency_penalty": "the host decides on it",
-    "presence_penalty": "the host decides on it",
-    "repeat_penalty": "the host decides on it",
+    "top_p": "a node always uses 0.9",
+    "top_k": "a node ignores it",
+    "min_p": "a node ignores it",
+    "seed": "a node always uses 0",
+    "frequency_penalty": "the host sets it",
+    "presence_penalty": "the host sets it",
+    "repeat_penalty": "the host sets it",
     "logprobs": "a node does not report them",
-    "n": "a node gives one answer to a request",
+    "n": "a node returns one answer per request",
 }
 
 
 def encode_request(request: Request, target: Target) -> Outgoing:
-    """Return the prompt and its settings; stop sequences are cut by us and not sent.
+    """Return the prompt with its parameters.
 
-    Every value stays within what a node can read: one that it cannot read gets no answer at all.
+    Stop sequences are not sent: nodes ignore them, so toolbridge cuts the answer. Numbers are kept
+    in range, because a node does not reply to a prompt whose JSON it cannot deserialise.
     """
     flat = write_prompt(request, _style(target))
-    temperature, hot = _temperature(request.sampling)
+    temperature, clamped = _temperature(request.sampling)
     body: JsonObject = {
         "prompt": flat.prompt,
         "model": target.model or request.model,
-        "max_tokens": min(max(1, request.max_tokens or DEFAULT_OUTPUT), _MOST),
+        "max_tokens": min(max(1, request.max_tokens or DEFAULT_OUTPUT), _MAX_U32),
         "temperature": temperature,
         "stream": True,
     }
     if flat.images:
         body["images"] = _images(flat)
-    thinking, thoughts = _thinking(request.think)
+    thinking, budget = _thinking(request.think)
     if thinking:
         body["thinking"] = thinking
     body |= target.options
-    losses = (*flat.losses, *hot, *thoughts, *_lost(request))
+    losses = (*flat.losses, *clamped, *budget, *_lost(request))
     return Outgoing("", body, losses)
 
 
@@ -75,8 +80,8 @@ def _temperature(sampling: Sampling) -> tuple[float, list[Loss]]:
     asked = sampling.temperature
     if asked is None:
         return DEFAULT_TEMPERATURE, []
-    taken = min(max(0.0, asked), _HOTTEST)
-    why = f"a node takes 0 to {_HOTTEST:g}"
+    taken = min(max(0.0, asked), _MAX_TEMPERATURE)
+    why = f"a node accepts 0 to {_MAX_TEMPERATURE:g}"
     return taken, [] if taken == asked else [Loss("sampling.temperature", why)]
 
 
@@ -96,7 +101,9 @@ def _lost(request: Request) -> list[Loss]:
         if getattr(request.sampling, name) is not None
     ]
     if request.tools:
-        losses.append(Loss("tools", "a node has no tools; a prompt must describe them"))
+        losses.append(
+            Loss("tools", "a node has no tool parameter; the prompt must describe the tools")
+        )
     if request.output is not None:
-        losses.append(Loss("output", "a node cannot be held to JSON"))
+        losses.append(Loss("output", "a node cannot enforce JSON output"))
     return losses + carry(request, "node")[1]

@@ -1,8 +1,9 @@
-"""How a client and a node seal what they say to each other.
+"""Keys, signatures and authenticated encryption of the node protocol.
 
-Keys lie on secp256k1. The key of a handshake is HKDF-SHA256 over the bare X coordinate of the shared
-point; messages are XChaCha20-Poly1305 under a session key that the client chose. Nonces and
-ephemeral keys are arguments: there are no dice in here.
+All keys are on secp256k1. The handshake key is HKDF-SHA256 over the X coordinate of the ECDH point;
+messages are XChaCha20-Poly1305 under a session key that the client chose. Nonces and ephemeral keys
+are arguments, so this module needs no randomness. `messages` and `decode_answer` use it, and
+`chain.transaction` signs with it.
 """
 
 import hmac
@@ -23,17 +24,18 @@ PUBLIC_SIZE = 33
 SIGNATURE_SIZE = 65
 NO_SALT = bytes(32)
 
+# The associated data (AAD) names what a message is: one per kind of answer, or a numbered chunk.
 RESPONSE_AAD = "encrypted_response_final"
 IMAGE_AAD = "encrypted_image_response"
-FILM_AAD = "encrypted_ltx_response"
+VIDEO_AAD = "encrypted_ltx_response"
 
 
 class DecryptionFailed(BrokenWire):
-    """What came was not sealed by who holds the key, or not for this place in the conversation."""
+    """A message was not encrypted with the session key, or not at this position of the stream."""
 
 
 class Secret:
-    """Key material. Whoever prints, logs, compares or pickles one learns nothing."""
+    """32 bytes of key material that `repr` hides and pickle refuses; compared in constant time."""
 
     __slots__ = ("_bytes",)
 
@@ -67,18 +69,18 @@ class Secret:
         return hash(sha256(self._bytes).digest())
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a Secret cannot be pickled")
 
 
 # ── keys ──
 
 
 def check_private(key: Secret) -> Secret:
-    """Return `key` if it is a number that the curve takes; raise `ValueError` without showing it."""
+    """Return `key` if it is a valid private key; raise `ValueError` that does not contain it."""
     try:
         PrivateKey(key.reveal())
     except ValueError:
-        raise ValueError("the key is zero or beyond the order of secp256k1") from None
+        raise ValueError("the key is zero or not below the order of secp256k1") from None
     return key
 
 
@@ -88,7 +90,7 @@ def public_key(private: Secret) -> bytes:
 
 
 def compressed(public: bytes) -> bytes:
-    """Return a public key of either form as 33 bytes; raise `ValueError` for what is none."""
+    """Return a 33- or 65-byte public key in 33 bytes; raise `ValueError` if it is not on the curve."""
     return PublicKey(public).format()
 
 
@@ -97,24 +99,25 @@ def uncompressed(public: bytes) -> bytes:
 
 
 def shared_point(private: Secret, public: bytes) -> bytes:
-    """Return the compressed point that both sides of a key exchange know."""
+    """Return the ECDH point in its compressed form."""
     return PublicKey(public).multiply(private.reveal()).format()
 
 
 def derive_key(private: Secret, public: bytes) -> Secret:
-    """Return the key of a handshake.
+    """Return the handshake key of a private and a public key.
 
-    coincurve's own `ecdh` hashes the point; nodes want its X coordinate as it is.
+    Node protocol: HKDF-SHA256 without salt and info over the X coordinate of the point.
+    coincurve's own `ecdh` returns a hash of the point instead, so it cannot be used.
     """
     shared_x = shared_point(private, public)[1:]
     return Secret(HKDF(shared_x, KEY_SIZE, NO_SALT, SHA256))
 
 
-# ── sealing ──
+# ── authenticated encryption ──
 
 
 def seal(key: Secret, nonce: bytes, plaintext: bytes, aad: bytes = b"") -> bytes:
-    """Return the ciphertext with its tag behind it."""
+    """Return the ciphertext of `plaintext`, followed by the 16-byte tag."""
     cipher = _cipher(key, nonce)
     cipher.update(aad)
     ciphertext, tag = cipher.encrypt_and_digest(plaintext)
@@ -122,7 +125,7 @@ def seal(key: Secret, nonce: bytes, plaintext: bytes, aad: bytes = b"") -> bytes
 
 
 def unseal(key: Secret, nonce: bytes, ciphertext: bytes, aad: bytes = b"") -> bytes:
-    """Return what was sealed; raise `DecryptionFailed` when one bit of it is not as it was."""
+    """Return the plaintext; raise `DecryptionFailed` if key, nonce, data or AAD do not match."""
     if len(nonce) != NONCE_SIZE:
         raise DecryptionFailed(f"the nonce has {len(nonce)} bytes instead of {NONCE_SIZE}")
     if len(ciphertext) < TAG_SIZE:
@@ -133,31 +136,32 @@ def unseal(key: Secret, nonce: bytes, ciphertext: bytes, aad: bytes = b"") -> by
         return cipher.decrypt_and_verify(ciphertext[:-TAG_SIZE], ciphertext[-TAG_SIZE:])
     except ValueError:
         raise DecryptionFailed(
-            "the seal is broken: a wrong key, or what came was changed on its way"
+            "decryption failed: the key is wrong, or the message was changed in transit"
         ) from None
 
 
 def _cipher(key: Secret, nonce: bytes) -> ChaCha20_Poly1305.ChaCha20Poly1305Cipher:
-    # With 8 or 12 bytes the library would quietly take another cipher.
+    # With 8 or 12 bytes PyCryptodome would silently use ChaCha20-Poly1305 instead of XChaCha20.
     if len(nonce) != NONCE_SIZE:
         raise ValueError(f"a nonce has {NONCE_SIZE} bytes, not {len(nonce)}")
     return ChaCha20_Poly1305.new(key=key.reveal(), nonce=nonce)
 
 
 def message_aad(index: int) -> str:
-    """Return what a client's message number `index` is bound to."""
+    """Return the AAD of the client's message number `index`."""
     return f"message_{index}"
 
 
 def chunk_aad(index: int) -> str:
+    """Return the AAD of the node's answer chunk number `index`."""
     return f"chunk_{index}"
 
 
 class Decryptor:
-    """Opens what one session key sealed, each piece once and only in its own place.
+    """Decrypts messages of one session key, each once and only with the expected AAD.
 
-    The node's own client takes any label. We know which one must come, so a piece that was left out,
-    moved or sent again is noticed.
+    The vendor's client accepts any AAD. Checking it detects chunks that were dropped, reordered or
+    replayed.
     """
 
     def __init__(self, key: Secret) -> None:
@@ -166,15 +170,15 @@ class Decryptor:
 
     def open(self, nonce: bytes, ciphertext: bytes, aad: str, expected: str) -> bytes:
         if aad != expected:
-            raise DecryptionFailed(f"the node sent {aad[:40]!r} where {expected!r} was due")
+            raise DecryptionFailed(f"the node sent {aad[:40]!r} instead of {expected!r}")
         if nonce in self._seen:
-            raise DecryptionFailed("the node sent the same sealed piece twice")
+            raise DecryptionFailed("the node sent the same encrypted message twice")
         plaintext = unseal(self._key, nonce, ciphertext, aad.encode())
         self._seen.add(nonce)
         return plaintext
 
 
-# ── who is speaking ──
+# ── signatures ──
 
 
 def init_preimage(
@@ -186,25 +190,30 @@ def init_preimage(
     info: bytes = b"",
     aad: bytes = b"",
 ) -> bytes:
-    """Return what the signature of a handshake covers, before it is hashed.
+    """Return the bytes that the handshake's signature covers, before they are hashed.
 
-    The ciphertext is not in it; the nonce and the ephemeral key bind the two together.
+    Node protocol, E2EEv1: the ciphertext is not signed; nonce and ephemeral key bind it to the
+    signature.
     """
     parts = [b"E2EEv1", ephemeral, host, salt, nonce, info]
     return b"|".join([*parts, aad] if aad else parts)
 
 
 def init_digest(preimage: bytes) -> bytes:
+    """Return the SHA-256 digest that is signed."""
     return sha256(preimage).digest()
 
 
 def sign(private: Secret, digest: bytes) -> bytes:
-    """Return r, s and the recovery id: 65 bytes, deterministic, low s, no Ethereum prefix."""
+    """Return r, s and the recovery id in 65 bytes, without Ethereum's message prefix.
+
+    The signature is deterministic (RFC 6979), and s is in the lower half as EIP-2 requires.
+    """
     return PrivateKey(private.reveal()).sign_recoverable(digest, hasher=None)
 
 
 def recover(digest: bytes, signature: bytes) -> bytes:
-    """Return the compressed key that signed; the recovery id may be 0 to 3, or 27 to 30."""
+    """Return the compressed public key of the signer; recovery ids are 0 to 3, or 27 to 30."""
     if len(signature) != SIGNATURE_SIZE:
         raise DecryptionFailed(f"a signature has {SIGNATURE_SIZE} bytes, not {len(signature)}")
     recovery = signature[64] - 27 if signature[64] >= 27 else signature[64]
@@ -212,9 +221,9 @@ def recover(digest: bytes, signature: bytes) -> bytes:
         plain = signature[:64] + bytes([recovery])
         return PublicKey.from_signature_and_message(plain, digest, hasher=None).format()
     except ValueError:
-        raise DecryptionFailed("the signature belongs to no key") from None
+        raise DecryptionFailed("no public key matches the signature") from None
 
 
 def key_from_seed(phrase: str) -> Secret:
-    """Return the key under which the node's own client speaks, from its storage phrase."""
+    """Return the signing key that the vendor's client derives from its S5 seed phrase."""
     return Secret(sha256(f"{phrase}fabstir-encryption-key-from-s5-seed-v1".encode()).digest())

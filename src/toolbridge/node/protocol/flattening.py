@@ -1,7 +1,8 @@
-"""What a node leaves of a prompt: it deletes the marks of every chat template that it knows.
+"""The node's own rewriting of a prompt, as a function: it deletes the markers of chat templates.
 
-The rest becomes one user message in the host's own template, so turns that are told apart by such
-marks alone run together. `framing` has a style that survives this.
+Nodes since 8.5.5 wrap the rest as one user message in the host's template, so turns that only such
+markers separate are joined. The style `labelled` of `prompt` survives this, and `vectors` compares
+this function with recorded results.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PromptFamily:
+    """A chat template: if a trigger occurs in the prompt, its markers are deleted in order."""
+
     triggers: tuple[str, ...]
     delete: tuple[str, ...]
 
@@ -45,7 +48,7 @@ FAMILIES = (
 
 
 def flatten(prompt: str) -> str:
-    """Return `prompt` as a node's template gets it."""
+    """Return `prompt` without markers, as the host's template receives it."""
     for family in FAMILIES:
         if any(trigger in prompt for trigger in family.triggers):
             for mark in family.delete:

@@ -1,7 +1,7 @@
-"""What a client and a node send each other: one JSON object per WebSocket message.
+"""Messages of the node protocol: one JSON object per WebSocket text message.
 
-Ours to theirs: the handshake, a prompt, a cancellation. Theirs to ours: `decode_message`. What is
-sealed inside an answer is opened in `answers`, where it is known which piece must come next.
+Encoded here: the handshake, a prompt, a cancellation. `decode_message` decodes what a node sends.
+`decode_answer` decrypts the payloads, because it knows which chunk is expected next.
 """
 
 import re
@@ -25,7 +25,7 @@ BASE_SEPOLIA = 84532
 
 @dataclass(frozen=True)
 class SessionTopic:
-    """What a session is about: the paid job and the model."""
+    """The ids of a session: its own, the paid job, the model and the chain."""
 
     session_id: str
     job_id: str
@@ -36,10 +36,10 @@ class SessionTopic:
 
 @dataclass(frozen=True)
 class InitKeys:
-    """Every key and number of chance that one handshake needs."""
+    """The keys and the nonce of one handshake."""
 
     signer: Secret
-    """The wallet that paid: it signs, and checkpoints are sealed to it."""
+    """The wallet that paid. It signs, and the host encrypts checkpoints to its public key."""
     host: bytes
     """The public key of the host, 33 bytes."""
     session: Secret
@@ -52,10 +52,11 @@ def encode_init(opening: SessionTopic, keys: InitKeys, *, id: str) -> JsonObject
     plaintext = dump_bytes(
         {
             "sessionKey": keys.session.reveal().hex(),
-            "jobId": opening.job_id,  # text, but the price a number: the node is strict
+            # The node reads these with strict types: `jobId` is a string, the price a number.
+            "jobId": opening.job_id,
             "modelName": opening.model,
             "pricePerToken": opening.price,
-            # Without it the host publishes checkpoints of the conversation that all can read.
+            # Without this key the host uploads checkpoints of the conversation unencrypted.
             "recoveryPublicKey": f"0x{encryption.public_key(keys.signer).hex()}",
         }
     )
@@ -70,7 +71,7 @@ def encode_init(opening: SessionTopic, keys: InitKeys, *, id: str) -> JsonObject
 
 
 def seal_init(keys: InitKeys, plaintext: bytes, aad: bytes = b"") -> JsonObject:
-    """Return `plaintext` sealed for the host and signed by the client."""
+    """Return the payload of a handshake: `plaintext` encrypted to the host, and a signature."""
     key = encryption.derive_key(keys.ephemeral, keys.host)
     ephemeral = encryption.public_key(keys.ephemeral)
     preimage = encryption.init_preimage(ephemeral, keys.host, keys.nonce, aad=aad)
@@ -89,7 +90,7 @@ def seal_init(keys: InitKeys, plaintext: bytes, aad: bytes = b"") -> JsonObject:
 
 
 def encode_reset(opening: SessionTopic, *, id: str) -> JsonObject:
-    """Return the plain handshake that makes a node forget what was said under this session id."""
+    """Return the plaintext `session_init`, which deletes the node's history of this session id."""
     return {
         "type": "session_init",
         "chain_id": opening.chain_id,
@@ -101,7 +102,7 @@ def encode_reset(opening: SessionTopic, *, id: str) -> JsonObject:
 
 @dataclass(frozen=True)
 class PromptEnvelope:
-    """Where a prompt goes and how it is sealed."""
+    """The ids, key and nonce of one prompt."""
 
     session_id: str
     id: str
@@ -111,10 +112,10 @@ class PromptEnvelope:
 
 
 def encode_prompt(prompt: JsonObject, envelope: PromptEnvelope) -> JsonObject:
-    """Return a sealed prompt.
+    """Return an encrypted prompt.
 
-    A node searches the web for any prompt with words like "current" or "update" in it, whatever
-    `web_search` says; only a limit of no searches keeps it from doing so.
+    A node searches the web for any prompt that contains words such as "current" or "update", even
+    with `web_search: false`. Only `max_searches: 0` prevents it.
     """
     return {
         "type": "encrypted_message",
@@ -130,6 +131,7 @@ def encode_prompt(prompt: JsonObject, envelope: PromptEnvelope) -> JsonObject:
 
 
 def seal_payload(key: Secret, nonce: bytes, text: str, aad: str) -> JsonObject:
+    """Return `text` encrypted, in the hex fields of a payload."""
     ciphertext = encryption.seal(key, nonce, text.encode(), aad.encode())
     return {
         "ciphertextHex": ciphertext.hex(),
@@ -155,7 +157,7 @@ _HEX = {
 
 
 class Payload(msgspec.Struct, frozen=True, rename=_HEX):
-    """A sealed piece, in hex."""
+    """An encrypted payload; its fields are hex."""
 
     ciphertext: str
     nonce: str
@@ -164,16 +166,16 @@ class Payload(msgspec.Struct, frozen=True, rename=_HEX):
 
     @property
     def label(self) -> str:
-        """What the piece says that it is."""
+        """The associated data as text, such as `chunk_0`."""
         return read_hex(self.aad).decode("utf-8", "replace")
 
     def open(self, opener: encryption.Decryptor, expected: str) -> bytes:
-        """Return what was sealed, if it is the piece that was due."""
+        """Return the plaintext; raise `DecryptionFailed` if its AAD is not `expected`."""
         return opener.open(read_hex(self.nonce), read_hex(self.ciphertext), self.label, expected)
 
 
 class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
-    """A sealed handshake, in hex."""
+    """The encrypted payload of a handshake; its fields are hex."""
 
     ephemeral: str
     ciphertext: str
@@ -184,12 +186,13 @@ class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
     info: str = ""
 
     def open(self, host: Secret) -> bytes:
-        """Return what only the host can read."""
+        """Return the plaintext, decrypted with the host's private key."""
         key = encryption.derive_key(host, self._ephemeral())
         nonce, ciphertext = read_hex(self.nonce), read_hex(self.ciphertext)
         return encryption.unseal(key, nonce, ciphertext, read_hex(self.aad))
 
     def preimage(self, host: bytes) -> bytes:
+        """Return the bytes that the client signed."""
         return encryption.init_preimage(
             self._ephemeral(),
             host,
@@ -218,10 +221,12 @@ def read_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
-        raise DecryptionFailed("a sealed piece is not hex") from None
+        raise DecryptionFailed("a field of an encrypted message is not hex") from None
 
 
 class InitAck(msgspec.Struct, frozen=True):
+    """`session_init_ack`: the node's answer to a handshake."""
+
     status: str = ""
     session_id: str = ""
     job_id: int | str | None = None
@@ -230,6 +235,8 @@ class InitAck(msgspec.Struct, frozen=True):
 
 
 class AnswerChunk(msgspec.Struct, frozen=True):
+    """`encrypted_chunk`: the text of one token; the last one is empty and has `final`."""
+
     payload: Payload
     tokens: int = 1
     id: str | None = None
@@ -237,17 +244,23 @@ class AnswerChunk(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
+    """`encrypted_response`: `stop` or `error` behind the chunks, or an image instead of them."""
+
     payload: Payload
     id: str | None = None
 
 
 class NodeUsage(msgspec.Struct, frozen=True):
+    """Token counts; nodes since 8.21.0 send them, but not always."""
+
     prompt_tokens: int = 0
     completion_tokens: int = 0
     context_window_size: int | None = None
 
 
 class StreamEnd(msgspec.Struct, frozen=True):
+    """`stream_end`: the unencrypted last message about a prompt."""
+
     reason: str = "complete"
     tokens_used: int = 0
     id: str | None = None
@@ -257,7 +270,7 @@ class StreamEnd(msgspec.Struct, frozen=True):
 
 
 class NodeFault(msgspec.Struct, frozen=True):
-    """An error, in either of its two shapes: `code` and `message`, or `error` alone."""
+    """`error`, in either of its two shapes: `code` and `message`, or `error` alone."""
 
     code: str | None = None
     message: str | None = None
@@ -268,11 +281,11 @@ class NodeFault(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return (self.message or self.error or self.code or "an error without a word")[:2000]
+        return (self.message or self.error or self.code or "an error without a message")[:2000]
 
 
 class OtherMessage(msgspec.Struct, frozen=True):
-    """A greeting, or something that later nodes say: nothing that an answer depends on."""
+    """A message that is ignored: `connected`, or a type of a later version."""
 
     type: str
 
@@ -292,7 +305,7 @@ _union: OpenUnion[_Known] = OpenUnion(
 
 
 def decode_message(data: str | bytes) -> NodeMessage:
-    """Read one message of a node; raise `BrokenWire` for what is no JSON of its shape."""
+    """Return a message of a node; raise `BrokenWire` if it is not JSON of the expected shape."""
     found = _union.decode_frame(data.encode() if isinstance(data, str) else data)
     if isinstance(found, InitAck | AnswerChunk | Response | StreamEnd | NodeFault):
         return found
@@ -300,37 +313,37 @@ def decode_message(data: str | bytes) -> NodeMessage:
 
 
 KEY_LOST = frozenset({"SESSION_KEY_NOT_FOUND", "DECRYPTION_FAILED"})
-"""The node has forgotten the key, as after a restart: a new handshake on the same job helps."""
+"""The node has lost the session key, as after a restart; a new handshake on the same job suffices."""
 SESSION_LOST = frozenset({"SESSION_NOT_FOUND", "SESSION_NOT_ACTIVE"})
-"""The job is over: only a new session helps."""
+"""The job has ended; a new session must be paid."""
 BEFORE_STREAM = KEY_LOST | SESSION_LOST | {
     "INVALID_PAYLOAD", "MISSING_PAYLOAD", "MISSING_PAYLOAD_FIELDS", "INVALID_HEX_ENCODING",
     "INVALID_NONCE_SIZE", "ENCRYPTION_NOT_SUPPORTED", "INVALID_UTF8", "MISSING_SESSION_ID",
     "SESSION_AUTH_DENIED",
 }  # fmt: skip
-"""Errors that no `stream_end` follows, because no stream had begun."""
+"""Errors before the stream begins: no `stream_end` follows them."""
 
 _WAIT = re.compile(r"retry after (\d{1,6}) sec", re.IGNORECASE)
 
 
 def problem_of(fault: NodeFault) -> Problem:
-    """Return a node's error in our words."""
+    """Return a node's error as a `Problem`."""
     if fault.code == "TOKEN_LIMIT_EXCEEDED":
         return Problem(kind="context_overflow", text=_overflow(fault))
     if "rate limit" in fault.text.lower():
         wait = _WAIT.search(fault.text)
-        text = f"the node is busy with other clients: {fault.text}"
+        text = f"the node's rate limit for all its clients is reached: {fault.text}"
         return Problem(kind="rate_limited", text=text, retry_after=float(wait[1]) if wait else None)
     if fault.code == "SESSION_AUTH_DENIED":
         return Problem(
-            kind="rejected", text=f"the node denies the session: {fault.text}", status=403
+            kind="rejected", text=f"the node denied access to the session: {fault.text}", status=403
         )
     code = f" ({fault.code})" if fault.code else ""
-    return Problem(kind="rejected", text=f"the node says: {fault.text}{code}")
+    return Problem(kind="rejected", text=f"the node returned an error: {fault.text}{code}")
 
 
 def _overflow(fault: NodeFault) -> str:
-    """Return the words on which clients shorten a conversation."""
+    """Return the text at which clients compact the conversation ("prompt is too long: …")."""
     if fault.prompt_tokens and fault.context_window_size:
         return (
             f"prompt is too long: {fault.prompt_tokens} tokens > "

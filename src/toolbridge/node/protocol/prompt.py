@@ -1,7 +1,8 @@
-"""A conversation as one text: all that a node takes.
+"""A conversation as one text, the only form of history that a node accepts.
 
-Two styles. `chatml` marks turns as many models were trained to read them; nodes that delete such
-marks run the turns together. `labelled` tells turns apart by plain words, which nobody deletes.
+There are two styles, chosen by the quirk `framing`. `chatml` uses the turn markers that many models
+were trained on; nodes since 8.5.5 delete such markers, which joins the turns. `labelled` separates
+turns by the lines `System:`, `User:` and `Assistant:`, which nodes leave alone.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from toolbridge.core.messages import (
 Style: TypeAlias = Literal["chatml", "labelled"]
 
 MAX_IMAGE = 13_333_334
-"""Characters of base64: about 10 MB of picture."""
+"""Characters of base64 per image, about 10 MB; the limit of the vendor's client."""
 
 _FORMATS = {
     "image/png": "png",
@@ -43,42 +44,44 @@ _LABELS: dict[Role, str] = {"system": "System:", "user": "User:", "assistant": "
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A picture beside the prompt."""
+    """An image that is sent beside the prompt."""
 
     data: str
-    """Base64, without a `data:` in front."""
+    """Base64, without a `data:` prefix."""
     format: str
 
 
 class FlatPrompt(msgspec.Struct, frozen=True):
+    """A conversation as one text, with its images and what could not be expressed."""
+
     prompt: str
     images: tuple[Attachment, ...] = ()
     losses: tuple[Loss, ...] = ()
 
 
 def write_prompt(request: Request, style: Style = "chatml") -> FlatPrompt:
-    """Return the system's words and every turn as one text that ends where the model goes on."""
+    """Return the system prompt and all turns as one text that ends with the assistant's marker."""
     if not request.turns:
         raise MalformedRequest("at least one message is needed", where="messages")
     writer = _Writer()
     system = "\n\n".join(part.text for part in request.system if part.text)
-    said: list[tuple[Role, str]] = [("system", system)] if system else []
+    turns: list[tuple[Role, str]] = [("system", system)] if system else []
     for number, turn in enumerate(request.turns):
         where = f"turns.{number}.content"
         parts = [writer.write(part, f"{where}.{n}") for n, part in enumerate(turn.content)]
-        said.append((turn.role, "\n".join(part for part in parts if part)))
-    prompt = _STYLES[style](said)
+        turns.append((turn.role, "\n".join(part for part in parts if part)))
+    prompt = _STYLES[style](turns)
     return FlatPrompt(prompt, tuple(writer.images), tuple(writer.losses))
 
 
-def _chatml(said: list[tuple[Role, str]]) -> str:
-    turns = "".join(f"<|im_start|>{role}\n{text}\n<|im_end|>\n" for role, text in said)
-    return f"{turns}<|im_start|>assistant\n"
+def _chatml(turns: list[tuple[Role, str]]) -> str:
+    written = "".join(f"<|im_start|>{role}\n{text}\n<|im_end|>\n" for role, text in turns)
+    return f"{written}<|im_start|>assistant\n"
 
 
-def _labelled(said: list[tuple[Role, str]]) -> str:
-    turns = "".join(f"{_LABELS[role]}\n{text}\n\n" for role, text in said)
-    return f"{turns}{_LABELS['assistant']}"
+def _labelled(turns: list[tuple[Role, str]]) -> str:
+    written = "".join(f"{_LABELS[role]}\n{text}\n\n" for role, text in turns)
+    return f"{written}{_LABELS['assistant']}"
 
 
 _STYLES: dict[Style, Callable[[list[tuple[Role, str]]], str]] = {
@@ -88,7 +91,7 @@ _STYLES: dict[Style, Callable[[list[tuple[Role, str]]], str]] = {
 
 
 class _Writer:
-    """Writes parts as text; pictures go beside it."""
+    """Writes parts as text and collects images and losses."""
 
     def __init__(self) -> None:
         self.images: list[Attachment] = []
@@ -107,10 +110,10 @@ class _Writer:
             case Document(text=text) if text:
                 return text
             case Thinking():
-                return self._lose(where, "a node's prompt has no place for earlier thoughts")
+                return self._lose(where, "a node's prompt cannot carry earlier thinking")
             case Document() | Audio() | Foreign() | Reference():
                 kind = type(part).__name__.lower()
-                return self._lose(where, f"a node takes text and pictures, no {kind}")
+                return self._lose(where, f"a node accepts text and images, not {kind}")
 
     def _result(self, result: Result, where: str) -> str:
         parts = [self.write(part, f"{where}.content.{n}") for n, part in enumerate(result.content)]
@@ -120,12 +123,16 @@ class _Writer:
 
     def _attach(self, image: Image, where: str) -> str:
         if not image.data:
-            return self._lose(where, "a node takes pictures as data, not by their address")
+            return self._lose(where, "a node accepts images as data, not as a URL")
         format = _FORMATS.get(image.media_type.lower())
         if format is None:
-            return self._lose(where, f"a node takes no {image.media_type or 'picture of no type'}")
+            return self._lose(
+                where, f"a node does not accept {image.media_type or 'an image without a type'}"
+            )
         if len(image.data) > MAX_IMAGE:
-            raise TooLarge(f"a node takes pictures of at most {MAX_IMAGE} characters", where=where)
+            raise TooLarge(
+                f"the image exceeds {MAX_IMAGE} base64 characters; send a smaller one", where=where
+            )
         self.images.append(Attachment(image.data, format))
         return ""
 

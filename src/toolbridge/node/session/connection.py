@@ -1,7 +1,7 @@
-"""One connection to a host, on one paid job.
+"""A WebSocket connection to a host, for one paid job.
 
-A connection that ends takes its job with it: the host settles as soon as the socket is gone. So a
-line is opened once and never mended.
+A host settles the job as soon as the connection ends (node protocol: there is no time to
+reconnect). So a connection is opened once per job and never reopened.
 """
 
 import asyncio
@@ -36,34 +36,38 @@ from toolbridge.node.protocol.messages import (
 
 MAX_MESSAGE = 64 * 2**20
 MAX_FRAME = 8 * 2**20
-"""Half of what a node takes in one frame; a longer message is sent in several."""
+"""Half of the 16 MiB that a node accepts per WebSocket frame; longer messages are fragmented."""
 
 _log = logging.getLogger("toolbridge.node")
 
 
 class HostUnreachable(Unreachable):
-    """Nobody answers where the host should be."""
+    """The host does not accept a connection; its job stays paid."""
 
 
 class ConnectionLost(Unreachable):
-    """The connection is gone, and the job with it."""
+    """The connection ended, and with it the job."""
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds."""
+    """How long to wait for a host, in seconds."""
 
     connect: float = 10.0
     init: float = 30.0
     first: float = 180.0
-    """For the first piece of an answer: a node may read a long prompt first."""
+    """Until the first chunk of an answer; reading a long prompt takes time."""
     next: float = 60.0
+    """Between two chunks."""
     grace: float = 3.0
-    """For the counts behind the last piece, and for the end of what was cancelled."""
+    """For `stream_end` after the final chunk or a cancellation; old nodes do not send it."""
 
 
 def socket_url(host: Host) -> str:
-    """Return where a host's socket is. A slash too many would be a path that it does not know."""
+    """Return the WebSocket URL of a host.
+
+    Trailing slashes are removed, because `//v1/ws` is a 404 on nodes. A `ws://` URL is used as is.
+    """
     url = host.url.rstrip("/")
     if url.startswith(("ws://", "wss://")):
         return url
@@ -72,22 +76,22 @@ def socket_url(host: Host) -> str:
 
 
 def fresh_key() -> Secret:
-    """Return a new private key, or a new session key."""
+    """Return random bytes that are valid as a private key and as a session key."""
     return check_private(Secret(secrets.token_bytes(encryption.KEY_SIZE)))
 
 
 @dataclass
 class Handshake:
-    """What a handshake agreed on."""
+    """The result of a handshake: a session id and its key."""
 
     session_id: str
     key: Secret
-    opener: Decryptor
+    decryptor: Decryptor
     index: int = 0
-    """The number of the next prompt."""
+    """The index of the next prompt."""
 
     def prompt(self, body: JsonObject, id: str) -> JsonObject:
-        """Return the next prompt, sealed."""
+        """Return the next prompt, encrypted."""
         nonce = secrets.token_bytes(NONCE_SIZE)
         envelope = PromptEnvelope(self.session_id, id, self.key, nonce, self.index)
         self.index += 1
@@ -95,20 +99,22 @@ class Handshake:
 
 
 class HostConnection:
+    """An open WebSocket to the host of one job."""
+
     def __init__(self, socket: ClientConnection, job: Job, wallet: Secret, waits: Timeouts) -> None:
         self._socket = socket
         self._wallet = wallet
         self._waits = waits
         self._open = True
         self.job = job
-        self.agreed: Handshake | None = None
-        """The key in force; none before the first handshake."""
+        self.last_handshake: Handshake | None = None
+        """The last handshake; None before the first."""
         self.used = 0
-        """Tokens that the job was charged for, as far as we know."""
+        """Tokens that the host has charged to the job, by our count."""
 
     @classmethod
     async def open(cls, job: Job, wallet: Secret, waits: Timeouts) -> "HostConnection":
-        """Connect to the host of `job`; raise `HostUnreachable` when nobody answers."""
+        """Connect to the host of `job`; raise `HostUnreachable` when that fails."""
         url = socket_url(job.host)
         try:
             socket = await connect(
@@ -118,12 +124,12 @@ class HostConnection:
                 max_size=MAX_MESSAGE,
                 compression=None,
                 proxy=None,
-                ping_timeout=None,  # a node that looks something up does not read its socket
+                ping_timeout=None,  # a node does not read its socket during a web search
                 user_agent_header="toolbridge",
             )
         except TimeoutError:
             raise HostUnreachable(
-                f"the node at {url} did not answer within {waits.connect:g} s"
+                f"the node at {url} did not accept a connection within {waits.connect:g} s"
             ) from None
         except (OSError, WebSocketException, ValueError) as error:
             why = str(error) or type(error).__name__
@@ -137,7 +143,9 @@ class HostConnection:
     async def send(self, message: JsonObject) -> None:
         text = dumps(message)
         if len(text) > MAX_MESSAGE:
-            raise TooLarge("the prompt with its pictures is longer than a node takes")
+            raise TooLarge(
+                f"the prompt with its images exceeds the {MAX_MESSAGE >> 20} MiB that a node accepts"
+            )
         try:
             if len(text) <= MAX_FRAME:
                 await self._socket.send(text)
@@ -149,7 +157,7 @@ class HostConnection:
             raise self._lost(error) from None
 
     async def receive(self, until: float) -> NodeMessage:
-        """Return the next message; raise `TimeoutError` at `until`, by the loop's clock."""
+        """Return the next message; raise `TimeoutError` at `until`, in the event loop's time."""
         try:
             async with asyncio.timeout_at(until):
                 data = await self._socket.recv()
@@ -160,11 +168,11 @@ class HostConnection:
     def _lost(self, error: ConnectionClosed) -> ConnectionLost:
         self._open = False
         code = error.rcvd.code if error.rcvd else 0
-        how = f"closed the connection with {code}" if code else "broke the connection"
+        how = f"closed the connection with code {code}" if code else "dropped the connection"
         return ConnectionLost(f"the node {how}")
 
     async def handshake(self, session_id: str, *, reset: bool = False) -> "Handshake":
-        """Agree on a new key for `session_id`; with `reset` the node forgets what it heard there."""
+        """Send a new key for `session_id`; with `reset` the node deletes its history first."""
         id = f"init-{secrets.token_hex(8)}"
         opening = SessionTopic(session_id, self.job.id, self.job.model, self.job.chain_id)
         session = fresh_key()
@@ -173,18 +181,18 @@ class HostConnection:
         if reset:
             await self.send(encode_reset(opening, id=f"reset-{secrets.token_hex(8)}"))
         await self.send(encode_init(opening, keys, id=id))
-        self._compare(await self._acknowledged(id))
-        self.agreed = Handshake(session_id, session, Decryptor(session))
-        return self.agreed
+        self._compare_address(await self._acknowledgement(id))
+        self.last_handshake = Handshake(session_id, session, Decryptor(session))
+        return self.last_handshake
 
-    async def _acknowledged(self, id: str) -> InitAck:
+    async def _acknowledgement(self, id: str) -> InitAck:
         until = asyncio.get_running_loop().time() + self._waits.init
         while True:
             try:
                 message = await self.receive(until)
             except TimeoutError:
                 raise TimedOut(
-                    f"the node did not answer the handshake within {self._waits.init:g} s"
+                    f"the node did not acknowledge the handshake within {self._waits.init:g} s"
                 ) from None
             match message:
                 case InitAck(id=of, status="success") if of in {id, None}:
@@ -196,14 +204,17 @@ class HostConnection:
                 case _:
                     continue
 
-    def _compare(self, ack: InitAck) -> None:
-        """Note whom the node takes us for; old nodes recover an address that nobody has."""
+    def _compare_address(self, ack: InitAck) -> None:
+        """Log a client address that is not ours.
+
+        Nodes without the E2EEv1 signature fix recover a random address, so this is not an error.
+        """
         ours = address_of(encryption.public_key(self._wallet))
         if not same_account(ack.client_address or "", ours):
-            _log.debug("the node takes %s for %s", ours, ack.client_address)
+            _log.debug("the node takes our address %s for %s", ours, ack.client_address)
 
-    async def hang_up(self) -> None:
-        """Close as a client does that is done: the host settles and pays back."""
+    async def close(self) -> None:
+        """Close the WebSocket; the host then settles the job and refunds the rest."""
         self._open = False
         with suppress(WebSocketException, OSError):
             await self._socket.close(1000, "Client disconnect")

@@ -1,4 +1,7 @@
-"""One prompt and its answer: when to wait, when to stop the node, and when to give up."""
+"""One prompt and its answer on a connection: timeouts, cancellation and lost connections.
+
+`NodeSession` makes one `NodeExchange` per request and reads batches of events from it.
+"""
 
 import asyncio
 import secrets
@@ -27,7 +30,7 @@ Batch: TypeAlias = list[ev.Event]
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is asked of a node: the body of `request.encode_request`, and what we do ourselves."""
+    """A request to a node: the body of `encode_request`, and stop sequences, which we cut."""
 
     body: JsonObject
     stops: tuple[str, ...] = ()
@@ -44,7 +47,7 @@ class Prompt:
 
 
 class SessionForgotten(Rejected):
-    """The node no longer knows our key or our session, and said so before any answer."""
+    """The node has lost our key or session and reported that before any content."""
 
     def __init__(self, fault: NodeFault) -> None:
         problem = problem_of(fault)
@@ -54,67 +57,73 @@ class SessionForgotten(Rejected):
 
 
 class NodeExchange:
+    """A prompt on a connection, and the reading of its answer."""
+
     def __init__(
-        self, line: HostConnection, agreed: Handshake, prompt: Prompt, waits: Timeouts
+        self, connection: HostConnection, handshake: Handshake, prompt: Prompt, waits: Timeouts
     ) -> None:
-        self.line = line
-        self._agreed = agreed
+        self.connection = connection
+        self._handshake = handshake
         self._waits = waits
         self._id = f"prompt-{secrets.token_hex(8)}"
-        limit = _within_deposit(line, prompt.max_tokens)
+        limit = _within_deposit(connection, prompt.max_tokens)
         self._body = prompt.body | ({"max_tokens": limit} if limit else {})
         sent = SentPrompt(self._id, prompt.model, prompt.stops, limit)
-        self.decoder = AnswerDecoder(agreed.opener, sent, prompt.ids)
-        self._told = False
+        self.decoder = AnswerDecoder(handshake.decryptor, sent, prompt.ids)
+        self._emitted = False
         self._cancelled = False
         self._wait = 0.0
-        self._until = 0.0
+        self._deadline = 0.0
 
     async def send(self) -> None:
-        await self.line.send(self._agreed.prompt(self._body, self._id))
-        self._expect(self._waits.first)
+        await self.connection.send(self._handshake.prompt(self._body, self._id))
+        self._set_deadline(self._waits.first)
 
     async def read(self) -> Batch:
-        """Return what is told next.
+        """Return the next events.
 
-        Raise `ConnectionLost` or `SessionForgotten` while nothing was told and the prompt may be sent again; every
-        other failure is the last event.
+        Raise `ConnectionLost` or `SessionForgotten` before any event was returned, when the prompt
+        may be sent again; every other failure is returned as the last event.
         """
         while True:
             try:
-                message = await self.line.receive(self._until)
+                message = await self.connection.receive(self._deadline)
             except TimeoutError:
-                return self._late()
+                return self._timed_out()
             except ConnectionLost as error:
                 return self._cut_off(error)
             except BrokenWire as error:
                 return self.decoder.fail(error.problem)
-            if batch := await self._hear(message):
-                self._told = True
+            if batch := await self._feed(message):
+                self._emitted = True
                 return batch
 
     async def drain(self) -> None:
-        """Stop the node and read on until it has said so; hang up if it goes on."""
-        self.decoder.fail(Problem(kind="aborted", text="the client left"))
-        self._expect(self._waits.grace)
+        """Cancel the answer and read until the node confirms; close the connection if it does not."""
+        self.decoder.fail(Problem(kind="aborted", text="the client disconnected"))
+        self._set_deadline(self._waits.grace)
         try:
             await self._maybe_cancel()
             while not self.decoder.over:
-                self.decoder.feed(await self.line.receive(self._until))
+                self.decoder.feed(await self.connection.receive(self._deadline))
         except (TimeoutError, ToolbridgeError):
             if not self.decoder.idle:
-                await self.line.hang_up()
+                await self.connection.close()
 
-    async def _hear(self, message: NodeMessage) -> Batch:
-        if isinstance(message, NodeFault) and not self._told and _is_forgotten(message, self._id):
+    async def _feed(self, message: NodeMessage) -> Batch:
+        if (
+            isinstance(message, NodeFault)
+            and not self._emitted
+            and _is_forgotten(message, self._id)
+        ):
             self.decoder.feed(message)
             raise SessionForgotten(message)
         before, waited = self.decoder.progress, self.decoder.awaits_end
         batch = self.decoder.feed(message)
         if self.decoder.awaits_end and not waited:
-            self._expect(self._waits.grace)
+            self._set_deadline(self._waits.grace)
         elif self.decoder.progress > before and not waited:
-            self._expect(self._waits.next)
+            self._set_deadline(self._waits.next)
         if not self.decoder.ended:
             await self._maybe_cancel()
         return batch
@@ -122,23 +131,23 @@ class NodeExchange:
     async def _maybe_cancel(self) -> None:
         if self.decoder.enough and not self._cancelled:
             self._cancelled = True
-            with suppress(ConnectionLost):  # the next reading tells
-                await self.line.send(encode_cancel(self._agreed.session_id))
+            with suppress(ConnectionLost):  # the next `receive` reports it
+                await self.connection.send(encode_cancel(self._handshake.session_id))
 
-    def _expect(self, wait: float) -> None:
+    def _set_deadline(self, wait: float) -> None:
         self._wait = wait
-        self._until = asyncio.get_running_loop().time() + wait
+        self._deadline = asyncio.get_running_loop().time() + wait
 
-    def _late(self) -> Batch:
-        """Return the end of an answer that is overdue."""
+    def _timed_out(self) -> Batch:
+        """Return the end of an answer whose next message did not arrive in time."""
         if self.decoder.awaits_end:
             return self.decoder.close()
-        return self.decoder.fail(TimedOut(f"the node was silent for {self._wait:g} s").problem)
+        return self.decoder.fail(TimedOut(f"the node sent nothing for {self._wait:g} s").problem)
 
     def _cut_off(self, error: ConnectionLost) -> Batch:
         if self.decoder.awaits_end:
             return self.decoder.close()
-        if not self._told:
+        if not self._emitted:
             raise error
         return self.decoder.fail(Truncated(f"{error} in the middle of its answer").problem)
 
@@ -147,9 +156,9 @@ def _is_forgotten(fault: NodeFault, id: str) -> bool:
     return fault.code in KEY_LOST | SESSION_LOST and fault.id in {id, None}
 
 
-def _within_deposit(line: HostConnection, asked: int) -> int:
-    """Return how many tokens to ask for: no more than what the deposit still pays for."""
-    if not line.job.max_tokens:
+def _within_deposit(connection: HostConnection, asked: int) -> int:
+    """Return the token limit of a request: at most what the rest of the deposit pays for."""
+    if not connection.job.max_tokens:
         return asked
-    left = max(1, line.job.max_tokens - line.used)
+    left = max(1, connection.job.max_tokens - connection.used)
     return min(asked, left) if asked else left

@@ -1,4 +1,4 @@
-"""Several sessions side by side, for clients that ask for several things at once."""
+"""A pool of sessions, for clients that send several requests at the same time."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from toolbridge.node.session.session import NodeAnswer, NodeSession
 
 
 class NodePool:
-    """Opens a further session only when all that are open have work."""
+    """Up to `size` sessions; another is opened only while all open ones have requests."""
 
     def __init__(self, open_session: Callable[[], NodeSession], size: int = 1) -> None:
         self._open_session = open_session

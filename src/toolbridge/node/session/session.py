@@ -1,9 +1,9 @@
-"""Conversations with one host at a time: a queue, a connection, and what to do when it breaks.
+"""A session with one host at a time: a queue of requests, a connection, and recovery.
 
-A connection carries one request; the node drops whatever else it hears meanwhile. Requests wait
-their turn in the order in which they came. While a client has heard nothing, a lost key or a lost
-session is mended once; afterwards a failure is told. Whoever leaves early leaves an answer behind
-that is stopped and read to its end before the next request begins.
+A node silently drops every message that it receives during a stream, so requests run one at a time,
+in the order in which they came. Before a request has returned content, a lost key, session or host
+is replaced once and the prompt is sent again; afterwards a failure is the last event. An answer
+that is closed early is cancelled on the node and read to its end before the next request begins.
 """
 
 import asyncio
@@ -28,15 +28,19 @@ from toolbridge.node.session.connection import (
 from toolbridge.node.session.exchange import Batch, NodeExchange, Prompt, SessionForgotten
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
-"""What a node should know of earlier requests: nothing, under a new session id or by forgetting;
-or all, which doubles a conversation that the client sends whole."""
+"""What becomes of the history that a node keeps per session id (since 8.22.5).
 
-_NEARLY = 0.9
-"""The part of a deposit after which a new session is opened: a host is not paid beyond it."""
+`fresh` uses a new session id per request, `reset` deletes the history before each request, and
+`keep` leaves it, which repeats a conversation that the client sends whole each time."""
+
+_ROLL_OVER = 0.9
+"""The used part of a deposit at which a new session is paid; a host gets no more than the deposit."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class SessionSettings:
+    """How a session behaves; `failures` and `rest` are those of the circuit breaker."""
+
     waits: Timeouts = field(default_factory=Timeouts)
     memory: Memory = "fresh"
     failures: int = 2
@@ -44,41 +48,45 @@ class Settings:
 
 
 class NodeSession:
-    def __init__(self, funding: Funding, wallet: Secret, settings: Settings | None = None) -> None:
+    """Requests to one host after another, on jobs that `funding` pays for."""
+
+    def __init__(
+        self, funding: Funding, wallet: Secret, settings: SessionSettings | None = None
+    ) -> None:
         self._funding = funding
         self._wallet = wallet
-        self._settings = settings or Settings()
+        self._settings = settings or SessionSettings()
         self._breaker = Breaker(self._settings.failures, self._settings.rest)
         self._queue = asyncio.Lock()
         self._draining: set[asyncio.Task[None]] = set()
         self._job: Job | None = None
-        self._line: HostConnection | None = None
+        self._connection: HostConnection | None = None
         self._payment: asyncio.Future[Job] | None = None
         self._stopping = False
         self.waiting = 0
-        """Requests that are under way or in the queue."""
+        """Requests that are running or queued."""
 
     def answer(self, prompt: Prompt) -> "NodeAnswer":
         """Return the answer to `prompt`; its first read joins the queue and sends the prompt."""
         return NodeAnswer(self, prompt)
 
     async def close(self) -> None:
-        """Hang up; the host settles and pays back. What is under way ends badly, and at once."""
+        """Close the connection; the host settles the job. A running request fails at once."""
         self._stopping = True
-        if self._line is not None:
-            await self._line.hang_up()
+        if self._connection is not None:
+            await self._connection.close()
         try:
             async with asyncio.timeout(self._settings.waits.grace):
                 await self._queue.acquire()
-        except TimeoutError:  # somebody holds an answer without reading on
+        except TimeoutError:  # an answer is held open and not read
             await self._drop()
         else:
             await self._drop()
-            self._queue.release()  # a second stop finds the queue as free as the first
+            self._queue.release()  # so that `close` may be called twice
         await self._return_payment()
 
     async def _return_payment(self) -> None:
-        """Give back a job that was being paid for when nobody needed it any more."""
+        """Close a job whose payment was in progress and that no request waits for."""
         if self._payment is None:
             return
         done, _ = await asyncio.wait({self._payment}, timeout=self._settings.waits.grace)
@@ -100,30 +108,31 @@ class NodeSession:
         return QueueTurn(self._leave)
 
     def _check(self) -> None:
-        """Raise when nothing may be asked of the node now."""
+        """Raise if the gateway is stopping or the circuit breaker is open."""
         if self._stopping:
-            raise Aborted("the gateway is stopping")
+            raise Aborted("the gateway is stopping; send the request again when it has started")
         if rest := self._breaker.wait(_now()):
             raise Overloaded(
-                f"the node failed and is left alone for another {rest:.0f} s", retry_after=rest
+                f"the node failed repeatedly; it gets no requests for another {rest:.0f} s",
+                retry_after=rest,
             )
 
     async def _may_move_on(self) -> bool:
-        """Whether the node rests and another host can be asked instead."""
+        """Whether the circuit breaker is open and another host can be used instead."""
         resting = not self._stopping and self._breaker.wait(_now()) > 0
         return resting and await self._has_other()
 
     async def _has_other(self) -> bool:
-        """Whether the purse knows a host besides the one that it has paid."""
+        """Whether the funding has another host than that of the current job."""
         try:
             return self._job is not None and await self._funding.has_other(self._job)
-        except UpstreamError:  # without a chain there is no other
+        except UpstreamError:  # the chain cannot be read
             return False
 
     def _leave(self, exchange: NodeExchange | None) -> None:
-        """Let the next request in, as soon as the node has nothing more to say on this one."""
+        """Start the next request once the node sends nothing more about this one."""
         self.waiting -= 1
-        if exchange is None or exchange.decoder.over or not exchange.line.alive:
+        if exchange is None or exchange.decoder.over or not exchange.connection.alive:
             self._release(exchange)
             return
         task = asyncio.create_task(self._drain(exchange))
@@ -138,7 +147,7 @@ class NodeSession:
 
     def _release(self, exchange: NodeExchange | None) -> None:
         if exchange is not None:
-            exchange.line.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            exchange.connection.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
         self._queue.release()
 
     def note_end(self, last: ev.Event) -> None:
@@ -156,10 +165,10 @@ class NodeSession:
         if self._job is not None:
             self._breaker.fail(problem, _now())
 
-    # ── asking ──
+    # ── sending ──
 
     async def begin(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
-        """Return the first that the client is told; mend once what was lost before."""
+        """Send the prompt and return its first batch; recover once from a lost key, job or host."""
         if await self._may_move_on():
             await self._drop(failed=True)
             self._breaker.reset()
@@ -170,62 +179,62 @@ class NodeSession:
             await self._renew(error)
         except HostUnreachable:
             if not await self._has_other():
-                raise  # the job stands: the next request tries its host again
+                raise  # the job stays paid: the next request tries its host again
             await self._drop(failed=True)
         except ConnectionLost:
             await self._drop(failed=True)
         if self._stopping:
-            raise Aborted("the gateway is stopping")
+            raise Aborted("the gateway is stopping; send the request again when it has started")
         return await self._ask(prompt, turn)
 
     async def _ask(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
-        line = await self._ready(prompt)
-        agreed = await self._agree(line)
-        exchange = NodeExchange(line, agreed, prompt, self._settings.waits)
-        turn.exchange = exchange  # from here on the node may be writing for us
+        connection = await self._connect(prompt)
+        handshake = await self._handshake(connection)
+        exchange = NodeExchange(connection, handshake, prompt, self._settings.waits)
+        turn.exchange = exchange  # from here on the node may generate an answer
         await exchange.send()
         return await turn.read()
 
-    async def _agree(self, line: HostConnection) -> Handshake:
-        """Return the key for the next prompt: a new one, unless the node should remember."""
+    async def _handshake(self, connection: HostConnection) -> Handshake:
+        """Return the handshake for the next prompt: a new one, unless `memory` is `keep`."""
         memory = self._settings.memory
-        if line.agreed is not None and memory == "keep":
-            return line.agreed
-        fresh = f"{line.job.id}-{secrets.token_hex(6)}"
-        session_id = fresh if memory == "fresh" else line.job.id
+        if connection.last_handshake is not None and memory == "keep":
+            return connection.last_handshake
+        fresh = f"{connection.job.id}-{secrets.token_hex(6)}"
+        session_id = fresh if memory == "fresh" else connection.job.id
         try:
-            return await line.handshake(session_id, reset=memory == "reset")
+            return await connection.handshake(session_id, reset=memory == "reset")
         except TimedOut:
             await self._drop()
             raise
 
     async def _renew(self, error: SessionForgotten) -> None:
-        """Make ready for a second try: the same job with a new key if that still stands."""
+        """Prepare a second attempt: with a new key if the job is still active, else a new job."""
         job = self._job
         if error.session_over or job is None or not await self._funding.is_active(job):
             await self._drop()
-        elif self._line is not None:
-            self._line.agreed = None
+        elif self._connection is not None:
+            self._connection.last_handshake = None
 
     # ── the connection ──
 
-    async def _ready(self, prompt: Prompt) -> HostConnection:
-        """Return a line to a host that is paid for: the one there is, or a new one."""
-        line = self._line
-        if line is not None:
-            if line.alive and not _spent(line, prompt):
-                return line
+    async def _connect(self, prompt: Prompt) -> HostConnection:
+        """Return the open connection, or a new one if it is closed or its deposit is nearly used."""
+        connection = self._connection
+        if connection is not None:
+            if connection.alive and not _deposit_spent(connection, prompt):
+                return connection
             await self._drop()
-        self._line = await HostConnection.open(
-            await self._paid(), self._wallet, self._settings.waits
+        self._connection = await HostConnection.open(
+            await self._paid_job(), self._wallet, self._settings.waits
         )
         if self._stopping:
-            await self._line.hang_up()
-            raise Aborted("the gateway is stopping")
-        return self._line
+            await self._connection.close()
+            raise Aborted("the gateway is stopping; send the request again when it has started")
+        return self._connection
 
-    async def _paid(self) -> Job:
-        """Return a job to work on. One whose host could not be reached is tried before the next."""
+    async def _paid_job(self) -> Job:
+        """Return the current job if it is still active, else pay for a new one."""
         if self._job is not None and not await self._funding.is_active(self._job):
             self._job = None
         if self._job is None:
@@ -233,7 +242,7 @@ class NodeSession:
         return self._job
 
     async def _pay(self) -> Job:
-        """Pay for a new job. A client that leaves meanwhile leaves it for the next one to use."""
+        """Pay for a new job. A cancelled request leaves the payment to the next request."""
         if self._payment is None:
             self._payment = asyncio.ensure_future(self._funding.open())
         try:
@@ -243,12 +252,12 @@ class NodeSession:
                 self._payment = None
 
     async def _drop(self, *, failed: bool = False) -> None:
-        """Give up connection and job: the host settles the one when the other ends."""
-        line, self._line = self._line, None
+        """Close the connection and give up the job; the host settles it."""
+        connection, self._connection = self._connection, None
         job, self._job = self._job, None
         try:
-            if line is not None:
-                await line.hang_up()
+            if connection is not None:
+                await connection.close()
         finally:
             if job is not None:
                 await self._funding.close(job, failed=failed)
@@ -258,12 +267,12 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _spent(line: HostConnection, prompt: Prompt) -> bool:
-    """Whether the deposit may not pay for this answer as well."""
-    most = line.job.max_tokens
-    if not most or not line.used:
+def _deposit_spent(connection: HostConnection, prompt: Prompt) -> bool:
+    """Whether the rest of the deposit may not pay for this answer."""
+    most = connection.job.max_tokens
+    if not most or not connection.used:
         return False
-    return line.used >= _NEARLY * most or line.used + prompt.max_tokens > most
+    return connection.used >= _ROLL_OVER * most or connection.used + prompt.max_tokens > most
 
 
 class QueueTurn:

@@ -134,7 +134,7 @@ def chunk(case: VectorCase) -> Checks:
 
 def response(case: VectorCase) -> Checks:
     payload = case.payload()
-    picture = payload.label in {encryption.IMAGE_AAD, encryption.FILM_AAD}
+    picture = payload.label in {encryption.IMAGE_AAD, encryption.VIDEO_AAD}
     yield from _sealed(case, payload, payload.label if picture else encryption.RESPONSE_AAD)
 
 
