@@ -533,10 +533,10 @@ BREAKS = [
     ),
     Break(
         "CB-03",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         '"image/png": "png",',
         '"image/png": "image/png",',
-        ("tests/node/test_framing.py::test_pictures_go_beside_the_prompt",),
+        ("tests/node/test_prompt.py::test_pictures_go_beside_the_prompt",),
     ),
     Break(
         "CB-04",
@@ -588,33 +588,33 @@ BREAKS = [
     ),
     Break(
         "CB-09",
-        "node/framing.py",
-        'return f"{turns}<|im_start|>assistant\\n"',
-        "return turns",
+        "node/protocol/prompt.py",
+        'return f"{written}<|im_start|>assistant\\n"',
+        "return written",
         (
-            "tests/node/test_framing.py::test_chatml_marks_every_turn_and_ends_where_the_model_goes_on",
+            "tests/node/test_prompt.py::test_chatml_marks_every_turn_and_ends_where_the_model_goes_on",
         ),
     ),
     Break(
         "CB-10",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         'return f"[Tool Result: {result.call_id}]\\n{text}"',
         'return f"[Tool Result]\\n{text}"',
-        ("tests/node/test_framing.py::test_calls_and_results_are_written_out",),
+        ("tests/node/test_prompt.py::test_calls_and_results_are_written_out",),
     ),
     Break(
         "CB-10",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         "self.images.append(Attachment(image.data, format))",
         "pass",
-        ("tests/node/test_framing.py::test_pictures_go_beside_the_prompt",),
+        ("tests/node/test_prompt.py::test_pictures_go_beside_the_prompt",),
     ),
     Break(
         "CB-11",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         "if not request.turns:",
         "if request.turns is None:",
-        ("tests/node/test_framing.py::test_no_messages_are_an_error",),
+        ("tests/node/test_prompt.py::test_no_messages_are_an_error",),
     ),
     Break(
         "CB-12",
@@ -641,7 +641,7 @@ BREAKS = [
     ),
     Break(
         "CB-16",
-        "node/session.py",
+        "node/session/session.py",
         "self._queue = asyncio.Lock()",
         "self._queue = asyncio.Semaphore(9)",
         (
@@ -650,7 +650,7 @@ BREAKS = [
     ),
     Break(
         "CB-17",
-        "node/session.py",
+        "node/session/session.py",
         "await self._renew(error)",
         "raise error",
         (
@@ -659,7 +659,7 @@ BREAKS = [
     ),
     Break(
         "CB-19",
-        "node/scoring.py",
+        "node/hosts/scoring.py",
         "stake=0.35, price=0.30, uptime=0.20, latency=0.15",
         "stake=0.25, price=0.25, uptime=0.25, latency=0.25",
         ("tests/node/test_scoring.py::test_hosts_are_ranked_by_stake_price_uptime_and_latency",),

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import ledger as ledger_module
-from toolbridge.node.ledger import DAY, Budget, Ledger, LimitReached, is_alive
+from toolbridge.node.funding import ledger as ledger_module
+from toolbridge.node.funding.ledger import DAY, Budget, Ledger, LimitReached, is_alive
 
 ACCOUNT = "0x" + "ab" * 20
 COIN = Budget("deposit", "0x" + "00" * 20, 1000, 2, "daily_limit")

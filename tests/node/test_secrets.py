@@ -15,7 +15,7 @@ from tests.node.server import HOST, Scene, running
 from tests.peers import gateway
 
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.node.encryption import Secret
+from toolbridge.node.protocol.encryption import Secret
 
 WALLET = Secret(sha256(b"the key that this test pays with").digest())
 

@@ -10,7 +10,7 @@ from tests.node.gateways import MODEL, PUBLIC
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.encryption import Secret
+from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.settings import NodeSettings
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import _Waits, ledger_dir, open_node, read_key, short_name

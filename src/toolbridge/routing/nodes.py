@@ -5,8 +5,8 @@ loads it when a node is configured and not before.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,8 +21,7 @@ from toolbridge.core.messages import Request
 from toolbridge.state_dir import state_dir
 
 if TYPE_CHECKING:
-    from toolbridge.node.encryption import Secret
-    from toolbridge.node.exchange import Prompt
+    from toolbridge.node.protocol.encryption import Secret
     from toolbridge.node.provider import NodeProvider
     from toolbridge.node.settings import NodeSettings
 
@@ -41,7 +40,7 @@ class NodeRequestEncoder:
 
     @property
     def rules(self) -> Rules:
-        from toolbridge.node.request import RULES
+        from toolbridge.node.protocol.encode_request import RULES
 
         return RULES
 
@@ -50,7 +49,7 @@ class NodeRequestEncoder:
 
     def encode_request(self, request: Request, target: Target) -> Outgoing:
         """Return the prompt. A node takes no stop sequences, so all of them are ours to find."""
-        from toolbridge.node.request import encode_request
+        from toolbridge.node.protocol.encode_request import encode_request
 
         return msgspec.structs.replace(encode_request(request, target), stops=request.stop)
 
@@ -93,7 +92,7 @@ def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
 
 
 def check_node_quirks(provider_config: ProviderConfig) -> None:
-    from toolbridge.node.request import QUIRKS
+    from toolbridge.node.protocol.encode_request import QUIRKS
 
     check_quirks(provider_config.quirks, QUIRKS)
     framing = provider_config.quirks.get("framing", "chatml")
@@ -182,8 +181,8 @@ def ledger_dir(env: Mapping[str, str]) -> Path:
 def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
     """Return who talks to a provider's nodes, yet to be entered."""
     settings = read_node_settings(name, provider_config)
-    from toolbridge.node.connection import Timeouts
     from toolbridge.node.provider import NodeProvider
+    from toolbridge.node.session.connection import Timeouts
 
     if settings.direct:
         wallet, state = None, Path()
@@ -206,16 +205,8 @@ class Nodes:
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
 
-    async def answer(
-        self, name: str, provider_config: ProviderConfig, prompt: "Prompt"
-    ) -> AsyncGenerator[Batch, None]:
-        async with aclosing(
-            (await self._provider(name, provider_config)).answer(prompt)
-        ) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def _provider(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
+    async def open(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
+        """Return the node provider `name`, opened with the first request for it."""
         async with self._opening:
             if name not in self._open:
                 opened = open_node(name, provider_config, self._env)

@@ -7,10 +7,9 @@ sources; `passthrough.py` has the one that also keeps the provider's own bytes.
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -28,9 +27,14 @@ from toolbridge.routing.rejections import check_beginning, check_status, check_t
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
 
+if TYPE_CHECKING:
+    from toolbridge.node.session.session import NodeAnswer
+
 BETA = "anthropic-beta"
 _LONGEST_BEGINNING = 4096
 """Bytes that are checked for the beginning of a web page."""
+_DEMO_BATCH = 8
+"""Events of the demo model per read."""
 
 __all__ = [
     "Batch",
@@ -87,9 +91,9 @@ class ProviderConnections:
     ) -> Source:
         """Return the source of the answer; the request is sent at its first read."""
         if route.is_demo:
-            return GeneratedSource(from_demo(ready.request, ids))
+            return DemoSource(ready.request, ids)
         if route.is_node:
-            return GeneratedSource(from_node(self.nodes, route, ready, ids))
+            return NodeSource(self.nodes, route, ready, ids)
         outgoing = ready.outgoing
         request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
         return HttpSource(RequestSender(self.upstream, route, request, on_head), ids)
@@ -98,50 +102,72 @@ class ProviderConnections:
         await self.nodes.close()
 
 
-class GeneratedSource:
-    """A source that a generator makes."""
+class DemoSource:
+    """The demo model's answer, a few events per read, as a network would deliver it."""
 
     passing = False
 
-    def __init__(self, batches: AsyncGenerator[Batch, None]) -> None:
-        self._batches = batches
+    def __init__(self, request: Request, ids: Ids) -> None:
+        self._request = request
+        self._ids = ids
+        self._events: Batch | None = None
+        self._position = 0
 
     async def read(self) -> Batch | None:
-        async for batch in self._batches:
-            if batch:
-                return batch
-        return None
+        if self._events is None:
+            self._events = demo.answer(self._request, self._ids)
+        else:
+            await asyncio.sleep(0)  # other tasks run, and a closed connection is noticed
+        batch = self._events[self._position : self._position + _DEMO_BATCH]
+        self._position += _DEMO_BATCH
+        return batch or None
 
     async def close(self) -> None:
-        await self._batches.aclose()
+        self._events = []
 
 
-async def from_demo(request: Request, ids: Ids) -> AsyncGenerator[Batch, None]:
-    """Yield the demo model's answer as a network would deliver it: a few words at a time."""
-    events = demo.answer(request, ids)
-    for start in range(0, len(events), 8):
-        yield events[start : start + 8]
-        await asyncio.sleep(0)  # let others in, and let a client that left be noticed
+class NodeSource:
+    """An encrypted node's answer. The first read opens the node, pays for a job and sends."""
+
+    passing = False
+
+    def __init__(self, nodes: Nodes, route: Route, ready: PreparedRequest, ids: Ids) -> None:
+        self._nodes = nodes
+        self._route = route
+        self._ready = ready
+        self._ids = ids
+        self._asked = False
+        self._answer: NodeAnswer | None = None
+        self._tokens = 0
+
+    async def read(self) -> Batch | None:
+        if not self._asked:
+            self._asked = True
+            self._answer = await self._ask()
+        batch = await self._answer.read() if self._answer is not None else None
+        if batch is None or not self._ready.stops:
+            return batch
+        # The node sends no count for an answer that we cut, and a delta is one token of it.
+        self._tokens += sum(isinstance(event, ev.TextDelta) for event in batch)
+        return _with_count(batch, self._tokens)
+
+    async def _ask(self) -> "NodeAnswer":
+        from toolbridge.node.session.exchange import Prompt
+
+        node = await self._nodes.open(self._route.provider, self._route.provider_config)
+        return node.answer(Prompt(self._ready.outgoing.body, ids=self._ids))
+
+    async def close(self) -> None:
+        """Stop the node if it is still writing. A source that was never read sends nothing."""
+        self._asked = True
+        if self._answer is not None:
+            await self._answer.close()
 
 
-async def from_node(
-    nodes: Nodes, route: Route, ready: PreparedRequest, ids: Ids
-) -> AsyncGenerator[Batch, None]:
-    """Yield a node's answer. Whoever stops reading stops the node."""
-    from toolbridge.node.exchange import Prompt
-
-    prompt = Prompt(ready.outgoing.body, ids=ids)
-    tokens = 0
-    async with aclosing(nodes.answer(route.provider, route.provider_config, prompt)) as answer:
-        async for batch in answer:
-            # An answer that we cut never gets the node's own count; a piece of it is a token.
-            tokens += sum(isinstance(event, ev.TextDelta) for event in batch)
-            yield _counted(batch, tokens) if ready.stops else batch
-
-
-def _counted(batch: Batch, tokens: int) -> Batch:
-    at = 1 if isinstance(batch[0], ev.Started) else 0
-    return [*batch[:at], ev.UsageReported(Usage(output=tokens)), *batch[at:]]
+def _with_count(batch: Batch, tokens: int) -> Batch:
+    """Return `batch` with the tokens so far; nothing may come before `Started`."""
+    index = 1 if isinstance(batch[0], ev.Started) else 0
+    return [*batch[:index], ev.UsageReported(Usage(output=tokens)), *batch[index:]]
 
 
 class RequestSender:
