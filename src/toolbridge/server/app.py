@@ -68,7 +68,7 @@ class App:
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
         if self.config.stream != StreamConfig():
             _ = (
-                self.service.terms
+                self.service.catalog
             )  # a fault in the configuration is told now, not to the first caller
         await self.gateway.model_routes.look_around()
 

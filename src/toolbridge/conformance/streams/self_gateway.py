@@ -15,8 +15,8 @@ TOOLS = str(Path(__file__).with_name("tools.py"))
 def configured(name: str, url: str) -> Config:
     """Return the configuration of a gateway whose model is at `url`."""
     streams = {
-        "short": StreamConfig(tools=(TOOLS,), grace=0.2, ping=0.05),
-        "few": StreamConfig(tools=(TOOLS,), most=1),
+        "short": StreamConfig(demo=True, tools=(TOOLS,), grace=0.2, ping=0.05),
+        "few": StreamConfig(demo=True, tools=(TOOLS,), most=1),
     }
     return Config(
         log="off",
@@ -24,7 +24,7 @@ def configured(name: str, url: str) -> Config:
         key=KEY if name == "keyed" else "",
         map={"default": f"{PROVIDER}/default"},
         providers={PROVIDER: ProviderConfig(api="openai_chat", url=f"{url}/v1", retries=0)},
-        stream=streams.get(name, StreamConfig(tools=(TOOLS,))),
+        stream=streams.get(name, StreamConfig(demo=True, tools=(TOOLS,))),
     )
 
 
