@@ -132,7 +132,7 @@ SERVER = """
 
     if mode == "die":
         from toolbridge.demo import restaurant
-        restaurant.TOOLS = (dataclasses.replace(book, run=and_die),)
+        restaurant.TOOLS = (restaurant.PLACES_SEARCH, dataclasses.replace(book, run=and_die))
 
     config = Config(log="off", map={"default": "there/m"}, stream=StreamConfig(demo=True), providers={
         "there": ProviderConfig(api="openai_chat", url=url, retries=0)})
