@@ -918,7 +918,7 @@ BREAKS = [
     ),
     Break(
         "ZG-36",
-        "sdk/pi_events.py",
+        "sdk/pi/events.py",
         '"tool_use": "toolUse",',
         '"tool_use": "stop",',
         ("tests/sdk/test_pi_events.py::test_a_turn_with_a_call_ends_with_tool_use",),

@@ -33,7 +33,9 @@ url = "{url}"
 
 def test_the_library_alone_loads_no_network(tmp_path):
     loaded = imported(tmp_path)
-    assert loaded.below(*OPTIONAL, "aiohttp", "asyncio", "socket", "ssl", "sqlite3", "uvicorn") == []
+    assert (
+        loaded.below(*OPTIONAL, "aiohttp", "asyncio", "socket", "ssl", "sqlite3", "uvicorn") == []
+    )
     assert loaded.below("toolbridge.server", "toolbridge.demo", "toolbridge.cli") == []
     assert len(loaded.own) <= 90
     assert len(loaded.modules) <= 240

@@ -38,7 +38,7 @@ _ALIVE = StreamCase(
 )
 
 
-class StreamPlay(msgspec.Struct, frozen=True):
+class JudgedPlay(msgspec.Struct, frozen=True):
     """One play: what the client read, and the faults in it."""
 
     result: PlayResult
@@ -64,13 +64,13 @@ class StreamPlayer:
         # The gateway `few` serves one stream at a time.
         return self._alone if case.gateway == "few" else nullcontext()
 
-    async def play(self, case: StreamCase, way: str) -> StreamPlay:
+    async def play(self, case: StreamCase, way: str) -> JudgedPlay:
         """Play a case with the model's text cut as `way` says."""
         if way == _CHECK:
             return await self._play(_alive_at(case), _CHECK_CUTTING)
         return await self._play(case, way)
 
-    def outcome(self, case: StreamCase, rounds: Sequence[Sequence[StreamPlay]]) -> CaseOutcome:
+    def outcome(self, case: StreamCase, rounds: Sequence[Sequence[JudgedPlay]]) -> CaseOutcome:
         plays, *checks = rounds
         faults = [fault for play in plays for fault in play.faults]
         faults += _differing(case, [play.result for play in plays])
@@ -84,7 +84,7 @@ class StreamPlayer:
             faults=tuple(faults),
         )
 
-    async def _play(self, case: StreamCase, cutting: str) -> StreamPlay:
+    async def _play(self, case: StreamCase, cutting: str) -> JudgedPlay:
         transport = case.client.transport or ("ws" if cutting == _SOCKET_CUTTING else "sse")
         if case.expect.rejected is not None and not case.client.transport:
             transport = "sse"
@@ -101,7 +101,7 @@ class StreamPlayer:
         finally:
             self._model.end(name)
         faults = tuple(f"[{cutting}, {transport}] {fault}" for fault in found)
-        return StreamPlay(play.played, faults)
+        return JudgedPlay(play.played, faults)
 
 
 def _differing(case: StreamCase, plays: list[PlayResult]) -> Iterable[str]:
