@@ -918,7 +918,7 @@ BREAKS = [
     ),
     Break(
         "ZG-36",
-        "sdk/pi_events.py",
+        "sdk/pi/events.py",
         '"tool_use": "toolUse",',
         '"tool_use": "stop",',
         ("tests/sdk/test_pi_events.py::test_a_turn_with_a_call_ends_with_tool_use",),
@@ -1175,17 +1175,21 @@ BREAKS = [
     ),
     Break(
         "TF-41",
-        "tools/places.py",
+        "demo/restaurant/places.py",
         "if place.distance_km <= asked.radius_km",
         "if place.distance_km <= 1000",
-        ("tests/tools/test_places.py::test_a_search_finds_what_fits_best_then_what_is_near",),
+        (
+            "tests/demo/restaurant/test_places.py::test_a_search_finds_what_fits_best_then_what_is_near",
+        ),
     ),
     Break(
         "TF-42",
-        "tools/bookings.py",
+        "demo/restaurant/bookings.py",
         '        raise ToolRefused("unknown_place", text)',
         "        place = next(iter(town().values()))",
-        ("tests/tools/test_bookings.py::test_what_cannot_be_booked_is_refused_with_its_reason",),
+        (
+            "tests/demo/restaurant/test_bookings.py::test_what_cannot_be_booked_is_refused_with_its_reason",
+        ),
     ),
     Break(
         "TF-43",
@@ -1196,14 +1200,14 @@ BREAKS = [
     ),
     Break(
         "TF-44",
-        "structured/shapes/Action.json",
+        "demo/restaurant/shapes/Action.json",
         '"search",\n        "book"',
         '"search",\n        "book",\n        "eat"',
         ("tests/structured/test_builtin.py::test_an_action_is_a_mode_and_one_of_two_targets",),
     ),
     Break(
         "TF-45",
-        "structured/shapes/places.search.json",
+        "demo/restaurant/shapes/places.search.json",
         '"maxLength": 200',
         '"maxLength": 201',
         ("tests/structured/test_builtin.py::test_struct_and_json_schema_give_the_same_verdict",),

@@ -97,6 +97,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Python files or modules with functions marked with `@tool`."""
     schemas: dict[str, str | JsonObject] = {}
     """Name → JSON Schema, or the path of its file."""
+    demo: bool = False
+    """Whether every stream may use the demo's tools and schemas.
+
+    Streams of the demo model and of the profile `demo` may always use them.
+    """
     profiles: dict[str, JsonObject] = {}
     frame: Annotated[int, msgspec.Meta(ge=1)] = 65_536
     depth: Annotated[int, msgspec.Meta(ge=1)] = 16

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
+from toolbridge.sdk.streams.loop_thread import LoopClosed, LoopThread
 
 
 async def nothing() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.structured.play import ACTION, REPLY, called, obj, play, result, spoken
+from tests.structured.play import ACTION, DEMO_SCHEMAS, REPLY, called, obj, play, result, spoken
 
 from toolbridge.core.json import loads
 from toolbridge.structured import events as ev
@@ -27,7 +27,7 @@ WEATHER = {
     },
     "required": ["city", "degrees", "sky"],
 }
-ACTION_SCHEMA = Schemas().get("Action")
+ACTION_SCHEMA = DEMO_SCHEMAS.get("Action")
 
 
 def saved(schema: dict, *texts: str) -> Salvaged:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from toolbridge.conformance import report, scripted_upstream
 from toolbridge.conformance.cases import APIS, CaseBook, load
-from toolbridge.conformance.runner import CaseOutcome, Runner, ScoredGateway
+from toolbridge.conformance.runner import CaseOutcome, Runner
+from toolbridge.conformance.translation import (
+    ScoredGateway,
+    TranslationCase,
+    TranslationPlayer,
+)
 from toolbridge.core.errors import ConfigError
 
 PORT = 21100
@@ -52,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(report.as_json(outcomes))
     else:
-        _print(outcomes)
+        print_report(outcomes)
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -63,11 +68,11 @@ def _list(book: CaseBook) -> int:
     return 0
 
 
-def _print(outcomes: list[CaseOutcome]) -> None:
+def print_report(outcomes: list[CaseOutcome], *, seconds: float | None = None) -> None:
     print(report.table(outcomes))
     if failed := report.failures(outcomes):
         print(f"\n{failed}")
-    print(f"\n{report.summary(outcomes)}")
+    print(f"\n{report.summary(outcomes)}" + ("" if seconds is None else f", in {seconds:.0f} s"))
 
 
 def _note(text: str) -> None:
@@ -83,7 +88,10 @@ async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
         async with scripted_upstream.serve(args.listen) as played:
             _note(report.how_to_configure(upstream, played.url, args.model))
             gateway = ScoredGateway(args.url, args.model, args.key, passthrough=args.passthrough)
-            return await Runner(book, played).run(cases, args.api, gateway)
+            player = TranslationPlayer(book, played)
+            return await Runner(player).run(
+                TranslationCase(case, args.api, gateway) for case in cases
+            )
     except OSError as error:
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
 
@@ -93,22 +101,18 @@ async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
 
     fronts = _chosen(args.api, self_gateway.served(), "is not served to clients")
     backs = _chosen(args.upstream, self_gateway.spoken(), "is not supported for upstreams")
-    outcomes: list[CaseOutcome] = []
+    scored: list[TranslationCase] = []
     async with (
         scripted_upstream.serve() as played,
-        self_gateway.gateway(self_gateway.configured(played.url)) as url,
+        self_gateway.gateway(self_gateway.translation_config(played.url)) as url,
     ):
-        runner = Runner(book, played, at_once=AT_ONCE)
-        runs = []
         for front, back, passthrough in _pairs(fronts, backs):
             cases = book.select(api=back, client=front, only=args.only, passthrough=passthrough)
             gateway = ScoredGateway(
                 url, self_gateway.model(back, passthrough=passthrough), passthrough=passthrough
             )
-            runs.append(runner.run(cases, front, gateway))
-        for found in await asyncio.gather(*runs):
-            outcomes += found
-    return outcomes
+            scored += [TranslationCase(case, front, gateway) for case in cases]
+        return await Runner(TranslationPlayer(book, played), at_once=AT_ONCE).run(scored)
 
 
 def _pairs(fronts: list[str], backs: list[str]) -> Iterator[tuple[str, str, bool]]:

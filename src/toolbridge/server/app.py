@@ -55,7 +55,7 @@ class App:
             with suppress(OSError):
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
         if self.config.stream != StreamConfig():
-            _ = self.service.terms  # reports a configuration error at start, not at the first run
+            _ = self.service.catalog  # reports a configuration error at start, not at the first run
         await self.gateway.model_routes.discover()
 
     async def stop(self) -> None:

@@ -8,9 +8,9 @@ from typing import Self
 
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Loss, Message, Turn
-from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
-from toolbridge.sdk.signal import ASKED
+from toolbridge.sdk.streams.async_stream import AsyncStream
+from toolbridge.sdk.streams.loop_thread import LoopClosed, LoopThread
+from toolbridge.sdk.streams.signal import ASKED
 
 
 class Stream:

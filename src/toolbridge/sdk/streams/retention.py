@@ -19,7 +19,7 @@ from toolbridge.core.messages import (
     Text,
     Turn,
 )
-from toolbridge.sdk.options import Retention
+from toolbridge.sdk.streams.options import Retention
 
 _KEPT: dict[Retention, Cache] = {"short": "5m", "long": "1h"}
 

@@ -8,12 +8,10 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Request, Result, StopReason, Text, Thinking
 from toolbridge.core.usage import Usage
+from toolbridge.demo import MODEL
 from toolbridge.demo.conversation import read_conversation
 from toolbridge.demo.plan import DemoReply, plan
 from toolbridge.demo.structured_signs import wants_frames
-
-MODEL = "toolbridge-demo"
-WINDOW = 200_000
 
 _PIECE = re.compile(r"\s{0,16}\S{1,16}|\s{1,16}")
 _JSON_PIECE = 12

@@ -26,7 +26,7 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
-from toolbridge.sdk.options import AnyTool
+from toolbridge.sdk.streams.options import AnyTool
 
 Context: TypeAlias = str | Request | Mapping[str, object]
 _T = TypeVar("_T")

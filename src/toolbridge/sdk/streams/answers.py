@@ -18,8 +18,8 @@ from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import pricing
-from toolbridge.sdk.options import PreparedAsk
-from toolbridge.sdk.retention import keep
+from toolbridge.sdk.streams.options import PreparedAsk
+from toolbridge.sdk.streams.retention import keep
 from toolbridge.upstream.http import Upstream
 
 

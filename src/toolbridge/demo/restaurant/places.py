@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.structured.builtin import PlacesSearch
-from toolbridge.tools.clock import ClockTime, minutes, moment_of
+from toolbridge.demo.restaurant.clock import ClockTime, minutes, moment_of
+from toolbridge.demo.restaurant.schemas import PlacesSearch
 from toolbridge.tools.context import ToolContext
 from toolbridge.tools.functions import schema_of
 from toolbridge.tools.registry import RegisteredTool

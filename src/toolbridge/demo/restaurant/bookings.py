@@ -11,12 +11,12 @@ from base64 import b32encode
 from hashlib import blake2b
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.structured.builtin import BookingsCreate
-from toolbridge.tools.clock import ClockTime, moment_of
+from toolbridge.demo.restaurant.clock import ClockTime, moment_of
+from toolbridge.demo.restaurant.places import Restaurant, town
+from toolbridge.demo.restaurant.schemas import BookingsCreate
 from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.functions import schema_of
 from toolbridge.tools.keys import canonical
-from toolbridge.tools.places import Restaurant, town
 from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 

@@ -11,12 +11,12 @@ from typing import Self, Unpack
 from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.messages import Message
-from toolbridge.sdk.async_client import AsyncClient
-from toolbridge.sdk.client import Client
-from toolbridge.sdk.options import Options, PreparedAsk, Thinks, order_of
-from toolbridge.sdk.pi_context import Context, request_of
-from toolbridge.sdk.pi_events import PiEncoder, PiEvent
-from toolbridge.sdk.signal import ASKED, Signal
+from toolbridge.sdk.client.async_client import AsyncClient
+from toolbridge.sdk.client.client import Client
+from toolbridge.sdk.pi.context import Context, request_of
+from toolbridge.sdk.pi.events import PiEncoder, PiEvent
+from toolbridge.sdk.streams.options import Options, PreparedAsk, Thinks, order_of
+from toolbridge.sdk.streams.signal import ASKED, Signal
 
 
 class PiOptions(Options, total=False):

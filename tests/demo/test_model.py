@@ -22,7 +22,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import loads
 from toolbridge.core.messages import Call, Request, Text, Think, Tool, ToolChoice, Turn
 from toolbridge.demo import MODEL, WINDOW, answer
-from toolbridge.demo.answer import count_input, pieces_of
+from toolbridge.demo.model import count_input, pieces_of
 
 CREATE = "create hello.txt saying hi"
 KITS = st.sampled_from([(), CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE, (WEATHER,)])

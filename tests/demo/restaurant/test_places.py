@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolbridge.tools.clock import ClockTime
+from toolbridge.demo.restaurant.clock import ClockTime
+from toolbridge.demo.restaurant.places import PLACES_SEARCH, town
 from toolbridge.tools.context import ToolContext
-from toolbridge.tools.places import PLACES_SEARCH, town
 from toolbridge.tools.registry import Registry
 
 REGISTRY = Registry([PLACES_SEARCH])

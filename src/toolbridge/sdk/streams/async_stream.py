@@ -18,9 +18,9 @@ from toolbridge.core.errors import Aborted, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Problem, StopReason, Turn
-from toolbridge.sdk.answers import AnswerNotes
-from toolbridge.sdk.options import PreparedAsk
-from toolbridge.sdk.signal import ASKED
+from toolbridge.sdk.streams.answers import AnswerNotes
+from toolbridge.sdk.streams.options import PreparedAsk
+from toolbridge.sdk.streams.signal import ASKED
 
 Batch = list[ev.Event]
 

@@ -11,12 +11,12 @@ from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.messages import Message
-from toolbridge.sdk.answers import AnswerNotes, Answers
-from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.loop_thread import LoopClosed
-from toolbridge.sdk.options import Options, PreparedAsk, Prompt, order_of
-from toolbridge.sdk.tool_loop import AsyncRun, ToolLoop
-from toolbridge.sdk.typed_answer import AnswerType, text_of
+from toolbridge.sdk.client.tool_loop import AsyncRun, ToolLoop
+from toolbridge.sdk.client.typed_answer import AnswerType, text_of
+from toolbridge.sdk.streams.answers import AnswerNotes, Answers
+from toolbridge.sdk.streams.async_stream import AsyncStream
+from toolbridge.sdk.streams.loop_thread import LoopClosed
+from toolbridge.sdk.streams.options import Options, PreparedAsk, Prompt, order_of
 
 T = TypeVar("T")
 

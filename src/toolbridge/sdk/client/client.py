@@ -10,12 +10,12 @@ from weakref import finalize
 from toolbridge.config import Config
 from toolbridge.core.embeddings import Embeddings
 from toolbridge.core.messages import Message
-from toolbridge.sdk.async_client import AsyncClient
-from toolbridge.sdk.blocking_stream import Stream
-from toolbridge.sdk.loop_thread import LoopThread
-from toolbridge.sdk.options import Options, PreparedAsk, Prompt, order_of
-from toolbridge.sdk.tool_loop import Run, ToolLoop
-from toolbridge.sdk.typed_answer import AnswerType, text_of
+from toolbridge.sdk.client.async_client import AsyncClient
+from toolbridge.sdk.client.tool_loop import Run, ToolLoop
+from toolbridge.sdk.client.typed_answer import AnswerType, text_of
+from toolbridge.sdk.streams.blocking_stream import Stream
+from toolbridge.sdk.streams.loop_thread import LoopThread
+from toolbridge.sdk.streams.options import Options, PreparedAsk, Prompt, order_of
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from toolbridge.core import events as ev
 from toolbridge.core.messages import Call, Message, Result, ToolChoice, Turn
 from toolbridge.core.usage import Cost, Usage
-from toolbridge.sdk.async_stream import AsyncStream
-from toolbridge.sdk.blocking_stream import Stream
-from toolbridge.sdk.functions import failure_of, result_of
-from toolbridge.sdk.options import PreparedAsk
-from toolbridge.sdk.signal import ASKED
+from toolbridge.sdk.client.functions import failure_of, result_of
+from toolbridge.sdk.streams.async_stream import AsyncStream
+from toolbridge.sdk.streams.blocking_stream import Stream
+from toolbridge.sdk.streams.options import PreparedAsk
+from toolbridge.sdk.streams.signal import ASKED
 from toolbridge.tools.functions import Function
 
 Wait: TypeAlias = Callable[[Awaitable[object]], object]

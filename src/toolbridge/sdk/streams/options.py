@@ -19,7 +19,7 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
-from toolbridge.sdk.signal import Signal
+from toolbridge.sdk.streams.signal import Signal
 from toolbridge.tools.functions import Function
 
 Prompt: TypeAlias = str | Turn | Sequence[Turn] | Request

@@ -10,10 +10,10 @@ from contextlib import closing
 
 import pytest
 
+from toolbridge.demo.restaurant.bookings import BOOKINGS_CREATE
+from toolbridge.demo.restaurant.places import town
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.tools.bookings import BOOKINGS_CREATE
 from toolbridge.tools.context import ToolContext
-from toolbridge.tools.places import town
 from toolbridge.tools.registry import Registry
 
 REGISTRY = Registry([BOOKINGS_CREATE])
@@ -136,7 +136,7 @@ PROCESS = """
     import asyncio, os, signal, sys
     from pathlib import Path
     from toolbridge.store import database, sqlite
-    from toolbridge.tools import bookings
+    from toolbridge.demo.restaurant import bookings
     from toolbridge.tools.context import ToolContext
     from toolbridge.tools.registry import Registry
 
