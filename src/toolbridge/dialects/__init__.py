@@ -64,7 +64,7 @@ def names() -> list[str]:
 
 @cache
 def load(name: str) -> Dialect:
-    """Return the dialect called `name`; raise ConfigError when there is none."""
+    """Return the dialect called `name`; raise ConfigError for an unknown name."""
     module = _modules().get(name)  # never imports a module that is not a dialect
     if module is not None:
         return _from_module(module, name)

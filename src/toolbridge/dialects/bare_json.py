@@ -2,7 +2,7 @@
 
 Models whose marks were stripped by the server or forgotten write calls like this; `generic_json` is
 llama.cpp's generic tool format for models without a tool template. A declared tool name is
-required, because ordinary JSON looks the same (kronk#950, Rapid-MLX#703).
+required, because ordinary JSON has the same form (kronk#950, Rapid-MLX#703).
 """
 
 from dataclasses import replace

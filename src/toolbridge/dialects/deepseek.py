@@ -45,7 +45,7 @@ _DROP = (
 
 @dataclass(frozen=True)
 class MadeUpOutputs:
-    """Results that the model writes itself instead of waiting for them: nobody's answer."""
+    """Skips tool results that the model invented instead of waiting for them."""
 
     ends: Marks = field(default_factory=lambda: Marks(_OUTPUTS_END))
 
