@@ -146,7 +146,7 @@ async def test_an_item_tells_its_value_its_steps_and_its_time(browse, home, shot
         await state(page, "ended")
         await page.click(".lane-repairs .item")
         details = await page.inner_text("#details")
-        assert "missing quote" in details
+        assert "missing quotes added" in details
         assert json.loads(await page.locator("#details pre").first.text_content()) == {
             "mode": "book",
             "target": {"kind": "place", "id": "pl_002"},

@@ -226,7 +226,7 @@ def test_each_repair_has_its_level(text, schema, level):
 def test_each_step_says_what_was_and_what_is():
     (step,) = heal('{"command": 5}', COMMAND).steps
     assert (step.what, step.level, step.before, step.after) == (
-        "not string: command",
+        "converted to string: command",
         2,
         "5",
         '"5"',
@@ -351,7 +351,7 @@ def test_after_quotes_inside_a_string_nothing_else_may_be_odd(text):
 def test_half_a_surrogate_pair_is_replaced_and_reported():
     healing = heal('{"a": "x\\ud83d y"}')
     assert healing.value == {"a": "x\ufffd y"}
-    assert [step.what for step in healing.steps] == ["escape that is not JSON's"]
+    assert [step.what for step in healing.steps] == ["invalid escape corrected"]
 
 
 @pytest.mark.parametrize(

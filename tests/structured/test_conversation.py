@@ -95,13 +95,13 @@ def test_a_call_that_came_as_a_call_counts_in_sentinel_mode_too():
 # ── healing, repair, degrading ───────────────────────────────────────────────
 
 HEALED = [
-    (ACTION.replace("}}", "},}"), "comma too many"),
-    (f"```json\n{ACTION}\n```", "text in front"),
-    (f"{ACTION} There you are.", "text behind"),
-    (ACTION.replace("search", "SEARCH"), "not one of the choices"),
-    (ACTION.replace('"p1"', "17"), "not string"),
-    (ACTION[:-1], "missing bracket"),
-    (ACTION.replace('"', "'"), "single quotes"),
+    (ACTION.replace("}}", "},}"), "trailing comma removed"),
+    (f"```json\n{ACTION}\n```", "text before the JSON removed"),
+    (f"{ACTION} There you are.", "text after the JSON removed"),
+    (ACTION.replace("search", "SEARCH"), "enum value matched"),
+    (ACTION.replace('"p1"', "17"), "converted to string"),
+    (ACTION[:-1], "missing bracket added"),
+    (ACTION.replace('"', "'"), "single quotes replaced"),
 ]
 
 

@@ -16,6 +16,7 @@ from toolbridge.core.messages import Call, HealingReport, Step, Tool
 from toolbridge.healing.ladder import Ladder
 from toolbridge.healing.names import heal_name
 from toolbridge.healing.schema import Schema
+from toolbridge.healing.steps import CUT_BY_LIMIT, CUT_OFF, TOOL_NAME
 from toolbridge.healing.streaming import HealedArguments, StreamHealing
 
 _FREEFORM: JsonObject = {
@@ -101,7 +102,7 @@ class Healer:
         flow = StreamHealing(rules, level=self._level, words=name in self._freeform)
         block = self._add(event.index, _Block(flow))
         if name != event.name:
-            block.steps = (Step("name", 2, event.name, name),)
+            block.steps = (Step(TOOL_NAME, 2, event.name, name),)
         block.start = ev.CallStart(event.index, event.id, name)
 
     def _write_call(self, block: _Block, json: str) -> None:
@@ -186,7 +187,7 @@ class Healer:
     def _broken(self, block: _Block, outcome: HealedArguments, *, limit: bool) -> HealedArguments:
         text = block.flow.text if block.flow else ""
         raw: JsonObject = {"raw": text}
-        step = Step("cut off by the token limit" if limit else "cut off", 0, text[-60:], "")
+        step = Step(CUT_BY_LIMIT if limit else CUT_OFF, 0, text[-60:], "")
         return HealedArguments(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
 
     # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
