@@ -18,6 +18,7 @@ from toolbridge.conformance.streams.connections import BrokenStream, GatewayAddr
 from toolbridge.conformance.streams.grammar import joined
 from toolbridge.conformance.streams.judge import judge
 from toolbridge.conformance.streams.play import Play, PlayResult
+from toolbridge.upstream.session import open_session
 
 AT_ONCE = 8
 _SOCKET_CUTTING = "3"
@@ -132,23 +133,19 @@ async def run_own(cases: list[StreamCase]) -> list[CaseOutcome]:
     names: set[str] = {"", *(case.gateway for case in cases)}
     async with model.serve() as played:
         configs = {name: self_gateway.stream_config(name, played.url) for name in sorted(names)}
-        async with self_gateway.gateways(configs) as urls, _session() as session:
+        async with (
+            self_gateway.gateways(configs) as urls,
+            open_session(keep_connections=False) as session,
+        ):
             return await _run(StreamPlayer(played, urls, session), cases)
 
 
 async def run_other(cases: list[StreamCase], url: str, port: int) -> list[CaseOutcome]:
     """Score the gateway at `url`, whose provider `conform` is the scripted model at `port`."""
-    async with model.serve(port) as played, _session() as session:
+    async with model.serve(port) as played, open_session(keep_connections=False) as session:
         chosen = [case for case in cases if not case.gateway]
         return await _run(StreamPlayer(played, {"": url.rstrip("/")}, session), chosen)
 
 
 async def _run(player: StreamPlayer, cases: list[StreamCase]) -> list[CaseOutcome]:
     return await Runner(player, at_once=AT_ONCE).run(cases)
-
-
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
-        timeout=aiohttp.ClientTimeout(total=None),
-    )
