@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import Fold
+from toolbridge.core.fold import settled_end
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import StopReason, Text, Thinking, Tool
 from toolbridge.dialects.engines.mark_reader import MarkReader
@@ -50,7 +50,6 @@ class DialectStage:
         self._model = model
         self._reasoning_open = reasoning_open
         self._ids = ids or Ids("dialects")
-        self._fold = Fold()
         self._numbers = _Numbers()
         self._reader: TextReader | None = None
         self._readers = 0
@@ -65,31 +64,16 @@ class DialectStage:
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
             reader = self._reader or self._open_reader()
-            said = self._said(reader.feed(event.text))
-        elif isinstance(event, ev.Finished):
-            return self._end(event, self._finished(event.reason))
-        elif isinstance(event, ev.Failed):
-            return self._end(event, self._failed())
-        else:
-            said = self._read(event)
-        self._keep(said)
-        return said
+            return self._said(reader.feed(event.text))
+        if isinstance(event, ev.Finished):
+            said = self._finished(event.reason)
+            return [*said, settled_end(event, calls=bool(self._called))]
+        if isinstance(event, ev.Failed):
+            return [*self._failed(), event]
+        return self._read(event)
 
     def close(self) -> list[ev.Event]:
         return []
-
-    def _end(self, event: ev.Finished | ev.Failed, said: list[ev.Event]) -> list[ev.Event]:
-        self._keep(said)
-        return [*said, self._fold.refinish(event)]
-
-    def _keep(self, said: list[ev.Event]) -> None:
-        for event in said:
-            if isinstance(event, ev.TextDelta):
-                self._fold.append(event.index, event.text)
-            elif isinstance(event, ev.CallDelta):
-                self._fold.append(event.index, event.json)
-            else:
-                self._fold.feed(event)
 
     def _read(self, event: ev.Event) -> list[ev.Event]:
         match event:

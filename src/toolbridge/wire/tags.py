@@ -67,6 +67,10 @@ class Marks:
             at += 1
         return 0
 
+    def begin_in(self, text: str) -> bool:
+        """Whether a mark, or the beginning of one that may go on, stands in `text`."""
+        return self._beginning.search(text) is not None
+
     def find(self, text: str, start: int, *, ended: bool) -> tuple[int, int]:
         """Return where the next mark begins and ends; both are the same where none is certain."""
         beginning = self._beginning.search(text, start)

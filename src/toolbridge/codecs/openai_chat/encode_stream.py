@@ -17,6 +17,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
@@ -45,6 +46,8 @@ class StreamEncoder:
         self, asked: AnswerContext, *, choice: int = 0, envelope: "_Envelope | None" = None
     ) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: its last chunks report counts and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
         """The encoders of the other answers to the same request."""
@@ -63,6 +66,8 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if self._ended:
             return []
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.TextStart(index) | ev.TextDelta(index) | ev.TextEnd(index):
                 return self._deltas(self._texts.feed(index, event))
@@ -73,8 +78,8 @@ class StreamEncoder:
             case ev.Started(id, model, envelope):
                 self._envelope.start(id, model, envelope)
                 return [self._chunk({"role": "assistant", "content": ""})]
-            case ev.Finished(reason, message):
-                return self._finish(reason, message)
+            case ev.Finished(reason):
+                return self._finish(reason, self._fold.message)
             case ev.Failed(problem):
                 return self._fail(problem)
             case _:

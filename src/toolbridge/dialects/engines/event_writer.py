@@ -6,7 +6,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import dumps, replace_lone_surrogates
 from toolbridge.dialects.engines.toolbox import Toolbox
-from toolbridge.wire.tags import SPACE, Cursor
+from toolbridge.wire.tags import SPACE, Cursor, Marks
 
 _WORD = 40
 _ENDED = re.compile(r"[>})\]]|\S\s")
@@ -48,12 +48,19 @@ class EventWriter:
         """Whether the answer has held a thought already."""
         self.said_anything = False
         self.in_call = False
+        self.running_text: Marks | None = None
+        """The marks that end running text, while the reader waits for more of it."""
         self.cut_short = False
         """Whether the stream ended before the model did, so that nothing open is whole."""
 
     @property
     def calls(self) -> int:
         return self._calls
+
+    def passes(self, piece: str) -> bool:
+        """Whether `piece` goes on with running text: no mark begins in it, and nothing is held."""
+        marks, cursor = self.running_text, self.cursor
+        return marks is not None and cursor.at == len(cursor.text) and not marks.begin_in(piece)
 
     def text(self, piece: str) -> None:
         if self._thinking:

@@ -128,12 +128,20 @@ class MarkReader:
         if thinking and scribe.thoughts and self.thoughts:
             yield from session.think(self.closers)
         marks = self._marks if scribe.thoughts else self._plain
-        while mark := (yield from until(scribe, marks, scribe.text)):
+        while mark := (yield from _until_mark(scribe, marks)):
             if mark in self.frames and not scribe.said_anything:
                 scribe.cursor.push_back(mark)
                 yield from self.frames[mark](scribe)
                 return
             yield from session.meet(mark)
+
+
+def _until_mark(scribe: EventWriter, marks: Marks) -> Wait[str]:
+    """Write text up to the next mark, and return the mark."""
+    scribe.running_text = marks
+    mark = yield from until(scribe, marks, scribe.text)
+    scribe.running_text = None
+    return mark
 
 
 class _Session:
