@@ -29,7 +29,7 @@ _OUTER = (
 )  # fmt: skip
 """What a reader says of an answer, and not of a block: here the answer is another's."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
-_DELTAS = (ev.TextDelta, ev.CallDelta, ev.ThinkingDelta)
+_NO_MARKS = Marks(())
 
 
 class DialectStage:
@@ -56,8 +56,8 @@ class DialectStage:
         self._text = Text("")
         """The text that has ended, with what is attached to it."""
         reader = self._read_stream
-        marks = reader.drafts if tools and isinstance(reader, MarkReader) else ()
-        self._thought = _Thought(Marks(marks))
+        marks = reader.draft_marks if tools and isinstance(reader, MarkReader) else _NO_MARKS
+        self._thought = _Thought(marks)
         self._called: dict[str, str] = {}
         """The ids of calls, as they were written and as they were said."""
 
@@ -117,7 +117,10 @@ class DialectStage:
         return said
 
     def _said(self, events: list[ev.Event]) -> list[ev.Event]:
-        if len(events) == 1 and isinstance(events[0], _DELTAS):
+        if len(events) == 1 and isinstance(events[0], ev.DELTAS):
+            index = events[0].index
+            if self._numbers.given.get((self._readers, index)) == index:
+                return events
             return self._numbers.give(self._readers, [events[0]])
         kept = [
             self._with_own_id(event) if isinstance(event, _CALL_EDGES) else event
@@ -159,10 +162,10 @@ class _Numbers:
     """Gives the blocks of several sources one row of indices."""
 
     def __init__(self) -> None:
-        self._given: dict[tuple[Hashable, int], int] = {}
+        self.given: dict[tuple[Hashable, int], int] = {}
 
     def give(self, source: Hashable, events: Sequence[_Numbered]) -> list[ev.Event]:
-        given = self._given
+        given = self.given
         said: list[ev.Event] = []
         for event in events:
             index = given.setdefault((source, event.index), len(given))

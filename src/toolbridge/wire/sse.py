@@ -47,8 +47,15 @@ class SseReader:
             self._after_cr = piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         events: list[SseEvent] = []
+        *lines, rest = piece.split(b"\n")
+        if lines and self._line:
+            self._line.append(lines[0])
+            lines[0] = self._whole_line()
         try:
-            self._take_lines(piece, events)
+            for line in lines:
+                self._take(line, events)
+            if rest:
+                self._hold(rest)
         except BrokenWire as error:
             # Events before the fault are returned first, wherever the network cut.
             self._broken = error
@@ -64,21 +71,15 @@ class SseReader:
             self._take(self._whole_line(), events)
         if self._data:
             events.append(SseEvent(b"\n".join(self._data), self._event, self._id, whole=False))
-            self._clear()
+            self._data = []
         return events
 
-    def _take_lines(self, piece: bytes, events: list[SseEvent]) -> None:
-        *lines, rest = piece.split(b"\n")
-        if lines and self._line:
-            self._line.append(lines[0])
-            lines[0] = self._whole_line()
-        for line in lines:
-            self._take(line, events)
-        if rest:
-            self._line.append(rest)
-            self._line_size += len(rest)
-            if self._size + self._line_size > self._max_frame:
-                raise self._too_long()
+    def _hold(self, piece: bytes) -> None:
+        """Keep a piece of a line that has not ended."""
+        self._line.append(piece)
+        self._line_size += len(piece)
+        if self._size + self._line_size > self._max_frame:
+            raise self._too_long()
 
     def _whole_line(self) -> bytes:
         line = b"".join(self._line)
@@ -95,7 +96,7 @@ class SseReader:
         if not line:
             if self._data:
                 events.append(SseEvent(b"\n".join(self._data), self._event, self._id))
-            self._clear()
+            self._data, self._size, self._event, self._id = [], 0, "", ""
             return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -107,12 +108,6 @@ class SseReader:
         elif name == b"id":
             self._id = value.decode("utf-8", "replace")
         # A line that begins with a colon is a comment; other fields are ignored.
-
-    def _clear(self) -> None:
-        self._data = []
-        self._size = 0
-        self._event = ""
-        self._id = ""
 
     def _too_long(self) -> BrokenWire:
         return BrokenWire(f"an event is longer than {self._max_frame} bytes")

@@ -90,6 +90,10 @@ class StreamEncoder:
         return b"".join(self._parts([{"text": ""}]))
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.TextDelta) and event.index == self._current:
+            # Nearly every event of nearly every stream.
+            data = _HEAD + b'{"text":' + dump_bytes(event.text) + b"}]" + self._tail
+            return [self._frame(data)]
         if not isinstance(event, ev.DELTAS):
             self._fold.feed(event)
         match event:

@@ -47,6 +47,8 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         match event:
             case ev.TextDelta(index, piece):
+                if self._texts.current == index:  # nearly every event of nearly every stream
+                    return [self._line({"content": piece})]
                 return self._say(self._texts.write(index, piece))
             case ev.ThinkingDelta(index, piece):
                 return self._think(self._thoughts.write(index, piece))
@@ -132,12 +134,15 @@ class _Lane(Generic[T]):
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()
+        self.current = -1
+        """The index of the block that is written, -1 where none is open."""
         self._held: dict[int, list[T]] = {}
         self._ended: set[int] = set()
 
     def open(self, index: int) -> None:
         self._order.append(index)
         self._held[index] = []
+        self.current = self._order[0]
 
     def write(self, index: int, piece: T) -> list[T]:
         if self._order[0] == index:
@@ -153,6 +158,7 @@ class _Lane(Generic[T]):
             if self._order:
                 freed += self._held[self._order[0]]
                 self._held[self._order[0]] = []
+        self.current = self._order[0] if self._order else -1
         return freed
 
     def flush(self) -> list[T]:

@@ -58,6 +58,7 @@ class StreamEncoder:
         self._calls = _Lane()
         self._writer = call_writer(asked.request)
         self._request = asked.request
+        self._text_frame: tuple[bytes, bytes] | None = None
         self._length = 0
         """Of all text so far: citations say where in it they belong."""
         self._thinking_field = THINKING
@@ -66,6 +67,11 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if self._ended:
             return []
+        if isinstance(event, ev.TextDelta) and self._texts.current == event.index:
+            # Nearly every event of nearly every stream.
+            self._length += len(event.text)
+            head, tail = self._text_frame or self._frame_text()
+            return [head + dump_bytes(event.text) + tail]
         if not isinstance(event, ev.DELTAS):
             self._fold.feed(event)
         match event:
@@ -151,6 +157,12 @@ class StreamEncoder:
         rest: JsonObject = {"usage": None} if self._counts else {}
         return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
 
+    def _frame_text(self) -> tuple[bytes, bytes]:
+        """Return the bytes before and after the text of a chunk that adds text."""
+        head, name, tail = self._chunk({"content": ""}).rpartition(b'"content":""')
+        self._text_frame = (head + name[:-2], tail)
+        return self._text_frame
+
     def _deltas(self, events: list[ev.Event]) -> list[bytes]:
         found = (self._delta(event) for event in events)
         return [self._chunk(delta) for delta in found if delta]
@@ -186,6 +198,8 @@ class _Lane:
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()
+        self.current = -1
+        """The index of the block that is written, -1 where none is open."""
         self._held: dict[int, list[ev.Event]] = {}
         self._ended: set[int] = set()
 
@@ -193,6 +207,7 @@ class _Lane:
         if index not in self._held:
             self._order.append(index)
             self._held[index] = []
+            self.current = self._order[0]
         if self._order[0] != index:
             self._held[index].append(event)
             if _is_end(event):
@@ -210,6 +225,7 @@ class _Lane:
                 self._held[self._order[0]] = []
                 break
             self._held.pop(self._order.popleft())
+        self.current = self._order[0] if self._order else -1
         return freed
 
     def flush(self) -> list[ev.Event]:

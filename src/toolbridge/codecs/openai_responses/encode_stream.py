@@ -75,7 +75,10 @@ class StreamEncoder:
         self._tape.next_number = number
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
-        if not isinstance(event, ev.DELTAS):
+        if isinstance(event, ev.DELTAS):
+            if event.index == self._current and self._block is not None:
+                return self._block.write(event)  # nearly every event of nearly every stream
+        else:
             self._fold.feed(event)
         match event:
             case ev.Started(id, model):

@@ -60,12 +60,16 @@ class EventWriter:
     def passes(self, piece: str) -> bool:
         """Whether `piece` goes on with running text: no mark begins in it, and nothing is held."""
         marks, cursor = self.running_text, self.cursor
-        return marks is not None and cursor.at == len(cursor.text) and not marks.begin_in(piece)
+        if marks is None or cursor.at < len(cursor.text):
+            return False
+        return marks.beginning.search(piece) is None
 
     def text(self, piece: str) -> None:
         if self._thinking:
             self.end_thought()
-        self._follow_lines(piece)
+        _, newline, tail = piece.rpartition("\n")
+        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
+        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
         if self._after_thought:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
@@ -76,11 +80,6 @@ class EventWriter:
         self._space = [piece[len(body) :]]
         self.spoken = self.said_anything = True
         self._after_thought = self.behind_call = False
-
-    def _follow_lines(self, piece: str) -> None:
-        _, newline, tail = piece.rpartition("\n")
-        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
-        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
 
     @property
     def may_think(self) -> bool:

@@ -79,6 +79,11 @@ class MarkReader:
         return tuple(mark for mark in self.calls if mark not in self.loose)
 
     @cached_property
+    def draft_marks(self) -> Marks:
+        """The same marks, ready for searching: built once per reader, not per answer."""
+        return Marks(self.drafts)
+
+    @cached_property
     def closers(self) -> tuple[str, ...]:
         return tuple({span.close: None for span in self.thoughts})
 
@@ -249,7 +254,7 @@ class _Session:
     def _until_call(self) -> Wait[None]:
         """Go on with a thought that nothing closes, up to the first call that is one."""
         cursor, scribe = self._scribe.cursor, self._scribe
-        marks = Marks(self._prose.drafts)
+        marks = self._prose.draft_marks
         while mark := (yield from cursor.until(marks, scribe.think)):
             if (yield from attempt(scribe, self._prose.calls[mark], mark)):
                 return
