@@ -17,7 +17,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
-from toolbridge.core.fold import collect, without_cut_calls
+from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
@@ -93,17 +93,18 @@ class AnswerAttempts:
         """Return the whole answer; every failure may be retried, as nothing was sent yet."""
         while True:
             attempt = self._attempt()
-            last: ev.Event | None = None
+            fold = Fold()
             try:
                 try:
                     while (batch := await attempt.read()) is not None:
-                        last = batch[-1] if batch else last
+                        fold.feed_all(batch)
                 finally:
                     await attempt.close()
-                if isinstance(last, ev.Finished):
-                    return without_cut_calls(last.message)
-                if isinstance(last, ev.Failed):
-                    raise error_of(last.problem)
+                message = fold.message
+                if message.problem is not None:
+                    raise error_of(message.problem)
+                if message.stop is not None:
+                    return without_cut_calls(message)
                 raise Truncated(
                     f"{self._request.route.provider} closed the connection before its answer ended"
                 )
@@ -172,8 +173,7 @@ class _Attempt:
                 if not self.has_content:
                     raise
                 self._over = True
-                broken = Message(stop="error", problem=error.problem)
-                return self._stages.feed(ev.Failed(error.problem, broken))
+                return self._stages.feed(ev.Failed(error.problem))
             if piece is None:
                 self._over = True
                 return self._held + self._stages.close() or None
@@ -202,7 +202,7 @@ class _Attempt:
             if isinstance(event, ev.Failed):
                 raise error_of(event.problem)
             if isinstance(event, ev.Finished):
-                if not (self._bare or event.message.content) and event.reason == "end":
+                if not self._bare and event.reason == "end":
                     raise _EmptyAnswer
                 return True
             if not isinstance(event, _PRELUDE):

@@ -15,8 +15,8 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes, maybe_object
-from toolbridge.core.messages import Message, Problem
-from toolbridge.core.stage import Identity, Stage
+from toolbridge.core.messages import Problem
+from toolbridge.core.stage import Stage
 from toolbridge.history.prefix import BILLING
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
@@ -107,7 +107,7 @@ class PassthroughRequest:
         return PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
 
     def stages(self, _: bytes) -> AnswerStages:
-        return AnswerStages(Identity(), ())
+        return AnswerStages((), ())
 
     def downgrade(self, _: Problem) -> bool:
         return False  # the request is sent as the client wrote it
@@ -242,7 +242,7 @@ class PassthroughSource:
                 whole = rest + _LINE_END.get(self._codec.name, b"\n\n")
                 batch = self._decoded(whole)
                 if _is_unreadable(batch) or not (batch or rest.startswith(b":")):
-                    return self._cut(self._half_event(), batch)
+                    return self._cut(self._half_event())
                 self._release(whole, batch)
         return batch + self._decoder.close() or None
 
@@ -252,15 +252,11 @@ class PassthroughSource:
             f"{provider} closed the connection in the middle of an event", provider=provider
         ).problem
 
-    def _cut(self, problem: Problem, decoded: Batch | None = None) -> Batch | None:
-        """Return the failure of a truncated answer, with the message as far as it arrived."""
+    def _cut(self, problem: Problem) -> Batch | None:
+        """Return the failure of a truncated answer."""
         if self._finished:
             return None  # the answer is complete; a connection that breaks afterwards is no loss
-        closing = decoded or self._decoder.close()
-        last = closing[-1] if closing else None
-        message = last.message if isinstance(last, ev.Finished | ev.Failed) else Message()
-        broken = msgspec.structs.replace(message, stop="error", problem=problem)
-        return [ev.Failed(problem, broken)]
+        return [ev.Failed(problem)]
 
 
 def _is_unreadable(batch: Batch) -> bool:

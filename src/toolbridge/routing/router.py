@@ -13,7 +13,8 @@ import msgspec
 from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
 from toolbridge.accounting.count import estimate_request
 from toolbridge.config import Config
-from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.messages import Loss, Request
+from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.models import ModelRoutes, Route
@@ -116,9 +117,9 @@ class Router:
         """Close the connections to nodes; the owner of `upstream` closes that."""
         await self.sources.close()
 
-    def learn(self, message: Message, counted: TokenCount, route: Route) -> tuple[Loss, ...]:
+    def learn(self, usage: Usage, counted: TokenCount, route: Route) -> tuple[Loss, ...]:
         """Calibrate with the provider's count; return the loss if it truncated the prompt."""
-        actual = message.usage.input_total
+        actual = usage.input_total
         if not actual:
             return ()
         if was_truncated(counted.tokens, actual, route.target.window):

@@ -13,7 +13,6 @@ import msgspec
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
-from toolbridge.core.stage import Identity
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.routing.models import Route
@@ -81,7 +80,7 @@ class TranslatedRequest:
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
-            return AnswerStages(Identity(), self._plan.stops, id=answer_id(seed))
+            return AnswerStages((), self._plan.stops, id=answer_id(seed))
         stages = answer_stages(
             self._request,
             self._plan,

@@ -19,6 +19,7 @@ from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Problem, Request
@@ -123,8 +124,8 @@ class _Turn:
             return  # in passthrough nothing is lost
         lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
         last = batch[-1]
-        known = last.message if isinstance(last, ev.Finished) else Message(losses=lost)
-        self.lose_of_answer(known)
+        finished = isinstance(last, ev.Finished)
+        self.lose_of_answer(collect(batch) if finished else Message(losses=lost))
 
 
 class Gateway:
@@ -194,7 +195,7 @@ class Gateway:
             message = await self._passed_through(turn, route, passed)
         else:
             message = await self._translated(turn, route)
-        entry.losses += self.router.learn(message, counted, route)
+        entry.losses += self.router.learn(message.usage, counted, route)
         entry.finish(await priced(message, route, entry.at))
 
     async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
@@ -204,7 +205,7 @@ class Gateway:
         turn.entry.finish(message)
         writer = TranslatedWriter(turn.codec.stream_encoder(turn.asked))
         reply = self._reply(turn, writer)
-        await reply.write(writer.write([ev.Failed(problem, message)]))
+        await reply.write(writer.write([ev.Failed(problem)]))
         await reply.finish()
 
     async def count_tokens(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> int:
@@ -288,6 +289,7 @@ class Gateway:
         if turn.passed is not None:
             writer = PassthroughWriter(encoder, turn.passed)
         reply = self._reply(turn, writer)
+        fold = Fold()
         last: ev.Event | None = None
         try:
             async with aclosing(attempts.events()) as batches:
@@ -295,27 +297,29 @@ class Gateway:
                     if last is None:
                         turn.begin(batch)
                     last = batch[-1] if batch else last
+                    fold.feed_all(batch)
                     if batch and isinstance(
                         last, ev.Finished
                     ):  # store it before the client can refer to it
-                        shown = _as_shown(last.message, encoder)
+                        shown = _as_shown(fold.message, encoder)
                         await self._keep(turn, shown, attempts.maker)
                     if isinstance(last, ev.Failed) and attempts.aborts:
-                        return last.message
+                        return fold.message
                     await reply.write(writer.write(batch))
         except ToolbridgeError as error:
             if not reply.opened:
                 raise
-            last = ev.Failed(error.problem, Message(problem=error.problem))
+            last = ev.Failed(error.problem)
+            fold.feed(last)
             await reply.write(writer.write([last]))
         finally:
             reply.stop()
         if isinstance(last, ev.Failed):
-            return last.message  # the error was sent; the connection closes without a clean end
+            return fold.message  # the error was sent; the connection closes without a clean end
         if rest := writer.close():
             await reply.write(rest)
         await reply.finish()
-        return last.message if isinstance(last, ev.Finished) else Message()
+        return fold.message if isinstance(last, ev.Finished) else Message()
 
     def _reply(self, turn: _Turn, writer: Writer) -> StreamReply:
         waits = (self.config.first_byte, self.config.keep_alive)

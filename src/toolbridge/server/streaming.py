@@ -28,7 +28,10 @@ class TranslatedWriter:
 
     def write(self, batch: Batch) -> bytes:
         feed = self._feed
-        return b"".join([piece for event in batch for piece in feed(event)])
+        written: list[bytes] = []
+        for event in batch:
+            written += feed(event)
+        return b"".join(written)
 
     def close(self) -> bytes:
         return b"".join(self._close())

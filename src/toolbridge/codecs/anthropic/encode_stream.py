@@ -25,6 +25,7 @@ from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import Fold
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
     Call,
@@ -87,6 +88,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: its last event reports counts and losses."""
         self._blocks = _BlockWriter()
         self._current = _NONE
         self._held: dict[int, list[BlockEvent]] = {}
@@ -98,11 +101,13 @@ class StreamEncoder:
         if isinstance(event, ev.TextDelta) and event.index == self._current:
             # Nearly every event of nearly every stream.
             return [self._blocks.text_head + dump_bytes(event.text) + _DELTA_TAIL]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 return [self._start(id, model)]
-            case ev.Finished(reason, message):
-                return [self._end(reason, message), _MESSAGE_STOP]
+            case ev.Finished(reason):
+                return [self._end(reason, self._fold.message), _MESSAGE_STOP]
             case ev.Failed(problem):
                 # What is open stays open: a half call that was closed would be run.
                 return [_frame("error", {"error": _encode_problem(problem)})]

@@ -36,7 +36,6 @@ from toolbridge.core.messages import (
     Problem,
     StopDetails,
     StopReason,
-    Text,
 )
 from toolbridge.core.usage import Usage
 from toolbridge.wire.json_array import ArrayReader
@@ -265,14 +264,13 @@ class _Answer:
         """Give the text that ends now its sources."""
         if self._flow != "text" or not self._sources:
             return []
-        whole = self._draft.fold.message
-        text = next(part.text for part in reversed(whole.content) if isinstance(part, Text))
-        said = whole.text
+        texts = self._draft.texts
+        text, said = texts[-1], "".join(texts)
         cited = self._sources.take(len(said) - len(text), text, said)
         return [event for citation in cited for event in self._draft.cite(citation)]
 
     def _late_sources(self) -> list[Event]:
-        if not self._sources or not self._sources.left(self._draft.fold.message.text):
+        if not self._sources or not self._sources.left("".join(self._draft.texts)):
             return []
         return self._draft.lose(
             "answer.citations", "they came without the text that they belong to"

@@ -26,7 +26,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
-from toolbridge.core.fold import OWN_ENDS, broken_last
+from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
     Call,
@@ -71,6 +71,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext, *, choice: int = 0) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: its last frame reports counts, sources and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
         """The encoders of the other answers to the same request."""
@@ -88,16 +90,22 @@ class StreamEncoder:
         return b"".join(self._parts([{"text": ""}]))
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.TextDelta) and event.index == self._current:
+            # Nearly every event of nearly every stream.
+            data = _HEAD + b'{"text":' + dump_bytes(event.text) + b"}]" + self._tail
+            return [self._frame(data)]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 self._envelope = _envelope(id, model, self._asked)
                 self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
-            case ev.Finished(reason, message):
+            case ev.Finished(reason):
                 # A `functionCall` is atomic: one that the token limit cut would be run like any other.
                 broken = self._broken if reason in OWN_ENDS else []
                 said = [frame for call in broken for frame in self._parts(_encode_part(call))]
-                return [*said, self._frame(self._last(reason, message)), *self._end()]
+                return [*said, self._frame(self._last(reason, self._fold.message)), *self._end()]
             case ev.Failed(problem):
                 error = dump_bytes({"error": _encode_problem(problem)})
                 return [*self._flush(), self._frame(error), *self._end()]

@@ -16,7 +16,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
-from toolbridge.core.fold import OWN_ENDS, broken_last
+from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Call, Message, Problem, StopReason, TokenLogprob
@@ -33,6 +33,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._envelope = _Envelope(asked)
+        self._fold = Fold()
+        """The answer without its deltas: its last line reports counts and losses."""
         self._texts: _Lane[str] = _Lane()
         self._thoughts: _Lane[str] = _Lane()
         self._calls: _Lane[Call] = _Lane()
@@ -45,9 +47,19 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         match event:
             case ev.TextDelta(index, piece):
+                if self._texts.current == index:  # nearly every event of nearly every stream
+                    return [self._line({"content": piece})]
                 return self._say(self._texts.write(index, piece))
             case ev.ThinkingDelta(index, piece):
                 return self._think(self._thoughts.write(index, piece))
+            case ev.CallDelta():
+                return []  # a call is written whole, at its end
+            case _:
+                self._fold.feed(event)
+                return self._feed_edge(event)
+
+    def _feed_edge(self, event: ev.Event) -> list[bytes]:
+        match event:
             case ev.TextStart(index):
                 self._texts.open(index)
             case ev.ThinkingStart(index):
@@ -80,7 +92,8 @@ class StreamEncoder:
             case ev.PartAdded():
                 instead = spelled(event, shapes.SHOWS)
                 return [said for one in instead if one is not event for said in self.feed(one)]
-            case ev.Finished(reason, message):
+            case ev.Finished(reason):
+                message = self._fold.message
                 # A call is atomic: one that the token limit cut would be run like any other.
                 broken = self._broken if reason in OWN_ENDS else []
                 said = [self._called_line(call) for call in broken]
@@ -121,12 +134,15 @@ class _Lane(Generic[T]):
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()
+        self.current = -1
+        """The index of the block that is written, -1 where none is open."""
         self._held: dict[int, list[T]] = {}
         self._ended: set[int] = set()
 
     def open(self, index: int) -> None:
         self._order.append(index)
         self._held[index] = []
+        self.current = self._order[0]
 
     def write(self, index: int, piece: T) -> list[T]:
         if self._order[0] == index:
@@ -142,6 +158,7 @@ class _Lane(Generic[T]):
             if self._order:
                 freed += self._held[self._order[0]]
                 self._held[self._order[0]] = []
+        self.current = self._order[0] if self._order else -1
         return freed
 
     def flush(self) -> list[T]:

@@ -10,7 +10,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import dumps, replace_lone_surrogates
 from toolbridge.dialects.engines.toolbox import Toolbox
-from toolbridge.wire.tags import SPACE, Cursor
+from toolbridge.wire.tags import SPACE, Cursor, Marks
 
 _WORD = 40
 _ENDED = re.compile(r"[>})\]]|\S\s")
@@ -52,6 +52,8 @@ class EventWriter:
         """Whether the answer already contained reasoning."""
         self.said_anything = False
         self.in_call = False
+        self.running_text: Marks | None = None
+        """The marks that end running text, while the reader waits for more of it."""
         self.cut_short = False
         """Whether the stream was cut off, so that an open call is not complete."""
 
@@ -59,10 +61,19 @@ class EventWriter:
     def calls(self) -> int:
         return self._calls
 
+    def passes(self, piece: str) -> bool:
+        """Whether `piece` goes on with running text: no mark begins in it, and nothing is held."""
+        marks, cursor = self.running_text, self.cursor
+        if marks is None or cursor.at < len(cursor.text):
+            return False
+        return marks.beginning.search(piece) is None
+
     def text(self, piece: str) -> None:
         if self._thinking:
             self.end_thought()
-        self._follow_lines(piece)
+        _, newline, tail = piece.rpartition("\n")
+        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
+        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
         if self._after_thought:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
@@ -73,11 +84,6 @@ class EventWriter:
         self._space = [piece[len(body) :]]
         self.spoken = self.said_anything = True
         self._after_thought = self.behind_call = False
-
-    def _follow_lines(self, piece: str) -> None:
-        _, newline, tail = piece.rpartition("\n")
-        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
-        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
 
     @property
     def may_think(self) -> bool:

@@ -87,6 +87,11 @@ class MarkReader:
         return tuple(mark for mark in self.calls if mark not in self.loose)
 
     @cached_property
+    def draft_marks(self) -> Marks:
+        """The same marks, ready for searching: built once per reader, not per answer."""
+        return Marks(self.drafts)
+
+    @cached_property
     def closers(self) -> tuple[str, ...]:
         return tuple({span.close: None for span in self.thoughts})
 
@@ -136,12 +141,20 @@ class MarkReader:
         if thinking and scribe.thoughts and self.thoughts:
             yield from session.think(self.closers)
         marks = self._marks if scribe.thoughts else self._plain
-        while mark := (yield from until(scribe, marks, scribe.text)):
+        while mark := (yield from _until_mark(scribe, marks)):
             if mark in self.frames and not scribe.said_anything:
                 scribe.cursor.push_back(mark)
                 yield from self.frames[mark](scribe)
                 return
             yield from session.meet(mark)
+
+
+def _until_mark(scribe: EventWriter, marks: Marks) -> Wait[str]:
+    """Write text up to the next mark, and return the mark."""
+    scribe.running_text = marks
+    mark = yield from until(scribe, marks, scribe.text)
+    scribe.running_text = None
+    return mark
 
 
 class _Session:
@@ -249,7 +262,7 @@ class _Session:
     def _until_call(self) -> Wait[None]:
         """Read reasoning that is never closed, up to the first valid call."""
         cursor, scribe = self._scribe.cursor, self._scribe
-        marks = Marks(self._prose.drafts)
+        marks = self._prose.draft_marks
         while mark := (yield from cursor.until(marks, scribe.think)):
             if (yield from attempt(scribe, self._prose.calls[mark], mark)):
                 return

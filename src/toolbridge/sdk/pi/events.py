@@ -195,10 +195,11 @@ class PiEncoder:
         match event:
             case ev.Started():
                 return [Start(now)]
-            case ev.Finished(reason, message):
-                return [_end(now, reason, message)]
-            case ev.Failed(_, message):
-                return [Error(now, "aborted" if message.stop == "aborted" else "error", message)]
+            case ev.Finished(reason):
+                return [_end(now, reason)]
+            case ev.Failed(problem):
+                why: ErrorReason = "aborted" if problem.kind == "aborted" else "error"
+                return [Error(now, why, now.message)]
             case ev.PartAdded(index):
                 self._place(index)
                 return []
@@ -255,6 +256,6 @@ _OfBlock: TypeAlias = (
 )
 
 
-def _end(now: Moment, reason: StopReason, message: Message) -> Done | Error:
+def _end(now: Moment, reason: StopReason) -> Done | Error:
     done = _DONE.get(reason)
-    return Error(now, "error", message) if done is None else Done(now, done, message)
+    return Error(now, "error", now.message) if done is None else Done(now, done, now.message)

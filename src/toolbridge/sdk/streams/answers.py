@@ -13,6 +13,7 @@ from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
 from toolbridge.core.errors import ToolbridgeError, error_of, name_provider
 from toolbridge.core.messages import Loss
 from toolbridge.core.stage import Stage
+from toolbridge.core.usage import Usage
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch
 from toolbridge.routing.embedding import embed
@@ -71,15 +72,17 @@ class Answers:
         there = replace(route, target=kept.target)
         attempts = router.attempts(kept.request, there, counted.tokens, on_losses=notes.lose)
         last: ev.Event | None = None
+        usage = Usage()
         try:
             async with aclosing(_priced(attempts, route)) as batches:
                 async for batch in batches:
                     last = batch[-1] = _attributed(batch[-1], route.provider)
+                    usage = _last_usage(batch, usage)
                     yield batch
         except ToolbridgeError as error:
             raise error_of(name_provider(error.problem, route.provider)) from error
         if isinstance(last, ev.Finished):
-            notes.losses += router.learn(last.message, counted, route)
+            notes.losses += router.learn(usage, counted, route)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return one vector per text."""
@@ -89,12 +92,18 @@ class Answers:
         return answer
 
 
+def _last_usage(batch: Batch, known: Usage) -> Usage:
+    """Return the count that `batch` reports last; `known` where it reports none."""
+    counts = [event.usage for event in batch if isinstance(event, ev.UsageReported)]
+    return counts[-1] if counts else known
+
+
 def _attributed(event: ev.Event, provider: str) -> ev.Event:
     """Return a failure with the provider that it came from."""
     if not isinstance(event, ev.Failed) or event.problem.provider:
         return event
     problem = name_provider(event.problem, provider)
-    return ev.Failed(problem, replace(event.message, problem=problem))
+    return ev.Failed(problem)
 
 
 async def _priced(attempts: AnswerAttempts, route: Route) -> AsyncGenerator[Batch, None]:

@@ -12,12 +12,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import Aborted, ToolbridgeError, Truncated
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Loss, Message, Problem, StopReason, Turn
+from toolbridge.core.messages import Loss, Message, Problem, Turn
 from toolbridge.sdk.streams.answers import AnswerNotes
 from toolbridge.sdk.streams.options import PreparedAsk
 from toolbridge.sdk.streams.signal import ASKED
@@ -99,12 +101,11 @@ class AsyncStream:
     def pop(self) -> ev.Event:
         """Hand out the next event, which must be there."""
         event = self._waiting.popleft()
-        if isinstance(event, ev.Failed) and not event.message.content:
-            # The connection broke: only this fold knows what had come.
-            event = self._fold.refinish(event)
         self._fold.feed(event)
-        self._told_end = isinstance(event, ev.Finished | ev.Failed)
-        return event
+        if not isinstance(event, ev.Finished | ev.Failed):
+            return event
+        self._told_end = True
+        return msgspec.structs.replace(event, message=self._fold.message)
 
     async def fill(self) -> None:
         """Wait until there is an event to hand out, or until there will be none."""
@@ -153,8 +154,7 @@ class AsyncStream:
         if not self._fold.id:
             draft = Draft(Ids(os.urandom(16)))
             return draft.start(model=self._order.request.model) + draft.fail(problem)
-        stop: StopReason = "aborted" if problem.kind == "aborted" else "error"
-        return [ev.Failed(problem, self._fold.finished(stop, problem=problem))]
+        return [ev.Failed(problem)]
 
     # ── ending early ──
 
