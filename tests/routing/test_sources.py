@@ -32,7 +32,7 @@ async def source_of(connections, config, model, **request):
     async with Upstream() as upstream:
         route = await ModelRoutes(config, upstream, {}).route(model)
     asked = Request(model, (Turn("user", (Text("Tell a long story."),)),), **request)
-    ready = plan(asked, route.wording, route.target, RequestOptions())
+    ready = plan(asked, route.request_encoder, route.target, RequestOptions())
     return connections.source(route, ready, Ids(b"s"))
 
 
