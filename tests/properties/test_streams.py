@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.examples import examples
 from tests.properties import grammar
 from tests.properties.frames import (
     STRANGE,
@@ -36,7 +37,7 @@ from toolbridge.core.fold import OWN_ENDS, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Text
 
-lawful = settings(max_examples=EXAMPLES)
+lawful = settings(max_examples=examples(EXAMPLES))
 
 
 def answers_of(codec, **choices):

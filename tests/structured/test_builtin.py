@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.structured.play import DEMO_SCHEMAS
 
 from toolbridge.core.json import dumps, loads
@@ -90,7 +91,7 @@ def test_struct_and_json_schema_give_the_same_verdict(name):
     by_type, schemas = by_struct(name), DEMO_SCHEMAS
     seen: set[bool] = set()
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     @given(values(name))
     def agree(value: object) -> None:
         text = dumps(value)
@@ -107,7 +108,7 @@ def test_struct_and_json_schema_give_the_same_verdict(name):
 def test_the_schema_of_the_struct_gives_the_same_verdict(name):
     schemas = DEMO_SCHEMAS.extended({"Made": schema_of(STRUCTS[name])})
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(values(name))
     def agree(value: object) -> None:
         value = loads(dumps(value))
