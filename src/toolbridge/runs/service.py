@@ -49,7 +49,7 @@ class StreamService:
         self._http: HttpTools | None = None
         self._artifacts = self._shelf(state) if state and config.artifacts else None
         self.streams = Streams(
-            store, grace=config.grace, most=config.most, run_bytes=config.run_bytes
+            store, grace=config.grace, most=config.max_streams, run_bytes=config.run_bytes
         )
 
     def _shelf(self, state: Path) -> Artifacts:
