@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-from toolbridge.cli.conform import print_report
 from toolbridge.conformance import report
 from toolbridge.conformance.runner import CaseOutcome
 from toolbridge.conformance.self_gateway import STREAM_PROVIDER, STREAM_TOOLS
@@ -30,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(report.as_json(outcomes))
     else:
-        print_report(outcomes, seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        print(f"{report.as_text(outcomes)}, in {seconds:.0f} s")
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
