@@ -86,7 +86,9 @@ async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
                 TranslationCase(case, args.api, gateway) for case in cases
             )
     except OSError as error:
-        raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
+        raise ConfigError(
+            f"cannot listen on port {args.listen}: {error}; choose another with --listen"
+        ) from None
 
 
 async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:

@@ -48,7 +48,9 @@ async def _score(args: argparse.Namespace, cases: list[StreamCase]) -> list[Case
     try:
         return await run_other(cases, args.url, args.listen)
     except OSError as error:
-        raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
+        raise ConfigError(
+            f"cannot listen on port {args.listen}: {error}; choose another with --listen"
+        ) from None
 
 
 def _save(folder: Path, outcomes: list[CaseOutcome]) -> None:

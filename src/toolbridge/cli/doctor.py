@@ -227,5 +227,9 @@ def _claude_code() -> Finding:
             [command, "--version"], capture_output=True, text=True, timeout=10, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(None, f"Claude Code does not start: {error}")
+        return Finding(
+            None,
+            f"Claude Code does not start: {error}",
+            "install it again with `npm install -g @anthropic-ai/claude-code`",
+        )
     return Finding(True, f"Claude Code {shown.stdout.strip()}")

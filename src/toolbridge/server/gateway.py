@@ -1,7 +1,7 @@
 """The path of a model request: from the body in the client's API to the response.
 
 All endpoints that ask a model use `Gateway.converse`, streaming or not. An endpoint decodes nothing
-itself: it passes an `ApiEndpoint` with its codec and with what is in the path instead of the body.
+itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
 import os
