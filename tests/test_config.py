@@ -109,7 +109,7 @@ def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkey
     (home / "toolbridge").mkdir(parents=True)
     monkeypatch.chdir(here)
     env = {"XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
     (home / "toolbridge" / "toolbridge.toml").write_text("port = 1")
     assert config.load(env=env).port == 1
     (here / "toolbridge.toml").write_text("port = 2")

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from toolbridge.core.ids import Ids
     from toolbridge.core.messages import Request
 
-__all__ = ["MODEL", "WINDOW", "answer"]
+__all__ = ["MODEL", "answer"]
 
 MODEL = "toolbridge-demo"
-WINDOW = 200_000
 
 
 def answer(request: "Request", ids: "Ids") -> "list[Event]":

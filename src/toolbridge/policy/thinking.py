@@ -24,11 +24,6 @@ def is_thinking_capable(model: str) -> bool:
     return name.startswith(THINKING_PREFIXES)
 
 
-def needs_thinking_validation(request: Request) -> bool:
-    """Whether the client says anything about thinking."""
-    return request.think.mode != "unset"
-
-
 _AGENTS = ("claude-cli/", "geminicli", "qwencode/", "opencode/", "codex")
 """How the user agents of clients begin that ask for thinking by themselves, for every model.
 

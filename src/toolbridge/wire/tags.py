@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from enum import Enum
 from functools import cache, lru_cache
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 Wait: TypeAlias = Generator[None, None, T]
@@ -79,41 +79,6 @@ class Marks:
         if match is None or match.start() >= edge:
             return edge, edge
         return match.start(), match.end()
-
-
-class Piece(NamedTuple):
-    """A run of text, or a mark."""
-
-    text: str
-    is_mark: bool = False
-
-
-class TagScanner:
-    """Text in, pieces out: runs of text and the marks between them."""
-
-    def __init__(self, marks: Iterable[str]) -> None:
-        self._marks = Marks(marks)
-        self._text = ""
-
-    def feed(self, piece: str, /) -> list[Piece]:
-        self._text += piece
-        return self._read(ended=False)
-
-    def close(self) -> list[Piece]:
-        return self._read(ended=True)
-
-    def _read(self, *, ended: bool) -> list[Piece]:
-        pieces: list[Piece] = []
-        at = 0
-        while True:
-            begin, end = self._marks.find(self._text, at, ended=ended)
-            if begin > at:
-                pieces.append(Piece(self._text[at:begin]))
-            at = end
-            if begin == end:
-                self._text = self._text[at:]
-                return pieces
-            pieces.append(Piece(self._text[begin:end], is_mark=True))
 
 
 class Cursor:
