@@ -451,7 +451,7 @@ BREAKS = [
     Break(
         "PX-52",
         "policy/thinking.py",
-        'if setting == "reject" or (setting == "auto" and asked_for):',
+        'if setting == "reject" or (setting == "auto" and by_user):',
         'if setting == "reject":',
         (
             "tests/server/test_messages.py::test_thinking_on_a_model_that_cannot_is_refused_to_an_api_caller",
@@ -460,8 +460,8 @@ BREAKS = [
     Break(
         "PX-X1",
         "policy/thinking.py",
-        "asked_for = _is_budget(request) and not attaches",
-        "asked_for = _is_budget(request)",
+        "by_user = _is_budget(request) and not attaches",
+        "by_user = _is_budget(request)",
         (
             "tests/server/test_messages.py::test_thinking_on_a_model_that_cannot_is_refused_to_an_api_caller",
         ),

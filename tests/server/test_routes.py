@@ -259,7 +259,7 @@ async def test_a_models_name_with_control_characters_is_refused(name):
     async with gateway() as (url, _):
         answer, error = await call(url, "/v1/messages", "POST", GOOD | {"model": name})
     assert answer.status == 400
-    assert error["error"]["message"].startswith("model: a model's name cannot contain '\\")
+    assert error["error"]["message"].startswith("model: a model name cannot contain '\\")
     assert "set-cookie" not in answer.headers
 
 

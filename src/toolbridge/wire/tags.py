@@ -152,7 +152,7 @@ class Cursor:
             yield
 
     def stands(self, *marks: str, offset: int = 0) -> Wait[str]:
-        """Return the longest of `marks` at `offset` from here; an empty string if there is none."""
+        """Return the longest of `marks` at `offset` from here; an empty string for no match."""
         longest = max(map(len, marks), default=0)
         while True:
             start = self.at + offset
