@@ -58,6 +58,8 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Unset means no, except for a built-in provider that sets it and whose URL was not changed.
     """
     midstream_failure: Literal["event", "abort"] = "event"
+    counting: Literal["auto", "words4", "chars4"] = "auto"
+    """How input tokens are counted: by the provider or an estimate, or by one of two simple rules."""
     retries: Size | None = None
     """The number of retries while the client has received nothing; unset for the API's default."""
     connect_timeout: Seconds = 10.0

@@ -22,8 +22,7 @@
     │   ├── Truncated               truncated              502
     │   ├── Unreachable             unreachable            502
     │   └── TimedOut                timed_out              504
-    ├── ModelError                  the model wrote something unusable
-    │   ├── BrokenCall              broken_call            502
+    ├── ModelError                  broken_call            502
     │   ├── SchemaMismatch          schema_mismatch        502
     │   ├── Refused                 refused                502
     │   └── Incomplete              incomplete             502
@@ -188,12 +187,10 @@ class TimedOut(UpstreamError):
 
 
 class ModelError(ToolbridgeError):
+    """The model wrote something unusable."""
+
     kind = "broken_call"
     status = 502
-
-
-class BrokenCall(ModelError):
-    pass
 
 
 class SchemaMismatch(ModelError):

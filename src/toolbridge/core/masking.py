@@ -20,12 +20,6 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` with every spelling of each of `secrets` replaced by `[redacted]`."""
-    pattern = secrets_pattern(secrets)
-    return text if pattern is None else pattern.sub(MASK, text)
-
-
 def without_quotes(text: str, source: str) -> str:
     """Return `text` with everything that it quotes from `source` replaced by `…`.
 

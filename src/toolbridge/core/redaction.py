@@ -19,7 +19,7 @@ from toolbridge.core.masking import MASK, secrets_pattern
 from toolbridge.core.secret_containers import find_containers
 from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name
 
-__all__ = ["MASK", "Redacted", "Redactor", "is_secret_name", "redact", "redact_text"]
+__all__ = ["MASK", "Redacted", "Redactor", "is_secret_name"]
 
 Redacted = NewType("Redacted", bytes)
 """Bytes without secrets. Only `Redactor` makes them, and only they are written to a disk."""
@@ -174,16 +174,6 @@ class _Inner(NamedTuple):
         except (TypeError, ValueError):
             plain = str(value)
         return self.item(str(value) if type(plain) is type(value) else plain)
-
-
-def redact(value: object, secrets: Iterable[str] = ()) -> Json:
-    """Return `value` as JSON without secrets."""
-    return Redactor(secrets).value(value)
-
-
-def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return `text` without secrets."""
-    return Redactor(secrets).text(text)
 
 
 def _is_schema(members: Mapping[object, object]) -> bool:

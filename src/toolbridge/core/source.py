@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.json import JsonObject, maybe_object
-from toolbridge.core.messages import Origin, Part, Request, Result, Tool, Turn
+from toolbridge.core.messages import Origin, Part, Result, Tool, Turn
 
 P = TypeVar("P", bound=Part | Tool | Turn)
 
@@ -60,16 +60,6 @@ def unknown_fields(part: Part | Tool | Turn, api: str) -> JsonObject:
 def without_sources(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return `turns` as they can be stored: the paths and bytes of a past request mean nothing."""
     return tuple(replace(turn, content=tuple(map(_bare, turn.content))) for turn in turns)
-
-
-def bare_request(request: Request) -> Request:
-    """Return `request` without the client's own words: all that it means, and nothing more."""
-    return replace(
-        request,
-        system=tuple(replace(text, source=None) for text in request.system),
-        turns=tuple(replace(turn, source=None) for turn in without_sources(request.turns)),
-        tools=tuple(replace(tool, source=None) for tool in request.tools),
-    )
 
 
 def _bare(part: Part) -> Part:

@@ -13,7 +13,6 @@ from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.wire.tags import Marks, Wait
 
-_BEGIN = "⟦BEGIN_TOOL_CALL"
 _END = "⟦END_TOOL_CALL"
 _ATTRIBUTE = re.compile(r"(\w+)=([^\s⟧]+)")
 

@@ -12,7 +12,6 @@ _NOISE = re.compile(
     r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]+\s*", re.IGNORECASE
 )
 _TAIL = re.compile(r"(?:\(\s*\)|:\d{1,6}|<\|.*)\s*$")
-_NAMESPACE = re.compile(r"^(?:.*?)(?:\.|:|/|__)(?=[^.:/]+$)")
 
 
 def plain(name: str) -> str:

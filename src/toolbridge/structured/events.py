@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.json import Json, JsonObject
 
 Status: TypeAlias = Literal["valid", "healed", "repaired", "degraded"]
 
@@ -158,12 +158,6 @@ def data_of(event: Event) -> JsonObject:
             if items:
                 data[name] = [msgspec.to_builtins(item) for item in items]
     return data
-
-
-def encode_sse(event: Event, id: str = "") -> bytes:
-    """Return `event` as a server-sent event, with an id unless it is empty."""
-    head = f"id: {id}\n" if id else ""
-    return f"{head}event: {name_of(event)}\ndata: ".encode() + dump_bytes(event) + b"\n\n"
 
 
 def event_from(name: str, data: object) -> Event:

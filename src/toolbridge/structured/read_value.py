@@ -39,10 +39,6 @@ class ReadValue(msgspec.Struct, frozen=True):
     """Brackets are missing at the end."""
 
     @property
-    def as_written(self) -> bool:
-        return not self.flaws and not self.changes
-
-    @property
     def closed(self) -> bool:
         """Whether it fits and nothing was added at its end."""
         return not (self.flaws or self.cut or self.open)

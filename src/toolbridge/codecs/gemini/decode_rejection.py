@@ -52,7 +52,7 @@ def _detailed(problem: Problem, error: JsonObject) -> Problem:
     """Return `problem` with what only the details say: how long to wait, and that a key is bad."""
     for detail in _details(error):
         if detail.get("reason") == _BAD_KEY:
-            text = f"the provider refused the key that it was sent: {problem.text}"
+            text = f"the provider rejected the API key: {problem.text}"
             problem = msgspec.structs.replace(problem, kind="rejected", text=text)
         delay = detail.get("retryDelay")
         found = _DELAY.fullmatch(delay) if isinstance(delay, str) else None

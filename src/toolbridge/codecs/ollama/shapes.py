@@ -34,7 +34,6 @@ OTHER_OPTIONS = (
 
 OPTIONS = frozenset((*SAMPLING, *SAMPLING_COUNTS, *OTHER_OPTIONS, "num_predict", "stop"))
 
-THINK_LEVELS = ("low", "medium", "high", "max")
 
 ERROR_MARK = "Error: "
 """How a result says that it is an error: the API has no field for it."""
