@@ -1,4 +1,3 @@
-"""The name and the context window of the demo model."""
+"""The name of the demo model."""
 
 MODEL = "toolbridge-demo"
-WINDOW = 200_000

@@ -106,7 +106,7 @@ class ProviderCounts:
         headers: Mapping[str, str],
     ) -> bytes:
         prompt = msgspec.structs.replace(request, stream=False)
-        outgoing = plan(prompt, route.wording, route.target, options).outgoing
+        outgoing = plan(prompt, route.request_encoder, route.target, options).outgoing
         path, body = endpoint.encode(outgoing)
         sent = HttpRequest(path, dump_bytes(body), merged_headers(outgoing.headers, headers))
         incoming = await RequestSender(self._upstream, route, sent).open()
