@@ -82,10 +82,14 @@ class Translation:
         return self._write(self._source.close()) + self._encoder.close()
 
     def _write(self, events: list[ev.Event]) -> list[bytes]:
-        self._fold.feed_all(events)
+        written: list[bytes] = []
+        for event in events:
+            if not isinstance(event, ev.DELTAS):  # losses depend on whole blocks only
+                self._fold.feed(event)
+            written += self._encoder.feed(event)
         if events and isinstance(events[-1], ev.Finished | ev.Failed):
             self.end = events[-1]
-        return [written for event in events for written in self._encoder.feed(event)]
+        return written
 
 
 class RequestOptions(msgspec.Struct, frozen=True):
