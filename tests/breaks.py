@@ -398,8 +398,8 @@ BREAKS = [
     Break(
         "PX-46",
         "codecs/anthropic/encode_stream.py",
-        "return [self._end(reason, message), _MESSAGE_STOP]",
-        "return [self._end(reason, message)]",
+        "return [self._end(reason, self._fold.message), _MESSAGE_STOP]",
+        "return [self._end(reason, self._fold.message)]",
         ("tests/codecs/anthropic/test_encode_stream.py::test_a_stream_has_its_order",),
     ),
     Break(

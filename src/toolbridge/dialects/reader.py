@@ -70,12 +70,15 @@ class TextReader:
         """Read the next piece; bytes are UTF-8 and may end inside a character."""
         events = [] if self._draft.started else self._start()
         text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
-        if self._scribe.passes(text):  # nearly every piece of nearly every answer
-            self._scribe.text(text)
+        scribe = self._scribe
+        if scribe.passes(text):  # nearly every piece of nearly every answer
+            scribe.text(text)
         else:
-            self._scribe.cursor.feed(text)
+            scribe.cursor.feed(text)
             self._go_on()
-        return events + self._scribe.drain()
+        events += scribe.events
+        scribe.events = []
+        return events
 
     def close(self, reason: StopReason = "end") -> list[Event]:
         """Return the remaining events; `reason` is the stop reason of the upstream."""

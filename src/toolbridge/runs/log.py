@@ -55,9 +55,14 @@ class EventLog:
         await self.settle()
         return record
 
+    @property
+    def is_full(self) -> bool:
+        """Whether `ahead` events are unread."""
+        return self.last - self._front >= self._ahead
+
     async def room(self) -> None:
         """Wait while `ahead` events are unread."""
-        while self.last - self._front >= self._ahead:
+        while self.is_full:
             await self._drained.wait()
 
     def add(self, event: Event) -> Record:

@@ -282,7 +282,8 @@ class StreamRun:
         """Say these, after what a cancelled delivery has left unsaid."""
         self._unsaid += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
         while self._unsaid:
-            await self._wait_for_readers()
+            if self.log.is_full:
+                await self._wait_for_readers()
             event = self._unsaid[0]
             if isinstance(event, RunDone):
                 if self._counting:
