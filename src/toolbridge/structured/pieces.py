@@ -1,4 +1,4 @@
-"""What the grammar makes of a model's text."""
+"""The pieces that the grammar makes from a model's text."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -29,18 +29,18 @@ class FrameText(msgspec.Struct, frozen=True):
 
 
 class FrameClosed(msgspec.Struct, frozen=True):
-    """A frame's end, with all that was told of its body."""
+    """The end of a frame, with its body."""
 
     kind: Kind
     id: str
     name: str
     body: str
     ended: bool = True
-    """Whether the model wrote an end; else something else came first."""
+    """Whether the model wrote an end sentinel; else the frame was interrupted."""
     whole: bool = True
     """Whether every bracket and quote of the body is closed."""
     trouble: Trouble = ""
-    """Why the rest of the body was not told, if it was not."""
+    """Why the frame was closed early: a limit or a timeout; empty otherwise."""
 
 
 class FrameFault(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ Piece: TypeAlias = PlainText | FrameOpened | FrameText | FrameClosed | FrameFaul
 
 
 def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return `pieces` with adjacent texts joined, and adjacent chunks."""
+    """Return `pieces` with adjacent texts and adjacent chunks joined."""
     joined: list[Piece] = []
     for (kind, id), run in groupby(pieces, _run_of):
         if kind is PlainText:
