@@ -1,8 +1,8 @@
-"""Events in, events out: behind the decoder of a model that writes its calls as text.
+"""The stage that finds calls and reasoning in the text of an answer; it follows the decoder.
 
-Text goes through a reader. Thoughts pass as they are, byte for byte, because they may be signed; only
-when the answer ends in one that holds the mark of a call is the rest of it read as text, for then the
-server took the call for a part of the thought. Calls that came as calls pass untouched.
+Text is read in a dialect. Reasoning passes unchanged, because it may be signed; only if the answer ends
+with reasoning that contains the mark of a call, the rest is read as text: the server's parser took the
+call for reasoning (vllm#42400). Calls that the server parsed itself pass unchanged.
 """
 
 from collections.abc import Hashable, Sequence
@@ -27,13 +27,13 @@ _OUTER = (
     ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Alternative,
     ev.Finished, ev.Failed,
 )  # fmt: skip
-"""What a reader says of an answer, and not of a block: here the answer is another's."""
+"""Events about the whole answer: they come from the decoder, so those of a reader are dropped."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
 _NO_MARKS = Marks(())
 
 
 class DialectStage:
-    """Finds calls and thoughts in the text of an answer."""
+    """Finds calls and reasoning in the text of an answer."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class DialectStage:
         self._reader: TextReader | None = None
         self._readers = 0
         self._text = Text("")
-        """The text that has ended, with what is attached to it."""
+        """The text block that ended last, with its citations and opaque tokens."""
         reader = self._read_stream
         marks = reader.draft_marks if tools and isinstance(reader, MarkReader) else _NO_MARKS
         self._thought = _Thought(marks)
         self._called: dict[str, str] = {}
-        """The ids of calls, as they were written and as they were said."""
+        """The ids of calls: as read from the text, and as emitted."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
@@ -130,7 +130,7 @@ class DialectStage:
         return self._numbers.give(self._readers, kept)
 
     def _with_own_id(self, event: ev.CallStart | ev.CallEnd) -> ev.CallStart | ev.CallEnd:
-        """Replace the id of a call that this answer has used before."""
+        """Replace an id that was used before in this answer."""
         if isinstance(event, ev.CallStart):
             id = self._ids.call() if event.id in self._called else event.id
             self._called[event.id] = id
@@ -139,7 +139,7 @@ class DialectStage:
         return msgspec.structs.replace(event, call=call)
 
     def _release(self) -> list[ev.Event]:
-        """Say what was held of a thought: something follows it, so that it was one."""
+        """Emit held reasoning: something follows it, so it contained no call."""
         return self._numbers.give("", self._thought.release())
 
     def _finished(self, reason: StopReason) -> list[ev.Event]:
@@ -151,7 +151,7 @@ class DialectStage:
         return said
 
     def _failed(self) -> list[ev.Event]:
-        """Leave half a call open; say any other text that was held."""
+        """Emit held text; a call that was cut off stays open."""
         said = self._release()
         if self._reader is not None and not self._reader.in_call:
             said += self._end_reader()
@@ -159,7 +159,7 @@ class DialectStage:
 
 
 class _Numbers:
-    """Gives the blocks of several sources one row of indices."""
+    """Numbers the blocks of several sources in one sequence."""
 
     def __init__(self) -> None:
         self.given: dict[tuple[Hashable, int], int] = {}
@@ -175,12 +175,12 @@ class _Numbers:
 
 
 class _Thought:
-    """A thought that passes through, held from the first mark of a call on."""
+    """Passes reasoning on, and holds it from the first mark of a call."""
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
         self._start: ev.ThinkingStart | None = None
-        """The start, as long as nothing was said."""
+        """The start event, until the first text is emitted."""
         self._index = 0
         self._field = ""
         self._text = ""
@@ -224,7 +224,7 @@ class _Thought:
         return [] if start is None else [start]
 
     def release(self) -> list[_Numbered]:
-        """Return what is left of a thought that has ended."""
+        """Return the held events of reasoning that has ended."""
         end, self._end = self._end, None
         if end is None:
             return []
@@ -235,7 +235,7 @@ class _Thought:
         return said if self._start is not None else [*said, end]
 
     def give_up(self) -> tuple[list[_Numbered], str]:
-        """Return the end of the thought before a mark, and the text from the mark on."""
+        """Return the end of the reasoning before the mark, and the text from the mark on."""
         if self._held is None:
             return self.release(), ""
         rest, self._held, self._end = "".join(self._held), None, None
@@ -245,7 +245,7 @@ class _Thought:
 
 
 def _attached(said: list[ev.Event], text: Text) -> list[ev.Event]:
-    """Give what is attached to a text to its last words."""
+    """Move citations and opaque tokens to the last text block."""
     if not text.citations and not text.opaque:
         return said
     for at in reversed(range(len(said))):

@@ -1,8 +1,8 @@
-"""Healing as a stage: events in, events out, every call of an answer made whole or said to be broken.
+"""The stage that heals the calls of an answer.
 
-A call is held back until something of it is certain. If its JSON turns out to be cut off, it waits
-for the end of the answer: a call that the token limit cut is dropped, or left visibly broken where
-part of it was sent already, and never completed.
+A call is held until a part of it may be sent (streaming.py). A call whose JSON is cut off waits for the
+stop reason: at the token limit it is dropped, or ended as invalid if a part was sent already. It is
+never completed, because half a command must not run.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _FREEFORM: JsonObject = {
 
 
 class _Block:
-    """A block on its way out. It keeps its events until all blocks before it are decided."""
+    """One block of the answer; its events are held until all blocks before it are decided."""
 
     __slots__ = ("box", "call", "decided", "dropped", "flow", "outcome", "place", "start", "steps")
 
@@ -40,12 +40,12 @@ class _Block:
         self.decided = flow is None
         self.dropped = False
         self.place = -1
-        """Its index in what goes out, once it may go out."""
+        """Its index in the output, or -1 while it is held."""
         self.box: list[ev.Event] = []
 
 
 class Healer:
-    """Looks at every call of an answer. Without tools it changes nothing."""
+    """Heals every call of an answer. Without tools it changes nothing."""
 
     def __init__(self, tools: Sequence[Tool], *, level: int = 2) -> None:
         self._rules = {tool.name: Schema(schema_of(tool)) for tool in tools}
@@ -102,7 +102,7 @@ class Healer:
         if self._level >= 2:
             name = heal_name(name, self._rules.keys()) or name
         rules = self._rules.get(name) or Schema({})
-        # Only a tool whose input is one text takes words for its arguments.
+        # Only a freeform tool, whose input is one text, accepts plain text as its arguments.
         flow = StreamHealing(rules, level=self._level, words=name in self._freeform)
         block = self._add(event.index, _Block(flow))
         if name != event.name:
@@ -118,7 +118,7 @@ class Healer:
             self._write(block, ev.CallDelta(0, text))
 
     def _begin(self, block: _Block) -> None:
-        """Let a call go out, from its start."""
+        """Emit the start of a call."""
         if block.start is not None and not block.decided:
             self._write(block, block.start)
             self._decide(block)
@@ -134,7 +134,7 @@ class Healer:
             self._settle(block, block.outcome)
 
     def _settle(self, block: _Block, outcome: HealedArguments) -> None:
-        """Send the rest of a call and its end."""
+        """Emit the rest of a call and its end."""
         if block.call is None or block.flow is None:
             return
         self._begin(block)
@@ -172,7 +172,7 @@ class Healer:
     def _settle_last(
         self, block: _Block, outcome: HealedArguments, event: ev.Finished | ev.Failed
     ) -> None:
-        """Decide about a call whose JSON does not end."""
+        """Complete, end as invalid, or drop a call whose JSON has no end."""
         if isinstance(event, ev.Failed):
             if not block.decided:
                 self._drop(block)
@@ -197,7 +197,7 @@ class Healer:
         step = Step(CUT_BY_LIMIT if limit else CUT_OFF, 0, text[-60:], "")
         return HealedArguments(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
 
-    # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
+    # Order: indices have no gaps, so a block is emitted once all blocks before it are decided.
 
     def _add(self, index: int, block: _Block) -> _Block:
         self._blocks[index] = block
@@ -232,14 +232,14 @@ class Healer:
 
 
 def schema_of(tool: Tool) -> JsonObject:
-    """Return the schema that a call of `tool` must fit; none for a tool that its API runs."""
+    """Return the schema for calls of `tool`; empty for a tool that its API runs."""
     if tool.freeform:
         return tool.schema or _FREEFORM
     return {} if tool.hosted is not None else tool.schema
 
 
 def heal_past_call(call: Call, tool: Tool) -> Call | None:
-    """Return a call of the past as it should have been, or None when there is nothing to heal."""
+    """Return a past call with healed arguments, or None if nothing changes."""
     rules = Schema(schema_of(tool))
     if call.raw:
         healing = Ladder(call.raw, rules, 2, words=tool.freeform).heal_text()
