@@ -64,10 +64,10 @@ class DialectStage:
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
             reader = self._reader or self._open_reader()
-            return self._said(reader.feed(event.text))
+            return self._from_reader(reader.feed(event.text))
         if isinstance(event, ev.Finished):
-            said = self._finished(event.reason)
-            return [*said, settled_end(event, calls=bool(self._called))]
+            out = self._finished(event.reason)
+            return [*out, settled_end(event, calls=bool(self._called))]
         if isinstance(event, ev.Failed):
             return [*self._failed(), event]
         return self._read(event)
@@ -112,11 +112,11 @@ class DialectStage:
     def _end_reader(self, reason: StopReason = "end") -> list[ev.Event]:
         if self._reader is None:
             return []
-        said = _attached(self._said(self._reader.close(reason)), self._text)
+        out = _attached(self._from_reader(self._reader.close(reason)), self._text)
         self._reader, self._text = None, Text("")
-        return said
+        return out
 
-    def _said(self, events: list[ev.Event]) -> list[ev.Event]:
+    def _from_reader(self, events: list[ev.Event]) -> list[ev.Event]:
         if len(events) == 1 and isinstance(events[0], ev.DELTAS):
             index = events[0].index
             if self._numbers.given.get((self._readers, index)) == index:
@@ -143,19 +143,19 @@ class DialectStage:
         return self._numbers.give("", self._thought.release())
 
     def _finished(self, reason: StopReason) -> list[ev.Event]:
-        said = self._end_reader(reason)
+        out = self._end_reader(reason)
         ended, rest = self._thought.give_up()
-        said += self._numbers.give("", ended)
+        out += self._numbers.give("", ended)
         if rest:
-            said += self._said(self._open_reader().feed(rest)) + self._end_reader(reason)
-        return said
+            out += self._from_reader(self._open_reader().feed(rest)) + self._end_reader(reason)
+        return out
 
     def _failed(self) -> list[ev.Event]:
         """Emit held text; a call that was cut off stays open."""
-        said = self._release()
+        out = self._release()
         if self._reader is not None and not self._reader.in_call:
-            said += self._end_reader()
-        return said
+            out += self._end_reader()
+        return out
 
 
 class _Numbers:
@@ -166,12 +166,12 @@ class _Numbers:
 
     def give(self, source: Hashable, events: Sequence[_Numbered]) -> list[ev.Event]:
         given = self.given
-        said: list[ev.Event] = []
+        out: list[ev.Event] = []
         for event in events:
             index = given.setdefault((source, event.index), len(given))
             same = index == event.index
-            said.append(event if same else msgspec.structs.replace(event, index=index))
-        return said
+            out.append(event if same else msgspec.structs.replace(event, index=index))
+        return out
 
 
 class _Thought:
@@ -184,14 +184,14 @@ class _Thought:
         self._index = 0
         self._field = ""
         self._text = ""
-        self._said: list[str] = []
+        self._emitted: list[str] = []
         self._held: list[str] | None = None
         self._end: ev.ThinkingEnd | None = None
 
     def feed(self, event: _Thoughts) -> list[_Numbered]:
         match event:
             case ev.ThinkingStart(index, field):
-                self._start, self._index, self._said = event, index, []
+                self._start, self._index, self._emitted = event, index, []
                 self._field = field
                 return []
             case ev.ThinkingDelta(_, piece):
@@ -208,15 +208,15 @@ class _Thought:
             return []
         self._text += piece
         begin, end = self._marks.find(self._text, 0, ended=False)
-        said, rest = self._text[:begin], self._text[begin:]
+        out, rest = self._text[:begin], self._text[begin:]
         self._held = [rest] if end > begin else None
         self._text = "" if end > begin else rest
-        return self._say(said)
+        return self._emit(out)
 
-    def _say(self, text: str) -> list[_Numbered]:
+    def _emit(self, text: str) -> list[_Numbered]:
         if not text:
             return []
-        self._said.append(text)
+        self._emitted.append(text)
         return [*self._opened(), ev.ThinkingDelta(self._index, text)]
 
     def _opened(self) -> list[_Numbered]:
@@ -228,11 +228,11 @@ class _Thought:
         end, self._end = self._end, None
         if end is None:
             return []
-        said = self._say(self._text + "".join(self._held or ()))
+        out = self._emit(self._text + "".join(self._held or ()))
         self._text, self._held = "", None
         if end.thinking.opaque:
-            said += self._opened()
-        return said if self._start is not None else [*said, end]
+            out += self._opened()
+        return out if self._start is not None else [*out, end]
 
     def give_up(self) -> tuple[list[_Numbered], str]:
         """Return the end of the reasoning before the mark, and the text from the mark on."""
@@ -241,16 +241,18 @@ class _Thought:
         rest, self._held, self._end = "".join(self._held), None, None
         if self._start is not None:
             return [], rest
-        return [ev.ThinkingEnd(self._index, Thinking("".join(self._said), field=self._field))], rest
+        return [
+            ev.ThinkingEnd(self._index, Thinking("".join(self._emitted), field=self._field))
+        ], rest
 
 
-def _attached(said: list[ev.Event], text: Text) -> list[ev.Event]:
+def _attached(out: list[ev.Event], text: Text) -> list[ev.Event]:
     """Move citations and opaque tokens to the last text block."""
     if not text.citations and not text.opaque:
-        return said
-    for at in reversed(range(len(said))):
-        event = said[at]
+        return out
+    for at in reversed(range(len(out))):
+        event = out[at]
         if isinstance(event, ev.TextEnd):
             whole = Text(event.text.text, citations=text.citations, opaque=text.opaque)
-            return [*said[:at], ev.TextEnd(event.index, whole), *said[at + 1 :]]
-    return said
+            return [*out[:at], ev.TextEnd(event.index, whole), *out[at + 1 :]]
+    return out

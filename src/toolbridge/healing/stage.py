@@ -29,7 +29,9 @@ _FREEFORM: JsonObject = {
 class _Block:
     """One block of the answer; its events are held until all blocks before it are decided."""
 
-    __slots__ = ("box", "call", "decided", "dropped", "flow", "outcome", "place", "start", "steps")
+    __slots__ = (
+        "call", "decided", "dropped", "flow", "held", "out_index", "outcome", "start", "steps",
+    )  # fmt: skip
 
     def __init__(self, flow: StreamHealing | None = None) -> None:
         self.flow = flow
@@ -39,9 +41,9 @@ class _Block:
         self.steps: tuple[Step, ...] = ()
         self.decided = flow is None
         self.dropped = False
-        self.place = -1
+        self.out_index = -1
         """Its index in the output, or -1 while it is held."""
-        self.box: list[ev.Event] = []
+        self.held: list[ev.Event] = []
 
 
 class Healer:
@@ -54,14 +56,14 @@ class Healer:
         self._blocks: dict[int, _Block] = {}
         self._order: list[_Block] = []
         self._decided = 0
-        self._places = 0
+        self._next_index = 0
         self._out: list[ev.Event] = []
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if not self._rules:
             return [event]
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
-            index = self._blocks[event.index].place
+            index = self._blocks[event.index].out_index
             if index >= 0:
                 same = index == event.index
                 return [event if same else ev.TextDelta(index, event.text)]
@@ -212,23 +214,23 @@ class Healer:
             self._decided += 1
             if first.dropped:
                 continue
-            first.place = self._places
-            self._places += 1
-            box, first.box = first.box, []
-            for event in box:
+            first.out_index = self._next_index
+            self._next_index += 1
+            held, first.held = first.held, []
+            for event in held:
                 self._write(first, event)
 
     def _drop(self, block: _Block) -> None:
-        block.box.clear()
+        block.held.clear()
         self._decide(block, dropped=True)
 
     def _write(self, block: _Block, event: ev.Event) -> None:
         if block.dropped:
             return
-        if block.place < 0:
-            block.box.append(event)
+        if block.out_index < 0:
+            block.held.append(event)
         else:
-            self._out.append(msgspec.structs.replace(event, index=block.place))
+            self._out.append(msgspec.structs.replace(event, index=block.out_index))
 
 
 def schema_of(tool: Tool) -> JsonObject:
