@@ -164,7 +164,7 @@ class Coercion:
         return True
 
     def _may_be_text(self, member: Json, wanted: Json) -> bool:
-        """Whether a word such as "none" is an enum value or a string here, and not null."""
+        """Whether a word such as "none" is an enum value or a string here, not null (vllm#39567)."""
         if not isinstance(member, str):
             return False
         rule = self._schema.resolve(wanted)

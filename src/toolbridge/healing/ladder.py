@@ -268,7 +268,10 @@ class Ladder:
         return Coercion(self._rules, self._read, self._written, level=self._level)
 
     def _unwrap(self, value: JsonObject, members: Mapping[str, Json]) -> JsonObject:
-        """Remove objects around the arguments: the whole call, or a key such as `parameters`."""
+        """Remove objects around the arguments: the whole call, or a key such as `parameters`.
+
+        vLLM removes the same wrappers for DeepSeek (`_unwrap_wrapper_args`).
+        """
         for _ in range(4):
             found = self._wrapped(value, frozenset(plain(name) for name in members))
             if found is None:

@@ -2,7 +2,7 @@
 
 Models change case and separators (`filePath`), add namespaces (`functions.Read`) and use synonyms that
 other agents taught them (`cmd` for `command`). A name is replaced only if exactly one candidate
-matches, and never by edit distance: a tool with a similar name is another tool.
+matches, and never by edit distance, which runs another tool (hermes-agent#62701, #100807).
 """
 
 import re

@@ -176,7 +176,10 @@ def take_reader(reader: TolerantReader, reading: TolerantReading) -> None:
 
 
 def _one(docs: list[Json], reading: TolerantReading) -> Json:
-    """Return one value for several in a row: the longest copy, or the merged objects."""
+    """Return one value for several in a row: the longest copy, or the merged objects.
+
+    They are parsed, not joined as text: replacing `}{` corrupts strings (ihub-apps#1802).
+    """
     full = [doc for doc in docs if doc not in ({}, [])]
     if not full:
         return docs[0] if docs else None
