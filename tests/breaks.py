@@ -227,7 +227,7 @@ BREAKS = [
     Break(
         "PX-26",
         "healing/reading.py",
-        "        return lx.unescape_layer(text)\n",
+        "        return tokens.unescape_layer(text)\n",
         "        return None\n",
         ("tests/healing/test_ladder.py::test_escaping_again_is_undone",),
     ),
