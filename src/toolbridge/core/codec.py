@@ -94,6 +94,10 @@ class Outgoing(msgspec.Struct, frozen=True):
     """Stop sequences that the target does not take: whoever reads the answer looks for them."""
 
 
+Lose: TypeAlias = Callable[[str, str], None]
+"""Records a loss: takes the path of a field in our request and the reason."""
+
+
 class Rejection(msgspec.Struct, frozen=True):
     """A problem in the envelope of an API, for when no byte of an answer was sent."""
 

@@ -8,12 +8,8 @@ from tests import strategies
 from tests.properties import grammar
 
 from toolbridge.codecs.ollama.decode_stream import StreamDecoder
-from toolbridge.codecs.ollama.encode_stream import (
-    StreamEncoder,
-    encode_message,
-    encode_rejection,
-    rfc3339,
-)
+from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, rfc3339
+from toolbridge.codecs.ollama.rejections import encode_rejection
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import KINDS

@@ -1,6 +1,7 @@
-"""Ollama's shapes, and the tables that both directions read.
+"""Ollama's wire structs, and the tables that both directions use.
 
-Only fields that somebody reads are listed; the server itself passes over any other.
+The names are those of Ollama's api/types.go. Only the fields that the codec reads are listed; the
+server ignores unknown ones too.
 """
 
 import msgspec
@@ -11,16 +12,16 @@ from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
-"""No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
+"""No images either: Ollama's answers have none, and its Python SDK rejects an answer with one."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
-"""What a `done_reason` means. Old servers give none, which is an end like any other."""
+"""Our stop reason for a `done_reason`; "end" for any other, also where old servers send none."""
 
 DONE_REASONS: dict[StopReason, str] = {"length": "length", "context_overflow": "length"}
-"""The `done_reason` of a stop; every other one, calls included, is "stop"."""
+"""The `done_reason` for our stop reason; "stop" for any other, calls included."""
 
 SAMPLING = ("temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repeat_penalty")  # fmt: skip
-"""Options that have the same name in our `Sampling`."""
+"""Options with the same name in our `Sampling`."""
 
 SAMPLING_COUNTS = ("top_k", "seed")
 """The same, for whole numbers."""
@@ -37,10 +38,10 @@ OPTIONS = frozenset((*SAMPLING, *SAMPLING_COUNTS, *OTHER_OPTIONS, "num_predict",
 THINK_LEVELS = ("low", "medium", "high", "max")
 
 ERROR_MARK = "Error: "
-"""How a result says that it is an error: the API has no field for it."""
+"""Begins the content of a result that is an error: the API has no field for that."""
 
 MESSAGE = "message"
-"""The kind of a part that holds fields of a message which have no place of their own."""
+"""The kind of the part that holds the unknown fields of a message."""
 CHAT_EXTRAS = ("keep_alive", "truncate", "shift", "_debug_render_only")
 GENERATE_EXTRAS = ("template", "raw", "context")
 GENERATE = "generate"
@@ -52,7 +53,7 @@ LOAD = "load"
 class Function(msgspec.Struct):
     name: str | None = None
     arguments: Json = None
-    """An object; old servers and careless templates send a string that holds one."""
+    """An object; some templates and servers send a string with the JSON of one."""
     index: Json = None
 
 
@@ -72,7 +73,7 @@ class Message(msgspec.Struct):
 
 
 class Chunk(msgspec.Struct):
-    """One line of an answer, or the whole of it; of `/api/chat` or of `/api/generate`."""
+    """One line of an answer, or the whole answer, of `/api/chat` or `/api/generate`."""
 
     model: str | None = None
     message: Message | None = None
@@ -85,7 +86,7 @@ class Chunk(msgspec.Struct):
     eval_count: float | None = None
     logprobs: Json = None
     error: Json = None
-    """Text; sometimes the text of another server's JSON, sometimes that JSON itself."""
+    """Text; sometimes the JSON of the runner, as text or as an object."""
 
 
 class ToolFunction(msgspec.Struct):
@@ -99,9 +100,9 @@ class Tool(msgspec.Struct):
 
 
 class Options(msgspec.Struct):
-    """The options with a meaning of ours are typed, so that a wrong one is answered with its path.
+    """Options that we read are typed, so that a wrong value is an error with its path.
 
-    The server reads every number as a float first, so `128.0` is a good count.
+    Ollama, api/types.go: the server reads every number as a float first, so `128.0` is a valid count.
     """
 
     num_predict: int | float | None = None
@@ -135,7 +136,7 @@ class Options(msgspec.Struct):
 
 
 class Body(msgspec.Struct, rename={"debug_render_only": "_debug_render_only"}):
-    """What a request to either endpoint may say beside its prompt."""
+    """The fields that requests to `/api/chat` and `/api/generate` share."""
 
     model: str | None = None
     stream: bool | None = None
