@@ -22,14 +22,14 @@ class Break(NamedTuple):
 BREAKS = [
     Break(
         "PX-01",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "return Call(id, name, input, opaque",
         "return Call(id, name, {}, opaque",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_block_is_read",),
     ),
     Break(
         "PX-02",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "is_error=bool(block.is_error)",
         "is_error=False",
         (
@@ -39,14 +39,14 @@ BREAKS = [
     ),
     Break(
         "PX-03",
-        "codecs/anthropic/decode_request.py",
-        "return Thinking(thinking, read_signature(signature))",
+        "codecs/anthropic/decode_turns.py",
+        "return Thinking(thinking, decode_signature(signature))",
         "return Thinking(thinking)",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_block_is_read",),
     ),
     Break(
         "PX-04",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "return Foreign(ORIGIN, kind, fields)",
         'raise MalformedRequest("unknown", where=where)',
         (
@@ -55,16 +55,16 @@ BREAKS = [
     ),
     Break(
         "PX-05",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/tools.py",
         'description=tool.description or "",',
         'description="",',
         ("tests/codecs/anthropic/test_decode_request.py::test_every_field_of_a_tool_is_read",),
     ),
     Break(
         "PX-06",
-        "codecs/anthropic/decode_request.py",
-        "return Think(THINKING_TYPES[config.type], config.budget_tokens, effort, show), rest",
-        "return Think(THINKING_TYPES[config.type], None, effort, show), rest",
+        "codecs/anthropic/thinking.py",
+        "return Think(_TYPES[config.type], config.budget_tokens, effort, show), rest",
+        "return Think(_TYPES[config.type], None, effort, show), rest",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_way_of_thinking_is_read",),
     ),
     Break(
@@ -325,8 +325,8 @@ BREAKS = [
     ),
     Break(
         "PX-40",
-        "codecs/anthropic/encode_stream.py",
-        "if event.index != self._current:",
+        "core/block_order.py",
+        "if event.index != self.current:",
         "if event.index < 0:",
         ("tests/codecs/anthropic/test_encode_stream.py::test_any_answer_is_a_legal_stream",),
     ),
@@ -391,9 +391,9 @@ BREAKS = [
     ),
     Break(
         "PX-48",
-        "codecs/anthropic/encode_stream.py",
-        '{"type": "error", "error": _encode_problem(problem), "request_id": request_id}',
-        '{"error": _encode_problem(problem), "request_id": request_id}',
+        "codecs/anthropic/rejections.py",
+        '{"type": "error", "error": encode_error(problem), "request_id": request_id}',
+        '{"error": encode_error(problem), "request_id": request_id}',
         ("tests/codecs/anthropic/test_encode_stream.py::test_every_problem_has_its_envelope",),
     ),
     Break(
@@ -526,8 +526,8 @@ BREAKS = [
     ),
     Break(
         "CB-02",
-        "codecs/anthropic/decode_request.py",
-        "[Text(message.content, source=said)] if message.content else []",
+        "codecs/anthropic/decode_turns.py",
+        "[Text(message.content, source=source)] if message.content else []",
         "[]",
         ("tests/codecs/anthropic/test_decode_request.py::test_a_string_is_one_text_block",),
     ),
@@ -549,7 +549,7 @@ BREAKS = [
     ),
     Break(
         "CB-05",
-        "codecs/anthropic/encode_stream.py",
+        "codecs/anthropic/rejections.py",
         '{"type": _error_type(problem), "message": text}',
         '{"code": _error_type(problem), "message": text}',
         ("tests/codecs/anthropic/test_encode_stream.py::test_every_problem_has_its_envelope",),
@@ -718,8 +718,8 @@ BREAKS = [
     Break(
         "CB-36",
         "codecs/anthropic/encode_stream.py",
-        "usage = write_counts(message.usage, self._asked.estimate)\n        ending",
-        "usage = write_counts(Usage(), self._asked.estimate)\n        ending",
+        "usage = encode_usage(message.usage, self._asked.estimate)\n        ending",
+        "usage = encode_usage(Usage(), self._asked.estimate)\n        ending",
         ("tests/codecs/anthropic/test_encode_stream.py::test_the_end_tells_the_counts",),
     ),
     Break(
@@ -811,8 +811,8 @@ BREAKS = [
     Break(
         "ZG-23",
         "codecs/anthropic/decode_stream.py",
-        "            self._details = read_details(delta.stop_details)\n        return self._count(counts)",
-        "            self._details = read_details(delta.stop_details)\n        return []",
+        "            self._details = decode_details(delta.stop_details)\n        return self._count(counts)",
+        "            self._details = decode_details(delta.stop_details)\n        return []",
         (
             "tests/codecs/anthropic/test_decode_stream.py::test_counts_are_reported_at_the_start_and_at_the_end",
         ),
@@ -1341,15 +1341,15 @@ BREAKS = [
     Break(
         "CL-05",
         "codecs/anthropic/encode_stream.py",
-        'return [_frame("error", {"error": _encode_problem(problem)})]',
-        'return [_frame("error", {"error": _encode_problem(problem)}), _MESSAGE_STOP]',
+        'return [_event("error", {"error": encode_error(problem)})]',
+        'return [_event("error", {"error": encode_error(problem)}), _MESSAGE_STOP]',
         ("tests/codecs/anthropic/test_encode_stream.py::test_a_failure_closes_nothing",),
     ),
     Break(
         "CL-06",
         "codecs/anthropic/encode_stream.py",
-        'return [_frame("error", {"error": _encode_problem(problem)})]',
-        'return [self._blocks._close(), _frame("error", {"error": _encode_problem(problem)})]',
+        'return [_event("error", {"error": encode_error(problem)})]',
+        'return [self._blocks._close(), _event("error", {"error": encode_error(problem)})]',
         ("tests/server/test_messages.py::test_a_call_with_half_its_arguments_is_never_closed",),
     ),
     Break(
@@ -1377,7 +1377,7 @@ BREAKS = [
     ),
     Break(
         "CL-09",
-        "codecs/anthropic/encode_stream.py",
+        "codecs/anthropic/rejections.py",
         'headers["retry-after"] = str(math.ceil(wait))',
         "pass",
         (

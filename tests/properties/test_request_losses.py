@@ -22,7 +22,7 @@ TRUE = (
     r"tool_choice: (there is no tool|Ollama's API cannot force a call).*",
     # content that the target cannot show, or take back
     r"[\w.]+: Ollama takes documents only as text",
-    r"[\w.]+: (Gemini|Anthropic|OpenAI) takes back only .*",
+    r"[\w.]+: (Gemini|Anthropic|OpenAI) (takes back|accepts) only .*",
     r"[\w.]+: this place takes no thoughts back.*",
     r"[\w.]+: only its maker can read it",
     r"messages: a system turn inside the conversation is said by the user.*",
