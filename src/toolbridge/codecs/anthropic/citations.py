@@ -27,7 +27,7 @@ def _own_citation(url: str, title: str) -> JsonObject:
         "type": "web_search_result_location",
         "url": url,
         "title": title or None,
-        "encrypted_index": OWN,  # Vercel's AI SDK rejects a citation without one
+        "encrypted_index": OWN,  # SDKs reject a citation without an index
         "cited_text": "",
     }
 

@@ -82,7 +82,7 @@ class StreamEncoder:
         return []
 
     def _start(self, id: str, model: str) -> bytes:
-        # Claude Code keeps the counts of message_start unless message_delta has larger ones.
+        # Claude Code keeps these counts unless those of message_delta are above 0.
         usage = encode_usage(Usage(output=1), self._asked.estimate)
         message = _envelope(id, model, self._asked) | {
             "content": [],
