@@ -33,9 +33,9 @@ from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, StopReason
 from toolbridge.core.usage import Usage
 from toolbridge.wire.rejections import read_error, read_problem, read_rejection
+from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import decode_frame
 from toolbridge.wire.sse import SseEvent as SseFrame
-from toolbridge.wire.sse import SseReader
 
 _frames = msgspec.json.Decoder(StreamEvent)
 _replies = msgspec.json.Decoder(Reply)
@@ -61,38 +61,25 @@ class StreamDecoder:
 
     def __init__(self, ids: Ids) -> None:
         self._answer = _Answer(ids)
-        self._sse = SseReader()
-        self._begun = False
-        self._whole: list[bytes] | None = None
-        """The pieces of a body that is one JSON object."""
+        self._reply = ReplyReader()
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if not self._begun:
-            piece = piece.lstrip(b" \t\r\n")
-            if not piece:
-                return []
-            self._begun = True
-            self._whole = [] if piece.startswith(b"{") else None
-        if self._whole is not None:
-            self._whole.append(piece)
-            return []
         try:
-            return self._read(self._sse.feed(piece))
+            return self._read(self._reply.feed(piece))
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 
     def close(self) -> list[Event]:
         try:
-            if self._whole is not None:
-                said = self._answer.read_all(_cut_up(b"".join(self._whole)))
-            else:
-                said = self._read(self._sse.close())
+            said = self._read(self._reply.close())
         except BrokenWire as error:
             return self._answer.fail(error.problem)
         return said + self._answer.close()
 
-    def _read(self, frames: list[SseFrame]) -> list[Event]:
-        return self._answer.read_all(_frame(frame) for frame in frames)
+    def _read(self, reply: list[SseFrame | WholeBody]) -> list[Event]:
+        if reply and isinstance(reply[0], WholeBody):
+            return self._answer.read_all(_cut_up(reply[0].data))
+        return self._answer.read_all(_frame(one) for one in reply if isinstance(one, SseFrame))
 
 
 def _frame(sse: SseFrame) -> StreamEvent:

@@ -295,20 +295,12 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     offer: JsonObject = {"name": tool.name}
     if tool.description:
         offer["description"] = tool.description
-    offer["input_schema"] = _encode_schema(tool)
+    offer["input_schema"] = tool.input_schema
     if tool.strict is not None:
         offer["strict"] = tool.strict
     if tool.deferred:
         offer["defer_loading"] = True
     return unknown_fields(tool, ORIGIN) | offer | write_cache(tool.cache)
-
-
-def _encode_schema(tool: Tool) -> JsonObject:
-    if tool.freeform:
-        text: JsonObject = {"type": "string"}
-        return {"type": "object", "properties": {"input": text}, "required": ["input"]}
-    typed: JsonObject = {"type": "object"}
-    return typed | tool.schema  # a schema without its type is refused
 
 
 def _encode_choice(choice: ToolChoice, target: Target, lose: Lose) -> JsonObject:

@@ -4,7 +4,6 @@ Anthropic's blocks never interleave and their indices have no gaps; ours may do 
 writes one block at a time, in the order in which they began, and holds what belongs to the others.
 """
 
-import math
 from typing import TypeAlias
 
 from toolbridge.codecs.anthropic.counts import write_counts
@@ -37,6 +36,7 @@ from toolbridge.core.messages import (
     Text,
     Thinking,
 )
+from toolbridge.core.retry_after import maybe_wait, retry_headers
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
@@ -58,8 +58,6 @@ _CITATION_DELTA = _DELTA % (b"citations_delta", b"citation")
 
 _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 
-_WAIT = 5.0
-"""Seconds before asking again, where the upstream names none: without the header, clients give up."""
 _PASSING = frozenset({408, 409, 429, 499})
 """Statuses of the client's side that another try may mend."""
 
@@ -324,11 +322,8 @@ def _input(call: Call) -> JsonObject:
 def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     body = {"type": "error", "error": _encode_problem(problem), "request_id": request_id}
     status = status_of(problem)
-    headers: dict[str, str] = {}
-    if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
-        wait = _WAIT if problem.retry_after is None else problem.retry_after
-        headers["retry-after"] = str(math.ceil(wait))
-    elif (
+    headers = retry_headers(maybe_wait(problem))
+    if not headers and (
         problem.permanent
         or problem.kind == "config"
         or (400 <= status < 500 and status not in _PASSING)

@@ -13,15 +13,14 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     Loss,
     OutputFormat,
-    Reference,
     Request,
-    Result,
     Sampling,
     Tool,
     ToolChoice,
 )
 from toolbridge.core.shared_fields import carry, hosted_why
 from toolbridge.core.source import own_words, unknown_fields
+from toolbridge.core.tool_search import found_tools
 from toolbridge.wire.url_path import quote_path
 
 VERSION = "/v1beta"
@@ -102,7 +101,7 @@ class _RequestEncoder:
     def _tools(self) -> list[JsonObject]:
         """Return the tools on offer: one entry for all functions, or the client's own entries."""
         choice = self._request.tool_choice
-        found = _found(self._request)
+        found = found_tools(self._request)
         offers = _Offers()
         later: dict[str, tuple[Tool, JsonObject]] = {}
         for number, tool in enumerate(self._request.tools):
@@ -133,14 +132,9 @@ class _RequestEncoder:
         return declaration | self._parameters(tool) | unknown_fields(tool, ORIGIN)
 
     def _parameters(self, tool: Tool) -> JsonObject:
-        schema = tool.schema
-        if tool.freeform:
-            text: JsonObject = {"type": "string"}
-            schema = {"type": "object", "properties": {"input": text}, "required": ["input"]}
-        if not schema:
+        if not tool.schema and not tool.freeform:
             return {}
-        typed: JsonObject = {"type": "object"}
-        schema = schema if "type" in schema else typed | schema
+        schema = tool.input_schema
         if self._quirks.json_schema:
             return {"parametersJsonSchema": schema}
         # An object without properties is refused, and none at all means the same.
@@ -274,13 +268,3 @@ def _joined(first: JsonObject, second: JsonObject) -> JsonObject:
         else:
             joined[key] = value
     return joined
-
-
-def _found(request: Request) -> dict[str, None]:
-    """Return the names of tools that a search has found, in the order of their finding."""
-    found: dict[str, None] = {}
-    for turn in request.turns:
-        for part in turn.content:
-            inside = part.content if isinstance(part, Result) else (part,)
-            found |= {p.name: None for p in inside if isinstance(p, Reference)}
-    return found

@@ -40,6 +40,7 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
+from toolbridge.core.retry_after import maybe_wait
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
@@ -49,8 +50,6 @@ _NONE = -1
 """The current block, where none is open."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
 _RPC = "type.googleapis.com/google.rpc."
-_WAIT = 5.0
-"""Seconds before asking again, where the upstream names none."""
 
 BlockEvent: TypeAlias = (
     ev.TextStart
@@ -328,8 +327,8 @@ def _encode_problem(problem: Problem) -> JsonObject:
     if problem.where:
         fault: JsonObject = {"field": problem.where, "description": problem.text}
         details.append({"@type": f"{_RPC}BadRequest", "fieldViolations": [fault]})
-    if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
-        wait = _WAIT if problem.retry_after is None else problem.retry_after
+    wait = maybe_wait(problem)
+    if wait is not None:
         details.append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{wait:g}s"})
     return error | {"details": details} if details else error
 
