@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Problem
+from toolbridge.core.retry_after import read_retry_after
 
 _SHOWN = 500
 
@@ -65,16 +66,6 @@ def read_error(body: bytes) -> tuple[str, str]:
         said = error.get("message") or error.get("detail") or found.get("message")
         return _word(error, "type") or _word(error, "status"), _shown(said)
     return "", _shown(error)
-
-
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks us to wait. A date needs a clock; it is passed over."""
-    lower = {name.lower(): value for name, value in headers.items()}
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = lower.get(name, "").strip()
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
-            return float(value) / unit
-    return None
 
 
 def read_overflow(text: str) -> str:

@@ -33,8 +33,9 @@ from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, StopReason
 from toolbridge.core.usage import Usage
 from toolbridge.wire.rejections import read_error
+from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import decode_frame
-from toolbridge.wire.sse import SseEvent, SseReader
+from toolbridge.wire.sse import SseEvent
 
 _events = msgspec.json.Decoder(StreamEvent)
 _replies = msgspec.json.Decoder(Reply)
@@ -56,38 +57,27 @@ class StreamDecoder:
 
     def __init__(self, ids: Ids) -> None:
         self._answer = _Answer(ids)
-        self._sse = SseReader()
-        self._begun = False
-        self._whole: list[bytes] | None = None
-        """The pieces of a body that is one JSON object."""
+        self._reply = ReplyReader()
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if not self._begun:
-            piece = piece.lstrip(b" \t\r\n")
-            if not piece:
-                return []
-            self._begun = True
-            self._whole = [] if piece.startswith(b"{") else None
-        if self._whole is not None:
-            self._whole.append(piece)
-            return []
         try:
-            return self._read(self._sse.feed(piece))
+            return self._read(self._reply.feed(piece))
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 
     def close(self) -> list[Event]:
         try:
-            if self._whole is not None:
-                events = self._answer.read_all(_split_answer(b"".join(self._whole)))
-            else:
-                events = self._read(self._sse.close())
+            events = self._read(self._reply.close())
         except BrokenWire as error:
             return self._answer.fail(error.problem)
         return events + self._answer.close()
 
-    def _read(self, received: list[SseEvent]) -> list[Event]:
-        return self._answer.read_all(_decode_event(event) for event in received)
+    def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
+        if reply and isinstance(reply[0], WholeBody):
+            return self._answer.read_all(_split_answer(reply[0].data))
+        return self._answer.read_all(
+            _decode_event(event) for event in reply if isinstance(event, SseEvent)
+        )
 
 
 def _decode_event(sse: SseEvent) -> StreamEvent:

@@ -4,7 +4,6 @@ Anthropic, errors: `{"type": "error", "error": {"type", "message"}, "request_id"
 a status or as the last event of a stream.
 """
 
-import math
 from collections.abc import Mapping
 
 from toolbridge.codecs.anthropic.shapes import Error
@@ -12,6 +11,7 @@ from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.messages import Problem
+from toolbridge.core.retry_after import maybe_wait, retry_headers
 from toolbridge.wire.rejections import read_problem, read_rejection
 
 _KINDS = {
@@ -49,8 +49,6 @@ _TYPES = {ours: theirs for theirs, ours in _KINDS.items()} | {
     "unauthenticated": "authentication_error",
 }
 
-_DEFAULT_WAIT = 5.0
-"""Seconds until a retry where the upstream names none: without `retry-after` clients give up."""
 _RETRIED = frozenset({408, 409, 429, 499})
 """Anthropic's SDKs retry 408, 409, 429 and every 5xx; a retry can also succeed after a 499."""
 
@@ -71,11 +69,8 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     """Return the status, the body, and the headers by which SDKs decide about a retry."""
     body = {"type": "error", "error": encode_error(problem), "request_id": request_id}
     status = status_of(problem)
-    headers: dict[str, str] = {}
-    if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
-        wait = _DEFAULT_WAIT if problem.retry_after is None else problem.retry_after
-        headers["retry-after"] = str(math.ceil(wait))
-    elif (
+    headers = retry_headers(maybe_wait(problem))
+    if not headers and (
         problem.permanent
         or problem.kind == "config"
         or (400 <= status < 500 and status not in _RETRIED)

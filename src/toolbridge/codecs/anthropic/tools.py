@@ -90,21 +90,12 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     offer: JsonObject = {"name": tool.name}
     if tool.description:
         offer["description"] = tool.description
-    offer["input_schema"] = _encode_schema(tool)
+    offer["input_schema"] = tool.input_schema
     if tool.strict is not None:
         offer["strict"] = tool.strict
     if tool.deferred:
         offer["defer_loading"] = True
     return unknown_fields(tool, ORIGIN) | offer | encode_cache(tool.cache)
-
-
-def _encode_schema(tool: Tool) -> JsonObject:
-    if tool.freeform:
-        text: JsonObject = {"type": "string"}
-        return {"type": "object", "properties": {"input": text}, "required": ["input"]}
-    # Anthropic, tool use: `input_schema.type` is required and must be "object".
-    typed: JsonObject = {"type": "object"}
-    return typed | tool.schema
 
 
 def decode_choice(raw: msgspec.Raw) -> tuple[ToolChoice, JsonObject]:

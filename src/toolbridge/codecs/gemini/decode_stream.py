@@ -34,9 +34,9 @@ from toolbridge.core.messages import (
     StopReason,
     Text,
 )
-from toolbridge.wire.json_array import ArrayReader
+from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import decode_frame
-from toolbridge.wire.sse import SseReader
+from toolbridge.wire.sse import SseEvent
 
 _chunks = msgspec.json.Decoder(shapes.StreamChunk)
 _CALL = "call"
@@ -50,56 +50,32 @@ class StreamDecoder:
 
     def __init__(self, ids: Ids) -> None:
         self._answer = _Answer(ids)
-        self._sse = SseReader()
-        self._array: ArrayReader | None = None
-        self._whole: list[bytes] | None = None
-        """The pieces of a body that is one JSON object."""
-        self._begun = False
+        self._reply = ReplyReader(arrays=True)
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if not self._begun:
-            piece = piece.lstrip(b" \t\r\n")
-            if not piece:
-                return []
-            self._begun = True
-            self._array = ArrayReader() if piece.startswith(b"[") else None
-            self._whole = [] if piece.startswith(b"{") else None
-        if self._whole is not None:
-            self._whole.append(piece)
-            return []
         try:
-            return self._read(self._split(piece))
+            return self._read(self._reply.feed(piece))
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 
     def close(self) -> list[Event]:
         try:
-            if self._whole is not None:
-                events = self._read([b"".join(self._whole)])
-            elif self._array is not None:
-                events = self._read(self._array.close(), cut=True)
-            else:
-                events = []
-                for received in self._sse.close():
-                    events += self._read([received.data], cut=not received.whole)
+            events = self._read(self._reply.close())
         except BrokenWire as error:
             return self._answer.fail(error.problem)
         return events + self._answer.close()
 
-    def _split(self, piece: bytes) -> list[bytes]:
-        if self._array is not None:
-            return self._array.feed(piece)
-        return [received.data for received in self._sse.feed(piece)]
-
-    def _read(self, chunks: list[bytes], *, cut: bool = False) -> list[Event]:
-        """Return the events of chunks; a chunk that the end of the bytes has `cut` has none."""
+    def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
+        """Return the events of chunks; a chunk that the end of the stream has cut is dropped."""
         events: list[Event] = []
-        try:
-            for data in chunks:
-                if data != b"[DONE]":
-                    events += self._answer.read(decode_frame(data, _chunks))
-        except BrokenWire as error:
-            return events if cut else events + self._answer.fail(error.problem)
+        for chunk in reply:
+            if chunk.data == b"[DONE]":
+                continue
+            try:
+                events += self._answer.read(decode_frame(chunk.data, _chunks))
+            except BrokenWire as error:
+                cut = isinstance(chunk, SseEvent) and not chunk.whole
+                return events if cut else events + self._answer.fail(error.problem)
         return events
 
 

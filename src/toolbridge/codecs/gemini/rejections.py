@@ -13,6 +13,7 @@ from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Problem
+from toolbridge.core.retry_after import maybe_wait
 from toolbridge.wire.rejections import read_problem, read_rejection
 
 _KINDS = {
@@ -42,8 +43,6 @@ _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _INVALID_KEY = "API_KEY_INVALID"
 _NO_MESSAGE = "the upstream reported an error without a message"
 _RPC = "type.googleapis.com/google.rpc."
-_DEFAULT_WAIT = 5.0
-"""Seconds until a retry where the upstream names none."""
 
 
 def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Problem:
@@ -124,9 +123,9 @@ def encode_error(problem: Problem) -> JsonObject:
     if problem.where:
         fault: JsonObject = {"field": problem.where, "description": problem.text}
         details.append({"@type": f"{_RPC}BadRequest", "fieldViolations": [fault]})
-    if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
-        # Gemini API, errors: there is no `retry-after` header; clients read RetryInfo.
-        wait = _DEFAULT_WAIT if problem.retry_after is None else problem.retry_after
+    # Gemini API, errors: there is no `retry-after` header; clients read RetryInfo.
+    wait = maybe_wait(problem)
+    if wait is not None:
         details.append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{wait:g}s"})
     return error | {"details": details} if details else error
 

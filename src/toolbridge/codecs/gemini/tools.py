@@ -96,14 +96,9 @@ def _encode_function(tool: Tool, where: str, quirks: Quirks, lose: Lose) -> Json
 
 
 def _encode_parameters(tool: Tool, quirks: Quirks) -> JsonObject:
-    schema = tool.schema
-    if tool.freeform:
-        text: JsonObject = {"type": "string"}
-        schema = {"type": "object", "properties": {"input": text}, "required": ["input"]}
-    if not schema:
+    if not tool.schema and not tool.freeform:
         return {}
-    typed: JsonObject = {"type": "object"}
-    schema = schema if "type" in schema else typed | schema
+    schema = tool.input_schema
     if quirks.json_schema:
         return {"parametersJsonSchema": schema}
     # Gemini API, Schema: an object without properties is a 400; no `parameters` means the same.

@@ -6,7 +6,6 @@ and the status. The text is sometimes the JSON of the runner behind the server.
 
 import re
 from collections.abc import Mapping
-from math import ceil
 
 import msgspec
 
@@ -14,6 +13,7 @@ from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, dump_bytes, dumps, loads, replace_lone_surrogates
 from toolbridge.core.messages import Problem
+from toolbridge.core.retry_after import read_retry_after, retry_headers
 
 _BY_STATUS = {
     413: "too_large",
@@ -45,7 +45,7 @@ def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Pr
         # Ollama, cloud models: a 401 carries the address where the user signs in.
         error = f"{error.get('error', 'unauthorized')}; sign in at {error['signin_url']}"
     problem = decode_error(error, status)
-    return msgspec.structs.replace(problem, retry_after=_retry_after(headers))
+    return msgspec.structs.replace(problem, retry_after=read_retry_after(headers))
 
 
 def decode_error(error: Json, status: int = 0) -> Problem:
@@ -93,19 +93,10 @@ def _unwrap(error: Json, depth: int = 4) -> tuple[str, int]:
     return text, code or (own if isinstance(own, int) and 400 <= own < 600 else 0)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    for name, value in headers.items():
-        if name.lower() == "retry-after" and value.strip().isdecimal():
-            return float(value)
-    return None
-
-
 def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     """Return the status and the body; the id is a header, for the body has no field for it."""
     status = status_of(problem)
-    headers = {"x-request-id": request_id}
-    if problem.retry_after is not None:
-        headers["retry-after"] = str(ceil(problem.retry_after))
+    headers = {"x-request-id": request_id} | retry_headers(problem.retry_after)
     if problem.permanent:
         headers["x-should-retry"] = "false"
     # Ollama, server/routes.go: an overloaded server answers 503; 529 exists in Anthropic's API only.

@@ -70,25 +70,15 @@ def _encode_tool(number: int, tool: Tool, lose: Lose) -> list[Json]:
     if tool.strict:
         lose(f"{where}.strict", "Ollama does not enforce the schema of a tool")
     # Ollama, api/types.go: templates never see a `$ref` inside a property, so none is sent.
-    schema, whole = inline(tool.schema)
+    schema, whole = inline(tool.input_schema)
     if not whole:
         lose(f"{where}.schema", "the schema refers to itself, or to a definition that is missing")
     function: JsonObject = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": _parameters(tool, schema),
+        "parameters": schema,
     }
     return [{"type": "function", "function": function}]
-
-
-def _parameters(tool: Tool, schema: JsonObject) -> JsonObject:
-    if tool.freeform:
-        return {
-            "type": "object",
-            "properties": {"input": {"type": "string"}},
-            "required": ["input"],
-        }
-    return schema if "type" in schema else {"type": "object", "properties": {}, **schema}
 
 
 def encode_choice(request: Request, lose: Lose) -> str:
