@@ -25,7 +25,7 @@ TRUE = (
     r"[\w.]+: (Gemini|Anthropic|OpenAI) (takes back|accepts) only .*",
     r"[\w.]+: this place takes no thoughts back.*",
     r"[\w.]+: only its maker can read it",
-    r"messages: a system turn inside the conversation is said by the user.*",
+    r"messages: a system message inside the conversation is sent as a user message.*",
     # fields
     r"messages\.\d+\.output_config: .* has no field for it",
     r"tools\.\d+\.format: .* has no field for it",

@@ -75,9 +75,8 @@ class StreamDecoder:
     def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
         if reply and isinstance(reply[0], WholeBody):
             return self._answer.read_all(_split_answer(reply[0].data))
-        return self._answer.read_all(
-            _decode_event(event) for event in reply if isinstance(event, SseEvent)
-        )
+        events = (event for event in reply if isinstance(event, SseEvent))
+        return self._answer.read_all(map(_decode_event, events))
 
 
 def _decode_event(sse: SseEvent) -> StreamEvent:

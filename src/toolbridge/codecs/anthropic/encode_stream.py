@@ -13,6 +13,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import Fold
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
     Call,
@@ -51,6 +52,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: message_delta reports its counts and losses."""
         self._blocks = _BlockWriter()
         self._order = BlockOrder()
 
@@ -61,11 +64,13 @@ class StreamEncoder:
         if isinstance(event, ev.TextDelta) and event.index == self._order.current:
             # A shortcut for the most frequent event.
             return [self._blocks.text_head + dump_bytes(event.text) + _DELTA_TAIL]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 return [self._start(id, model)]
-            case ev.Finished(reason, message):
-                return [self._end(reason, message), _MESSAGE_STOP]
+            case ev.Finished(reason):
+                return [self._end(reason, self._fold.message), _MESSAGE_STOP]
             case ev.Failed(problem):
                 # Open blocks stay open: a client would run half a call that was closed.
                 return [_event("error", {"error": encode_error(problem)})]

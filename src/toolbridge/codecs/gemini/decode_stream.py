@@ -32,7 +32,6 @@ from toolbridge.core.messages import (
     Problem,
     StopDetails,
     StopReason,
-    Text,
 )
 from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import decode_frame
@@ -238,14 +237,13 @@ class _Answer:
         """Attach the sources to the text that ends now."""
         if self._flow != "text" or not self._sources:
             return []
-        whole = self._draft.fold.message
-        text = next(part.text for part in reversed(whole.content) if isinstance(part, Text))
-        all_text = whole.text
+        texts = self._draft.texts
+        text, all_text = texts[-1], "".join(texts)
         cited = self._sources.take(len(all_text) - len(text), text, all_text)
         return [event for citation in cited for event in self._draft.cite(citation)]
 
     def _late_sources(self) -> list[Event]:
-        if not self._sources or not self._sources.left(self._draft.fold.message.text):
+        if not self._sources or not self._sources.left("".join(self._draft.texts)):
             return []
         return self._draft.lose(
             "answer.citations", "they came without the text that they belong to"

@@ -18,7 +18,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
-from toolbridge.core.fold import OWN_ENDS, broken_last
+from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
     Call,
@@ -43,6 +43,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext, *, choice: int = 0) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: the last chunk reports its counts, sources and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
         """The encoders of the other answers to the same request, by their numbers."""
@@ -59,16 +61,22 @@ class StreamEncoder:
         return b"".join(self._parts([{"text": ""}]))
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.TextDelta) and event.index == self._order.current:
+            # A shortcut for the most frequent event.
+            data = _HEAD + b'{"text":' + dump_bytes(event.text) + b"}]" + self._tail
+            return [self._chunk(data)]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 self._envelope = _envelope(id, model, self._asked)
                 self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
-            case ev.Finished(reason, message):
+            case ev.Finished(reason):
                 # A call is atomic: clients would run one that the token limit has cut.
                 broken = self._broken if reason in OWN_ENDS else []
                 calls = [data for call in broken for data in self._parts(_encode_part(call))]
-                return [*calls, self._chunk(self._last(reason, message)), *self._end()]
+                return [*calls, self._chunk(self._last(reason, self._fold.message)), *self._end()]
             case ev.Failed(problem):
                 error = dump_bytes({"error": encode_error(problem)})
                 return [*self._flush(), self._chunk(error), *self._end()]

@@ -103,6 +103,8 @@ class Calls:
 
     def settle(self) -> list[Event]:
         """Open what has a name and end what is whole, before something else is said."""
+        if not self._waiting and not self._ripe:
+            return []
         return self._begin_waiting(None) + self._end_ripe()
 
     def close(self) -> list[Event]:

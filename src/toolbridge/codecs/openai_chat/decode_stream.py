@@ -4,7 +4,7 @@ The end is certain only at `[DONE]`: counts come after the finish reason. A stre
 a finish reason has ended all the same; one that stops before it was cut.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -19,7 +19,7 @@ from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.logprobs import read_logprobs, read_token_logprobs
-from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason, Text
+from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import SseEvent, SseReader
 
@@ -56,24 +56,30 @@ class StreamDecoder:
         if self._whole is not None:
             self._whole.append(piece)
             return []
-        return self._read(lambda: self._sse.feed(piece))
+        if self._answer.ended:
+            return []
+        try:
+            found = self._sse.feed(piece)
+        except BrokenWire as error:
+            return self._answer.fail(error.problem)
+        return self._answer.read_events(found)
 
     def close(self) -> list[Event]:
         if self._whole is not None:
             body, self._whole = b"".join(self._whole), []
             said = self._answer.read_whole(body) if body else []
         else:
-            said = self._read(self._sse.close)
+            said = self._close_stream()
         return said + self._answer.close()
 
-    def _read(self, frames: Callable[[], list[SseEvent]]) -> list[Event]:
+    def _close_stream(self) -> list[Event]:
         if self._answer.ended:
             return []
         try:
-            found = frames()
+            found = self._sse.close()
         except BrokenWire as error:
             return self._answer.fail(error.problem)
-        return [event for frame in found for event in self._answer.read_frame(frame)]
+        return self._answer.read_events(found)
 
 
 class _Answer:
@@ -101,9 +107,14 @@ class _Answer:
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
 
+    def read_events(self, events: list[SseEvent]) -> list[Event]:
+        said: list[Event] = []
+        for event in events:
+            if not self._draft.ended:
+                said += self.read_frame(event)
+        return said
+
     def read_frame(self, frame: SseEvent) -> list[Event]:
-        if self.ended:
-            return []
         if frame.data.strip() == b"[DONE]":
             return self._finish(self._claimed or "end") if self._draft.started else []
         try:
@@ -206,7 +217,10 @@ class _Answer:
     def _delta(self, delta: shapes.Delta) -> list[Event]:
         # One token can close the thought and begin the answer, so a chunk may carry all of these.
         said = self._think(delta)
-        said += self._say(delta.content)
+        if isinstance(delta.content, str):
+            said += self._text(delta.content)
+        elif delta.content:
+            said += self._parts(delta.content)
         if delta.refusal:
             self._refused = True
             said += self._text(delta.refusal)
@@ -227,8 +241,7 @@ class _Answer:
 
     def _cite(self, annotations: list[AnyObject]) -> list[Event]:
         """Read citations; their spans count from the first character of the whole answer."""
-        message = self._draft.fold.message
-        texts = [part.text for part in message.content if isinstance(part, Text)]
+        texts = self._draft.texts
         before = sum(map(len, texts[:-1]))
         size = len(texts[-1]) if texts else 0
         found = (_read_annotation(annotation, before, size) for annotation in annotations)
@@ -261,9 +274,7 @@ class _Answer:
         }
         return self._draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
 
-    def _say(self, content: str | list[AnyObject] | None) -> list[Event]:
-        if not isinstance(content, list):
-            return self._text(content or "")
+    def _parts(self, content: list[AnyObject]) -> list[Event]:
         said: list[Event] = []
         for part in content:
             if part.get("type") == "image_url":
@@ -282,6 +293,9 @@ class _Answer:
 
     def _think(self, delta: shapes.Delta) -> list[Event]:
         """Read a thought, which servers send under several names, some under two at once."""
+        names = (delta.reasoning_content, delta.reasoning, delta.thinking)
+        if not any(names) and not delta.reasoning_details:
+            return []
         named = (
             ("", delta.reasoning_content),
             ("reasoning", delta.reasoning),
@@ -323,7 +337,10 @@ def _read_annotation(annotation: AnyObject, before: int, size: int) -> JsonObjec
 def _is_error(chunk: shapes.Chunk) -> bool:
     if chunk.error or (chunk.x_groq and chunk.x_groq.error):
         return True
-    return any(choice.error for choice in chunk.choices or ())
+    for choice in chunk.choices or ():  # noqa: SIM110  a generator costs two calls per delta
+        if choice.error:
+            return True
+    return False
 
 
 def _texts(value: Json) -> Iterator[str]:

@@ -17,6 +17,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
@@ -45,6 +46,8 @@ class StreamEncoder:
         self, asked: AnswerContext, *, choice: int = 0, envelope: "_Envelope | None" = None
     ) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: its last chunks report counts and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
         """The encoders of the other answers to the same request."""
@@ -55,6 +58,7 @@ class StreamEncoder:
         self._calls = _Lane()
         self._writer = call_writer(asked.request)
         self._request = asked.request
+        self._text_frame: tuple[bytes, bytes] | None = None
         self._length = 0
         """Of all text so far: citations say where in it they belong."""
         self._thinking_field = THINKING
@@ -63,6 +67,13 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if self._ended:
             return []
+        if isinstance(event, ev.TextDelta) and self._texts.current == event.index:
+            # Nearly every event of nearly every stream.
+            self._length += len(event.text)
+            head, tail = self._text_frame or self._frame_text()
+            return [head + dump_bytes(event.text) + tail]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.TextStart(index) | ev.TextDelta(index) | ev.TextEnd(index):
                 return self._deltas(self._texts.feed(index, event))
@@ -73,8 +84,8 @@ class StreamEncoder:
             case ev.Started(id, model, envelope):
                 self._envelope.start(id, model, envelope)
                 return [self._chunk({"role": "assistant", "content": ""})]
-            case ev.Finished(reason, message):
-                return self._finish(reason, message)
+            case ev.Finished(reason):
+                return self._finish(reason, self._fold.message)
             case ev.Failed(problem):
                 return self._fail(problem)
             case _:
@@ -146,6 +157,12 @@ class StreamEncoder:
         rest: JsonObject = {"usage": None} if self._counts else {}
         return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
 
+    def _frame_text(self) -> tuple[bytes, bytes]:
+        """Return the bytes before and after the text of a chunk that adds text."""
+        head, name, tail = self._chunk({"content": ""}).rpartition(b'"content":""')
+        self._text_frame = (head + name[:-2], tail)
+        return self._text_frame
+
     def _deltas(self, events: list[ev.Event]) -> list[bytes]:
         found = (self._delta(event) for event in events)
         return [self._chunk(delta) for delta in found if delta]
@@ -181,6 +198,8 @@ class _Lane:
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()
+        self.current = -1
+        """The index of the block that is written, -1 where none is open."""
         self._held: dict[int, list[ev.Event]] = {}
         self._ended: set[int] = set()
 
@@ -188,6 +207,7 @@ class _Lane:
         if index not in self._held:
             self._order.append(index)
             self._held[index] = []
+            self.current = self._order[0]
         if self._order[0] != index:
             self._held[index].append(event)
             if _is_end(event):
@@ -205,6 +225,7 @@ class _Lane:
                 self._held[self._order[0]] = []
                 break
             self._held.pop(self._order.popleft())
+        self.current = self._order[0] if self._order else -1
         return freed
 
     def flush(self) -> list[ev.Event]:

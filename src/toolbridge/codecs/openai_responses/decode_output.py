@@ -98,7 +98,10 @@ class SpokenOutput(OutputItem):
     @override
     def write(self, piece: str, place: int, channel: str, /) -> list[Event]:
         self.refused = self.refused or channel == "refusal"
-        self._texts.setdefault(place, OutputWriter()).add(piece)
+        written = self._texts.get(place)
+        if written is None:
+            written = self._texts[place] = OutputWriter()
+        written.add(piece)
         return self._draft.text(piece, (self, place))
 
     @override

@@ -112,7 +112,7 @@ class StreamDecoder:
         return said + self._answer.close()
 
     def _read(self, frames: list[SseFrame]) -> list[Event]:
-        return self._answer.read_all(_frame(frame) for frame in frames)
+        return self._answer.read_all(map(_frame, frames))
 
 
 def _frame(sse: SseFrame) -> StreamEvent:

@@ -72,8 +72,9 @@ class EventNumbers:
         return write_frame(dump_bytes(numbered | fields), type.encode())
 
     def delta(self, template: bytes, id: str, piece: str) -> bytes:
-        place = len(self.output)
-        return template % (self._next(), dump_bytes(id), place, dump_bytes(piece))
+        number, place = self.next_number, len(self.output)
+        self.next_number += 1
+        return template % (number, dump_bytes(id), place, dump_bytes(piece))
 
     def own_id(self, prefix: str) -> str:
         return own_id(prefix, self.stem, len(self.output))

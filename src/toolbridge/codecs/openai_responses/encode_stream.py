@@ -29,6 +29,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.codec import AnswerContext, Rejection
 from toolbridge.core.errors import status_of
+from toolbridge.core.fold import Fold
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Message, Problem
@@ -47,6 +48,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: its last event reports counts and losses."""
         self._names = ToolNames(asked.request)
         self._tape = EventNumbers()
         self._envelope: ResponseEnvelope | None = None
@@ -72,6 +75,11 @@ class StreamEncoder:
         self._tape.next_number = number
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.DELTAS):
+            if event.index == self._current and self._block is not None:
+                return self._block.write(event)  # nearly every event of nearly every stream
+        else:
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 return self._start(id, model)
@@ -102,8 +110,8 @@ class StreamEncoder:
         ]
 
     def _end(self, event: ev.Finished | ev.Failed) -> list[bytes]:
-        message = event.message
-        said = self._start(message.id, message.model)
+        message = self._fold.message
+        said = self._start(message.id or _early_id(self._asked), message.model)
         envelope = self._envelope or ResponseEnvelope(self._asked, message.id, message.model)
         self._ended = True
         if isinstance(event, ev.Failed):
