@@ -8,6 +8,7 @@ from base64 import b64decode
 from binascii import Error
 
 from toolbridge.codecs.gemini.shapes import DETAILS, ORIGIN, Blob, FileData, MediaResolution
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Audio, Document, Foreign, Image
 
@@ -64,8 +65,8 @@ def encode_media(media: Image | Document) -> JsonObject | None:
     if media.data:
         return inline_part(media.data, media.media_type or "application/octet-stream")
     if media.url.startswith("data:"):
-        head, _, data = media.url.partition(",")
-        return inline_part(data, head.removeprefix("data:").partition(";")[0])
+        media_type, data = split_data_url(media.url)
+        return inline_part(data, media_type)
     if not media.url:
         return None
     file: JsonObject = {"fileUri": media.url}

@@ -7,9 +7,9 @@ result is a message of its own.
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.ollama import shapes
-from toolbridge.codecs.ollama.media import split_data_url
 from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     Audio,
@@ -125,7 +125,7 @@ class TurnEncoder:
             self._lose(where, f"{model} cannot see images")
             return "", f"[image omitted: {model} cannot see images]"
         _, data = split_data_url(image.url)
-        if image.data or data != image.url:
+        if image.data or data:
             return image.data or data, ""
         self._lose(where, "Ollama takes images as data, not by reference")
         return "", f"[image {image.url or image.file_id} could not be shown to this model]"
