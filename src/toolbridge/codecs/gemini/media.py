@@ -30,6 +30,7 @@ def decode_blob(
         return Image(data=data, media_type=kind, detail=_detail(resolution))
     if kind.startswith("audio/"):
         return Audio(data, kind)
+    # Gemini API, document processing: PDF is read as pages; other documents as plain text.
     if kind == "application/pdf":
         return Document(data=data, media_type=kind, title=title)
     if kind.startswith("text/") and (text := _text(data)):
@@ -69,6 +70,7 @@ def encode_media(media: Image | Document) -> JsonObject | None:
         return inline_part(data, media_type)
     if not media.url:
         return None
+    # Gemini API, FileData: the media type is optional for a URL.
     file: JsonObject = {"fileUri": media.url}
     kind = media.media_type or guess_type(media.url)
     return {"fileData": {"mimeType": kind, **file} if kind else file}

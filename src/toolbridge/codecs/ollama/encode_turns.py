@@ -78,6 +78,7 @@ class TurnEncoder:
         if written is not None:
             return written
         message: JsonObject = {"role": "assistant", **content.fields()}
+        # Ollama, docs/api: `thinking` of past answers goes to templates that use it.
         if thought := "".join(thinking):
             message["thinking"] = thought
         if calls:
@@ -92,6 +93,7 @@ class TurnEncoder:
         for index, part in enumerate(result.content):
             content.add(f"{where}.content.{index}", part)
         message: JsonObject = {"role": "tool", **content.fields(error=result.is_error)}
+        # Ollama, docs/api: `tool_name`; newer servers read `tool_call_id` too.
         if name := result.name or self._names.get(result.call_id):
             message["tool_name"] = name
         message["tool_call_id"] = result.call_id
@@ -127,6 +129,7 @@ class TurnEncoder:
         _, data = split_data_url(image.url)
         if image.data or data:
             return image.data or data, ""
+        # Ollama, docs/api: `images` holds base64; URLs are not fetched.
         self._lose(where, "Ollama takes images as data, not by reference")
         return "", f"[image {image.url or image.file_id} could not be shown to this model]"
 
