@@ -22,14 +22,14 @@ class Break(NamedTuple):
 BREAKS = [
     Break(
         "PX-01",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "return Call(id, name, input, opaque",
         "return Call(id, name, {}, opaque",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_block_is_read",),
     ),
     Break(
         "PX-02",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "is_error=bool(block.is_error)",
         "is_error=False",
         (
@@ -39,14 +39,14 @@ BREAKS = [
     ),
     Break(
         "PX-03",
-        "codecs/anthropic/decode_request.py",
-        "return Thinking(thinking, read_signature(signature))",
+        "codecs/anthropic/decode_turns.py",
+        "return Thinking(thinking, decode_signature(signature))",
         "return Thinking(thinking)",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_block_is_read",),
     ),
     Break(
         "PX-04",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "return Foreign(ORIGIN, kind, fields)",
         'raise MalformedRequest("unknown", where=where)',
         (
@@ -55,23 +55,23 @@ BREAKS = [
     ),
     Break(
         "PX-05",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/tools.py",
         'description=tool.description or "",',
         'description="",',
         ("tests/codecs/anthropic/test_decode_request.py::test_every_field_of_a_tool_is_read",),
     ),
     Break(
         "PX-06",
-        "codecs/anthropic/decode_request.py",
-        "return Think(THINKING_TYPES[config.type], config.budget_tokens, effort, show), rest",
-        "return Think(THINKING_TYPES[config.type], None, effort, show), rest",
+        "codecs/anthropic/thinking.py",
+        "return Think(_TYPES[config.type], config.budget_tokens, effort, show), rest",
+        "return Think(_TYPES[config.type], None, effort, show), rest",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_way_of_thinking_is_read",),
     ),
     Break(
         "PX-07",
-        "codecs/ollama/encode_request.py",
-        '"parameters": _parameters(tool, schema),',
-        '"input_schema": _parameters(tool, schema),',
+        "codecs/ollama/tools.py",
+        '"parameters": schema,',
+        '"input_schema": schema,',
         ("tests/codecs/ollama/test_encode_request.py::test_a_tool_is_a_function_with_parameters",),
     ),
     Break(
@@ -104,8 +104,8 @@ BREAKS = [
     Break(
         "PX-11",
         "codecs/ollama/decode_stream.py",
-        "said += draft.think(message.thinking)",
-        "said += draft.text(message.thinking)",
+        "events += draft.think(message.thinking)",
+        "events += draft.text(message.thinking)",
         (
             "tests/codecs/ollama/test_decode_stream.py::test_one_line_may_hold_thought_text_and_call_in_that_order",
         ),
@@ -180,18 +180,18 @@ BREAKS = [
     ),
     Break(
         "PX-20",
-        "codecs/ollama/encode_request.py",
-        'if not self._target.can("thinking"):',
-        "if self._target:",
+        "codecs/ollama/thinking.py",
+        'if not target.can("thinking"):',
+        "if target:",
         (
             "tests/codecs/ollama/test_encode_request.py::test_thinking_is_asked_for_as_the_model_takes_it",
         ),
     ),
     Break(
         "PX-21",
-        "codecs/ollama/encode_request.py",
-        'return self._unasked(levels=levels) if think.mode == "unset" else True',
-        'return self._unasked(levels=levels) if think.mode == "unset" else None',
+        "codecs/ollama/thinking.py",
+        'return _default(request, target, quirks) if think.mode == "unset" else True',
+        'return _default(request, target, quirks) if think.mode == "unset" else None',
         (
             "tests/codecs/ollama/test_encode_request.py::test_thinking_is_asked_for_as_the_model_takes_it",
         ),
@@ -347,8 +347,8 @@ BREAKS = [
     ),
     Break(
         "PX-40",
-        "codecs/anthropic/encode_stream.py",
-        "if event.index != self._current:",
+        "core/block_order.py",
+        "if event.index != self.current:",
         "if event.index < 0:",
         ("tests/codecs/anthropic/test_encode_stream.py::test_any_answer_is_a_legal_stream",),
     ),
@@ -413,9 +413,9 @@ BREAKS = [
     ),
     Break(
         "PX-48",
-        "codecs/anthropic/encode_stream.py",
-        '{"type": "error", "error": _encode_problem(problem), "request_id": request_id}',
-        '{"error": _encode_problem(problem), "request_id": request_id}',
+        "codecs/anthropic/rejections.py",
+        '{"type": "error", "error": encode_error(problem), "request_id": request_id}',
+        '{"error": encode_error(problem), "request_id": request_id}',
         ("tests/codecs/anthropic/test_encode_stream.py::test_every_problem_has_its_envelope",),
     ),
     Break(
@@ -548,8 +548,8 @@ BREAKS = [
     ),
     Break(
         "CB-02",
-        "codecs/anthropic/decode_request.py",
-        "[Text(message.content, source=said)] if message.content else []",
+        "codecs/anthropic/decode_turns.py",
+        "[Text(message.content, source=source)] if message.content else []",
         "[]",
         ("tests/codecs/anthropic/test_decode_request.py::test_a_string_is_one_text_block",),
     ),
@@ -571,7 +571,7 @@ BREAKS = [
     ),
     Break(
         "CB-05",
-        "codecs/anthropic/encode_stream.py",
+        "codecs/anthropic/rejections.py",
         '{"type": _error_type(problem), "message": text}',
         '{"code": _error_type(problem), "message": text}',
         ("tests/codecs/anthropic/test_encode_stream.py::test_every_problem_has_its_envelope",),
@@ -747,8 +747,8 @@ BREAKS = [
     Break(
         "CB-36",
         "codecs/anthropic/encode_stream.py",
-        "usage = write_counts(message.usage, self._asked.estimate)\n        ending",
-        "usage = write_counts(Usage(), self._asked.estimate)\n        ending",
+        "usage = encode_usage(message.usage, self._asked.estimate)\n        ending",
+        "usage = encode_usage(Usage(), self._asked.estimate)\n        ending",
         ("tests/codecs/anthropic/test_encode_stream.py::test_the_end_tells_the_counts",),
     ),
     Break(
@@ -861,8 +861,8 @@ BREAKS = [
     Break(
         "ZG-22",
         "codecs/ollama/decode_stream.py",
-        "return self._draft.usage(Usage(read, written)) if read or written else []",
-        "return []",
+        "events += draft.usage(usage)",
+        "pass",
         (
             "tests/codecs/ollama/test_decode_stream.py::test_a_recorded_answer_says_what_the_server_said",
         ),
@@ -870,8 +870,8 @@ BREAKS = [
     Break(
         "ZG-23",
         "codecs/anthropic/decode_stream.py",
-        "            self._details = read_details(delta.stop_details)\n        return self._count(counts)",
-        "            self._details = read_details(delta.stop_details)\n        return []",
+        "            self._details = decode_details(delta.stop_details)\n        return self._count(counts)",
+        "            self._details = decode_details(delta.stop_details)\n        return []",
         (
             "tests/codecs/anthropic/test_decode_stream.py::test_counts_are_reported_at_the_start_and_at_the_end",
         ),
@@ -1404,15 +1404,15 @@ BREAKS = [
     Break(
         "CL-05",
         "codecs/anthropic/encode_stream.py",
-        'return [_frame("error", {"error": _encode_problem(problem)})]',
-        'return [_frame("error", {"error": _encode_problem(problem)}), _MESSAGE_STOP]',
+        'return [_event("error", {"error": encode_error(problem)})]',
+        'return [_event("error", {"error": encode_error(problem)}), _MESSAGE_STOP]',
         ("tests/codecs/anthropic/test_encode_stream.py::test_a_failure_closes_nothing",),
     ),
     Break(
         "CL-06",
         "codecs/anthropic/encode_stream.py",
-        'return [_frame("error", {"error": _encode_problem(problem)})]',
-        'return [self._blocks._close(), _frame("error", {"error": _encode_problem(problem)})]',
+        'return [_event("error", {"error": encode_error(problem)})]',
+        'return [self._blocks._close(), _event("error", {"error": encode_error(problem)})]',
         ("tests/server/test_messages.py::test_a_call_with_half_its_arguments_is_never_closed",),
     ),
     Break(
@@ -1440,9 +1440,9 @@ BREAKS = [
     ),
     Break(
         "CL-09",
-        "codecs/anthropic/encode_stream.py",
-        'headers["retry-after"] = str(math.ceil(wait))',
-        "pass",
+        "codecs/anthropic/rejections.py",
+        "headers = retry_headers(maybe_wait(problem))",
+        "headers = retry_headers(None)",
         (
             "tests/codecs/anthropic/test_encode_stream.py::test_clients_are_told_whether_to_ask_again",
         ),

@@ -19,10 +19,10 @@ TRUE = (
     r"(thinking|reasoning|output_config\.effort|generationConfig\.thinkingConfig)\b.*",
     # no other API runs these, and where one has its own, it is another issue to offer it
     r"tools\.\d+: the tool 'web_search' is run by .*",
-    r"tool_choice: (there is no tool|Ollama cannot be made to call a tool).*",
+    r"tool_choice: (there is no tool|Ollama's API cannot force a call).*",
     # content that the target cannot show, or take back
     r"[\w.]+: Ollama takes documents only as text",
-    r"[\w.]+: (Gemini|Anthropic|OpenAI) takes back only .*",
+    r"[\w.]+: (Gemini|Anthropic|OpenAI) (takes back|accepts) only .*",
     r"[\w.]+: this place takes no thoughts back.*",
     r"[\w.]+: only its maker can read it",
     r"messages: a system message inside the conversation is sent as a user message.*",

@@ -7,7 +7,6 @@ from toolbridge.wire.rejections import (
     read_overflow,
     read_problem,
     read_rejection,
-    read_retry_after,
 )
 
 KINDS = {"overloaded_error": "overloaded"}
@@ -76,21 +75,6 @@ def test_a_refused_key_is_said_to_be_ours(status):
     problem = read_problem(status, "", "bad key", KINDS)
     assert problem.kind == "rejected"
     assert problem.text == "the provider rejected the API key: bad key"
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"Retry-After": "20"}, 20.0),
-        ({"retry-after": " 1.5 "}, 1.5),
-        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
-        ({"retry-after": "-1"}, None),
-        ({}, None),
-    ],
-)
-def test_the_wait_that_a_server_asks_for_is_read(headers, seconds):
-    assert read_retry_after(headers) == seconds
 
 
 @pytest.mark.req("CL-09")

@@ -98,6 +98,10 @@ class Outgoing(msgspec.Struct, frozen=True):
     """Stop sequences that the target does not accept; `StopScanner` searches the answer for them."""
 
 
+Lose: TypeAlias = Callable[[str, str], None]
+"""Records a loss: takes the path of a field in our request and the reason."""
+
+
 class Rejection(msgspec.Struct, frozen=True):
     """An HTTP error response of an API, sent instead of an answer."""
 

@@ -190,6 +190,16 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its declaration in the API `origin`; empty where a part of the conversation declares it."""
     source: Origin | None = None
 
+    @property
+    def input_schema(self) -> JsonObject:
+        """The JSON schema of the arguments: an object, with `input` as its text if `freeform`."""
+        if self.freeform:
+            text: JsonObject = {"type": "string"}
+            return {"type": "object", "properties": {"input": text}, "required": ["input"]}
+        if "type" in self.schema:
+            return self.schema
+        return {"type": "object", "properties": {}, **self.schema}
+
 
 class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: Literal["auto", "none", "required", "named"] = "auto"

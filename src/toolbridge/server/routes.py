@@ -81,7 +81,7 @@ async def gemini(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def generate(app: App, exchange: HttpExchange, entry: Entry) -> None:
-    from toolbridge.codecs.ollama import decode_generate
+    from toolbridge.codecs.ollama.generate import decode_generate
 
     ask = ApiEndpoint(codecs.load("ollama"), decode=decode_generate)
     await app.gateway.converse(exchange, entry, ask)

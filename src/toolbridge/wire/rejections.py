@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Problem
+from toolbridge.core.retry_after import read_retry_after
 
 _SHOWN = 500
 """Characters of an error text that are kept; four times as many of a JSON message."""
@@ -68,19 +69,6 @@ def read_error(body: bytes) -> tuple[str, str]:
         text = error.get("message") or error.get("detail") or found.get("message")
         return _string(error, "type") or _string(error, "status"), _shown(text)
     return "", _shown(error)
-
-
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of `retry-after-ms` or `retry-after`.
-
-    RFC 9110, section 10.2.3 also allows a date, which is ignored: pure packages have no clock.
-    """
-    lower = {name.lower(): value for name, value in headers.items()}
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = lower.get(name, "").strip()
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
-            return float(value) / unit
-    return None
 
 
 def read_overflow(text: str) -> str:

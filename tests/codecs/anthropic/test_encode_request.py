@@ -194,7 +194,7 @@ def test_a_token_from_elsewhere_leaves_the_call():
     ("tool", "offer"),
     [
         (TOOL, {"name": "f", "description": "d", "input_schema": {"type": "object"}}),
-        (Tool("f"), {"name": "f", "input_schema": {"type": "object"}}),
+        (Tool("f"), {"name": "f", "input_schema": {"type": "object", "properties": {}}}),
         (
             Tool("f", schema={"type": "object"}, strict=False, deferred=True, cache="5m"),
             {

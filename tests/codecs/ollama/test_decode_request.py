@@ -5,8 +5,9 @@ from hypothesis import given
 from msgspec.structs import replace
 from tests import strategies
 
-from toolbridge.codecs.ollama.decode_request import decode_generate, decode_request
+from toolbridge.codecs.ollama.decode_request import decode_request
 from toolbridge.codecs.ollama.encode_request import encode_request
+from toolbridge.codecs.ollama.generate import decode_generate
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import dump_bytes

@@ -8,7 +8,8 @@ from tests import strategies
 from tests.codecs.ollama import recordings
 from tests.properties import grammar
 
-from toolbridge.codecs.ollama.decode_stream import StreamDecoder, decode_rejection
+from toolbridge.codecs.ollama.decode_stream import StreamDecoder
+from toolbridge.codecs.ollama.rejections import decode_rejection
 from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids

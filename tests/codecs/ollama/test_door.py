@@ -11,8 +11,3 @@ def test_the_codec_is_found_by_its_name():
 def test_a_key_goes_as_a_bearer_and_no_key_as_nothing():
     assert ollama.authorize("k") == {"authorization": "Bearer k"}
     assert ollama.authorize("") == {}
-
-
-def test_every_quirk_is_explained():
-    assert sorted(ollama.QUIRKS) == ["no_truncate", "think_levels"]
-    assert all(ollama.QUIRKS.values())

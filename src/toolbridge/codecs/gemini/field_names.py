@@ -1,4 +1,7 @@
-"""What this API calls the fields of a request of ours: losses are told in the client's words."""
+"""Gemini's names for the fields of our `Request`.
+
+A loss names a field by its path in our request; clients read the name of their own API.
+"""
 
 FIELD_NAMES = {
     "sampling.temperature": "generationConfig.temperature",
@@ -25,4 +28,4 @@ FIELD_NAMES = {
     "*.schema": "parametersJsonSchema",
     "*.detail": "mediaResolution",
 }
-"""Our names of a request's fields → this API's, for what users are told; `*` is any part or tool."""
+"""Our path of a field → the name in this API; `*` stands for any part or tool."""

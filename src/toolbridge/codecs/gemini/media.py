@@ -1,9 +1,14 @@
-"""Media: base64 with a type, or a file by its address."""
+"""Images, documents and sounds of the Gemini API, in both directions.
+
+Gemini API, Part: `inlineData` is base64 with a media type, `fileData` a URL or a file of the Files
+API.
+"""
 
 from base64 import b64decode
 from binascii import Error
 
 from toolbridge.codecs.gemini.shapes import DETAILS, ORIGIN, Blob, FileData, MediaResolution
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Audio, Document, Foreign, Image
 
@@ -18,13 +23,14 @@ _RESOLUTIONS = {ours: theirs for theirs, ours in DETAILS.items()}
 def decode_blob(
     blob: Blob, resolution: MediaResolution | None, raw: JsonObject
 ) -> Image | Document | Audio | Foreign:
-    """Return inline data as what its type says; a film, or an unknown type, stays Gemini's own."""
+    """Return inline data by its media type; `Foreign` for a video or an unknown type."""
     kind, data = (blob.mime_type or "").lower(), blob.data or ""
     title = blob.display_name or ""
     if kind.startswith("image/"):
         return Image(data=data, media_type=kind, detail=_detail(resolution))
     if kind.startswith("audio/"):
         return Audio(data, kind)
+    # Gemini API, document processing: PDF is read as pages; other documents as plain text.
     if kind == "application/pdf":
         return Document(data=data, media_type=kind, title=title)
     if kind.startswith("text/") and (text := _text(data)):
@@ -56,14 +62,15 @@ def _text(data: str) -> str:
 
 
 def encode_media(media: Image | Document) -> JsonObject | None:
-    """Return the part that shows `media`, or None when nobody outside can know what it is."""
+    """Return a part with `media`; None for a file that only another API can read."""
     if media.data:
         return inline_part(media.data, media.media_type or "application/octet-stream")
     if media.url.startswith("data:"):
-        head, _, data = media.url.partition(",")
-        return inline_part(data, head.removeprefix("data:").partition(";")[0])
+        media_type, data = split_data_url(media.url)
+        return inline_part(data, media_type)
     if not media.url:
         return None
+    # Gemini API, FileData: the media type is optional for a URL.
     file: JsonObject = {"fileUri": media.url}
     kind = media.media_type or guess_type(media.url)
     return {"fileData": {"mimeType": kind, **file} if kind else file}
@@ -74,12 +81,12 @@ def inline_part(data: str, media_type: str) -> JsonObject:
 
 
 def encode_detail(image: Image) -> JsonObject:
-    """Return the field that asks for the detail of an image, to be merged into its part."""
+    """Return the field `mediaResolution`, to be merged into the part of an image."""
     level = _RESOLUTIONS.get(image.detail)
     return {"mediaResolution": {"level": level}} if level else {}
 
 
 def guess_type(url: str) -> str:
-    """Return the media type that an address ends in, or nothing."""
+    """Return the media type by the ending of a URL, or ""."""
     path = url.partition("?")[0].partition("#")[0]
     return _ENDINGS.get(path.rpartition(".")[2].lower(), "")

@@ -1,18 +1,18 @@
-"""Ollama's own API: `/api/chat`, and `/api/generate` for those who still ask it."""
+"""Ollama's native API: `/api/chat`, `/api/generate` and `/api/embed`."""
 
-from toolbridge.codecs.ollama.decode_request import decode_generate, decode_request
-from toolbridge.codecs.ollama.decode_stream import StreamDecoder, decode_rejection
-from toolbridge.codecs.ollama.encode_request import QUIRKS, completes, encode_request
-from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.ollama.decode_request import decode_request
+from toolbridge.codecs.ollama.decode_stream import StreamDecoder
+from toolbridge.codecs.ollama.encode_request import encode_request
+from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.ollama.field_names import FIELD_NAMES
+from toolbridge.codecs.ollama.generate import completes
+from toolbridge.codecs.ollama.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.ollama.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
-__all__ = ["CODEC", "QUIRKS", "authorize", "decode_generate"]
-
 
 def authorize(key: str) -> dict[str, str]:
-    """Return the header of ollama.com; a server at home needs none."""
+    """Return the header that ollama.com requires; a local server needs none."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 

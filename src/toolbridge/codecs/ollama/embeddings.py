@@ -1,4 +1,7 @@
-"""Ollama's `/api/embed`, and the older `/api/embeddings` for clients that still use it."""
+"""Ollama's embeddings: `/api/embed`, and the older `/api/embeddings` that some clients use.
+
+Ollama, docs/api: `/api/embed` takes one text or several; `/api/embeddings` takes one `prompt`.
+"""
 
 import msgspec
 
@@ -37,7 +40,7 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 def decode_embedding_request(body: bytes) -> EmbeddingRequest:
-    """Read what was sent to `/api/embed`."""
+    """Return the request in a body of `/api/embed`."""
     asked = wire.decode_request(body, _bodies)
     given = asked.input
     if given is None:
@@ -53,7 +56,7 @@ def decode_embedding_request(body: bytes) -> EmbeddingRequest:
 
 
 def decode_legacy_request(body: bytes) -> EmbeddingRequest:
-    """Read what was sent to `/api/embeddings`: one prompt."""
+    """Return the request in a body of `/api/embeddings`: one prompt."""
     asked = wire.decode_request(body, _legacy_bodies)
     return EmbeddingRequest(
         model=asked.model,
@@ -68,6 +71,7 @@ def encode_request(request: EmbeddingRequest, model: str) -> Outgoing:
     body: JsonObject = {"model": model, "input": list(_texts(request))}
     if request.dimensions is not None:
         body["dimensions"] = request.dimensions
+    # Ollama, docs/api: without `truncate: false` a long text is cut.
     if request.truncate is not None:
         body["truncate"] = request.truncate
     losses = [
@@ -106,7 +110,7 @@ def encode_answer(answer: Embeddings, request: EmbeddingRequest) -> bytes:
     shown = {
         "model": request.model,
         "embeddings": answer.vectors,
-        # No duration is 0: clients divide by them.
+        # Clients divide by durations, so none is 0.
         "total_duration": 2,
         "load_duration": 1,
         "prompt_eval_count": answer.tokens,

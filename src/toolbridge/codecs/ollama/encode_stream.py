@@ -1,74 +1,56 @@
-"""Our events as Ollama's lines, our message as its whole body, our problems as its errors.
+"""Our events as Ollama's lines, and our message as its whole body.
 
-A line says only what it adds, and belongs to no block: text, thought and calls are three flows.
-Blocks of one kind that interleave are therefore let through one after another.
+Ollama, docs/api: a line holds only what it adds and belongs to no block: text, thought and calls
+are three separate flows. Blocks of one kind that interleave are therefore written one after the
+other, each kind in an order of its own.
 """
-
-from collections import deque
-from math import ceil
-from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import encode_call
+from toolbridge.codecs.ollama.rejections import encode_error
+from toolbridge.codecs.ollama.usage import encode_usage
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.codec import AnswerContext, Rejection
-from toolbridge.core.errors import status_of
+from toolbridge.core.block_order import BlockEvent, BlockOrder
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
-from toolbridge.core.messages import Call, Message, Problem, StopReason, TokenLogprob
+from toolbridge.core.messages import Call, Message, StopReason, TokenLogprob
 from toolbridge.core.usage import Usage
-
-T = TypeVar("T")
-
-_NOMINAL = 1_000_000
-"""Nanoseconds a token, where nobody has measured: clients divide by durations."""
 
 
 class StreamEncoder:
-    """Events in, NDJSON out."""
+    """Encodes events as NDJSON."""
 
     def __init__(self, asked: AnswerContext) -> None:
         self._envelope = _Envelope(asked)
         self._fold = Fold()
-        """The answer without its deltas: its last line reports counts and losses."""
-        self._texts: _Lane[str] = _Lane()
-        self._thoughts: _Lane[str] = _Lane()
-        self._calls: _Lane[Call] = _Lane()
+        """The answer without its deltas: the last line reports its counts and losses."""
+        self._texts = BlockOrder()
+        self._thoughts = BlockOrder()
+        self._calls = BlockOrder()
         self._broken: list[Call] = []
-        """Calls whose arguments are no JSON, until the end says whether it cut them."""
+        """Calls with invalid arguments: written at the end unless the token limit cut them."""
         self._called = 0
         self.elapsed = 0.0
-        """Seconds that the answer took. A stage has no clock; a shell that has one sets this."""
+        """Seconds that the answer took; set by a caller that has a clock."""
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         match event:
             case ev.TextDelta(index, piece):
-                if self._texts.current == index:  # nearly every event of nearly every stream
+                if index == self._texts.current:  # a shortcut for the most frequent event
                     return [self._line({"content": piece})]
-                return self._say(self._texts.write(index, piece))
-            case ev.ThinkingDelta(index, piece):
-                return self._think(self._thoughts.write(index, piece))
+                return self._text_lines(self._texts.feed(event))
+            case ev.ThinkingDelta():
+                return self._thinking_lines(self._thoughts.feed(event))
             case ev.CallDelta():
                 return []  # a call is written whole, at its end
             case _:
                 self._fold.feed(event)
-                return self._feed_edge(event)
-
-    def _feed_edge(self, event: ev.Event) -> list[bytes]:
-        match event:
-            case ev.TextStart(index):
-                self._texts.open(index)
-            case ev.ThinkingStart(index):
-                self._thoughts.open(index)
-            case ev.CallStart(index):
-                self._calls.open(index)
-            case _:
                 return self._feed_rest(event)
-        return []
 
     def close(self) -> list[bytes]:
         return []
@@ -78,95 +60,63 @@ class StreamEncoder:
 
     def _feed_rest(self, event: ev.Event) -> list[bytes]:
         match event:
+            case ev.TextStart() | ev.TextEnd():
+                return self._text_lines(self._texts.feed(event))
+            case ev.ThinkingStart() | ev.ThinkingEnd():
+                return self._thinking_lines(self._thoughts.feed(event))
+            case ev.CallStart() | ev.CallEnd():
+                return self._call_lines(self._calls.feed(event))
             case ev.Started(_, model):
                 self._envelope.model = self._envelope.model or model
-            case ev.TextEnd(index):
-                return self._say(self._texts.end(index))
-            case ev.ThinkingEnd(index):
-                return self._think(self._thoughts.end(index))
-            case ev.CallEnd(index, call):
-                now = self._calls.write(index, call)
-                return self._call(now + self._calls.end(index))
             case ev.LogprobsReported(tokens):
-                return [self._line({"content": ""}, _likely(tokens) | {"done": False})]
+                return [self._line({"content": ""}, _logprobs(tokens) | {"done": False})]
             case ev.PartAdded():
-                instead = spelled(event, shapes.SHOWS)
-                return [said for one in instead if one is not event for said in self.feed(one)]
+                texts = [one for one in spelled(event, shapes.SHOWS) if one is not event]
+                return self._text_lines([e for one in texts for e in self._texts.feed(one)])
             case ev.Finished(reason):
                 message = self._fold.message
-                # A call is atomic: one that the token limit cut would be run like any other.
+                # A call is atomic: clients would run one that the token limit has cut.
                 broken = self._broken if reason in OWN_ENDS else []
-                said = [self._called_line(call) for call in broken]
+                lines = [self._call_line(call) for call in broken]
                 end = self._envelope.end(reason, message.usage, self.elapsed)
-                return [*said, self._line({"content": ""}, end | loss_field(message, shapes.SHOWS))]
+                end |= loss_field(message, shapes.SHOWS)
+                return [*lines, self._line({"content": ""}, end)]
+            # Ollama, docs/api: a line with `error` ends a stream; there is no line with `done`.
             case ev.Failed(problem):
-                return [*self._flush(), _error(problem) + b"\n"]
+                return [*self._flush(), encode_error(problem) + b"\n"]
             case _:
                 pass
         return []
 
-    def _say(self, pieces: list[str]) -> list[bytes]:
-        return [self._line({"content": piece}) for piece in pieces]
+    def _text_lines(self, events: list[BlockEvent]) -> list[bytes]:
+        return [self._line({"content": e.text}) for e in events if isinstance(e, ev.TextDelta)]
 
-    def _think(self, pieces: list[str]) -> list[bytes]:
-        return [self._line({"content": "", "thinking": piece}) for piece in pieces]
+    def _thinking_lines(self, events: list[BlockEvent]) -> list[bytes]:
+        thoughts = (event.text for event in events if isinstance(event, ev.ThinkingDelta))
+        return [self._line({"content": "", "thinking": text}) for text in thoughts]
 
-    def _call(self, calls: list[Call]) -> list[bytes]:
+    def _call_lines(self, events: list[BlockEvent]) -> list[bytes]:
+        calls = [event.call for event in events if isinstance(event, ev.CallEnd)]
         self._broken += [call for call in calls if call.raw]
-        return [self._called_line(call) for call in calls if not call.raw]
+        return [self._call_line(call) for call in calls if not call.raw]
 
-    def _called_line(self, call: Call) -> bytes:
+    def _call_line(self, call: Call) -> bytes:
         shown = encode_call(call, self._called)
         self._called += 1
         return self._line({"content": "", "tool_calls": [shown]})
 
     def _flush(self) -> list[bytes]:
-        """Return what waits behind blocks that will never end."""
-        said = self._think(self._thoughts.flush()) + self._say(self._texts.flush())
-        return said + self._call(self._calls.flush())
+        """Return the lines that are held behind blocks which will not end."""
+        lines = self._thinking_lines(self._thoughts.flush())
+        lines += self._text_lines(self._texts.flush())
+        return lines + self._call_lines(self._calls.flush())
 
     def _line(self, message: JsonObject, end: JsonObject | None = None) -> bytes:
         return self._envelope.wrap(message, end or {"done": False}) + b"\n"
 
 
-class _Lane(Generic[T]):
-    """Blocks of one kind: the oldest that is open speaks, what the others say waits."""
-
-    def __init__(self) -> None:
-        self._order: deque[int] = deque()
-        self.current = -1
-        """The index of the block that is written, -1 where none is open."""
-        self._held: dict[int, list[T]] = {}
-        self._ended: set[int] = set()
-
-    def open(self, index: int) -> None:
-        self._order.append(index)
-        self._held[index] = []
-        self.current = self._order[0]
-
-    def write(self, index: int, piece: T) -> list[T]:
-        if self._order[0] == index:
-            return [piece]
-        self._held[index].append(piece)
-        return []
-
-    def end(self, index: int) -> list[T]:
-        self._ended.add(index)
-        freed: list[T] = []
-        while self._order and self._order[0] in self._ended:
-            self._held.pop(self._order.popleft())
-            if self._order:
-                freed += self._held[self._order[0]]
-                self._held[self._order[0]] = []
-        self.current = self._order[0] if self._order else -1
-        return freed
-
-    def flush(self) -> list[T]:
-        return [piece for index in self._order for piece in self._held.pop(index)]
-
-
 class _Envelope:
-    """What stands around every message, in the shape of the endpoint that was asked."""
+    """The fields around every message, in the shape of the requested endpoint."""
 
     def __init__(self, asked: AnswerContext) -> None:
         self.model = asked.request.model
@@ -175,42 +125,33 @@ class _Envelope:
         self._generate = bool(asked.request.extra.get(shapes.GENERATE))
 
     def wrap(self, message: JsonObject, end: JsonObject) -> bytes:
+        # Ollama, docs/api: `created_at` is RFC 3339, and SDKs require it.
         whole: JsonObject = {"model": self.model, "created_at": self._at}
         if self._generate:
             whole["response"] = message["content"]
             whole |= {name: message[name] for name in ("thinking", "tool_calls") if name in message}
         else:
+            # Ollama's SDKs require `message` with its role on every line.
             whole["message"] = {"role": "assistant", **message}
         return dump_bytes(whole | end)
 
     def end(self, reason: StopReason, usage: Usage, elapsed: float = 0.0) -> JsonObject:
-        """Return what only the last line says. No duration is 0: clients divide by them."""
-        given = usage.input_total or self._asked.estimate
-        nominal = (given + usage.output) * _NOMINAL
-        total = max(2, int(elapsed * 1e9) or nominal)
-        reading = max(1, total * given // (given + usage.output + 1))
-        return {
-            "done": True,
-            "done_reason": self._done_reason(reason),
-            "total_duration": total,
-            "load_duration": 1,
-            "prompt_eval_count": given,
-            "prompt_eval_duration": reading,
-            "eval_count": usage.output,
-            "eval_duration": max(1, total - reading),
-        }
+        """Return the fields of the last line."""
+        done: JsonObject = {"done": True, "done_reason": self._done_reason(reason)}
+        return done | encode_usage(usage, self._asked.estimate, elapsed)
 
     def _done_reason(self, reason: StopReason) -> str:
         extra = self._asked.request.extra
         if extra.get(shapes.LOAD):
+            # Ollama, docs/api: without messages the reason is "load", and "unload" if keep_alive is 0.
             return "unload" if extra.get("keep_alive") in (0, "0") else "load"
         return shapes.DONE_REASONS.get(reason, "stop")
 
 
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
-    """Return the answer as one body: what its stream says, said at once."""
+    """Return the answer as one body: the sum of the lines of its stream."""
     if message.problem is not None:
-        return _error(message.problem)
+        return encode_error(message.problem)
     message = replace(message, content=in_words(message.content, shapes.SHOWS))
     envelope = _Envelope(asked)
     envelope.model = envelope.model or message.model
@@ -220,35 +161,18 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
     if calls := [part for part in broken_last(message) if isinstance(part, Call)]:
         body["tool_calls"] = [encode_call(call, number) for number, call in enumerate(calls)]
     end = envelope.end(message.stop or "end", message.usage)
-    return envelope.wrap(body, _likely(message.logprobs) | end)
+    return envelope.wrap(body, _logprobs(message.logprobs) | end)
 
 
-def _likely(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
+def _logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
     return {"logprobs": write_logprobs(tokens)} if tokens else {}
-
-
-def encode_rejection(problem: Problem, request_id: str) -> Rejection:
-    """Return the status and `{"error": …}`; Ollama's envelope has no place for an id."""
-    status = status_of(problem)
-    headers = {"x-request-id": request_id}
-    if problem.retry_after is not None:
-        headers["retry-after"] = str(ceil(problem.retry_after))
-    if problem.permanent:
-        headers["x-should-retry"] = "false"
-    # 529 is Anthropic's own number; this API says 503.
-    return Rejection(503 if status == 529 else status, _error(problem), headers)
-
-
-def _error(problem: Problem) -> bytes:
-    text = f"{problem.where}: {problem.text}" if problem.where else problem.text
-    return dump_bytes({"error": text})
 
 
 def rfc3339(at: float) -> str:
     """Return seconds since the epoch as `2026-11-15T18:00:00.123456Z`.
 
-    The calendar repeats every 400 years of 146,097 days; years are counted from March, so that the
-    day that some of them lack is the last one.
+    Pure packages have no clock, and `time.gmtime` is one. The calendar repeats every 400 years of
+    146,097 days; years are counted from March, so that 29 February is the last day of a year.
     """
     microseconds = round(at * 1_000_000)
     seconds, micro = divmod(microseconds, 1_000_000)

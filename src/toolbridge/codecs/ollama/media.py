@@ -1,8 +1,13 @@
-"""Pictures and sounds: bare base64 here, with a media type everywhere else."""
+"""Images and sounds of Ollama's API, which are base64 without a media type.
+
+Ollama, docs/api: `images` holds raw base64, without `data:` in front. Other APIs need a media type,
+so it is derived from the first bytes.
+"""
 
 from base64 import b64decode
 from binascii import Error
 
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.messages import Audio, Image
 
 _BEGINNINGS = (
@@ -18,24 +23,18 @@ _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 def decode_media(encoded: str) -> Image | Audio:
-    """Return the picture, or the sound: models that hear are sent both in `images`."""
+    """Return an entry of `images`, which may be a sound for models with the capability `audio`."""
+    # Ollama, docs/api: no `data:` in front; some clients send it all the same.
     media_type, data = split_data_url(encoded)
+    data = data or encoded
     media_type = media_type or _sniff(data)
     if media_type.startswith("audio/"):
         return Audio(data, media_type)
     return Image(data, media_type)
 
 
-def split_data_url(url: str) -> tuple[str, str]:
-    """Return the media type and the base64 of a `data:` URL; anything else is base64 alone."""
-    head, comma, data = url.partition(",")
-    if not comma or not head.startswith("data:"):
-        return "", url
-    return head.removeprefix("data:").partition(";")[0], data
-
-
 def _sniff(data: str) -> str:
-    """Return the media type by the first twelve bytes, or nothing."""
+    """Return the media type that the first twelve bytes show, or ""."""
     try:
         head = b64decode(data[:16])
     except (Error, ValueError):

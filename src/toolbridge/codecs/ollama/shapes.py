@@ -1,6 +1,7 @@
-"""Ollama's shapes, and the tables that both directions read.
+"""Ollama's wire structs, and the tables that both directions use.
 
-Only fields that somebody reads are listed; the server itself passes over any other.
+The names are those of Ollama's api/types.go. Only the fields that the codec reads are listed; the
+server ignores unknown ones too.
 """
 
 import msgspec
@@ -11,20 +12,21 @@ from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
-"""No images either: the answer of Ollama has none, and its Python SDK refuses one that does."""
+"""No images either: Ollama's answers have none, and its Python SDK rejects an answer with one."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
-"""What a `done_reason` means. Old servers give none, which is an end like any other."""
+"""Our stop reason for a `done_reason`; "end" for any other, also where old servers send none."""
 
 DONE_REASONS: dict[StopReason, str] = {"length": "length", "context_overflow": "length"}
-"""The `done_reason` of a stop; every other one, calls included, is "stop"."""
+"""The `done_reason` for our stop reason; "stop" for any other, calls included."""
 
 SAMPLING = ("temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repeat_penalty")  # fmt: skip
-"""Options that have the same name in our `Sampling`."""
+"""Options with the same name in our `Sampling`."""
 
 SAMPLING_COUNTS = ("top_k", "seed")
 """The same, for whole numbers."""
 
+# Ollama, docs/modelfile: the parameters of a model; the last six are ignored by new servers.
 OTHER_OPTIONS = (
     "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "use_mmap", "use_mlock",
     "num_thread", "typical_p", "repeat_last_n", "draft_num_predict", "low_vram", "numa",
@@ -36,11 +38,13 @@ OPTIONS = frozenset((*SAMPLING, *SAMPLING_COUNTS, *OTHER_OPTIONS, "num_predict",
 
 
 ERROR_MARK = "Error: "
-"""How a result says that it is an error: the API has no field for it."""
+"""Begins the content of a result that is an error: the API has no field for that."""
 
 MESSAGE = "message"
-"""The kind of a part that holds fields of a message which have no place of their own."""
+"""The kind of the part that holds the unknown fields of a message."""
+# Ollama, docs/api: how long the model stays loaded, and what happens to a prompt that is too long.
 CHAT_EXTRAS = ("keep_alive", "truncate", "shift", "_debug_render_only")
+# Ollama, docs/api: a template for the prompt, no template at all, and the tokens of a past answer.
 GENERATE_EXTRAS = ("template", "raw", "context")
 GENERATE = "generate"
 """Marks, in `Request.extra`, a request that came to `/api/generate` and is answered in its shape."""
@@ -51,16 +55,20 @@ LOAD = "load"
 class Function(msgspec.Struct):
     name: str | None = None
     arguments: Json = None
-    """An object; old servers and careless templates send a string that holds one."""
+    """An object; some templates and servers send a string with the JSON of one."""
     index: Json = None
 
 
 class ToolCall(msgspec.Struct):
+    """Ollama, api/types.go: servers before 0.12 send no `id`."""
+
     function: Function = msgspec.field(default_factory=Function)
     id: str | None = None
 
 
 class Message(msgspec.Struct):
+    """Ollama, docs/api: `content` is always a string; `tool_name` names the call of a result."""
+
     role: str | None = None
     content: str | None = None
     thinking: str | None = None
@@ -71,7 +79,7 @@ class Message(msgspec.Struct):
 
 
 class Chunk(msgspec.Struct):
-    """One line of an answer, or the whole of it; of `/api/chat` or of `/api/generate`."""
+    """One line of an answer, or the whole answer, of `/api/chat` or `/api/generate`."""
 
     model: str | None = None
     message: Message | None = None
@@ -84,10 +92,12 @@ class Chunk(msgspec.Struct):
     eval_count: float | None = None
     logprobs: Json = None
     error: Json = None
-    """Text; sometimes the text of another server's JSON, sometimes that JSON itself."""
+    """Text; sometimes the JSON of the runner, as text or as an object."""
 
 
 class ToolFunction(msgspec.Struct):
+    """Ollama, api/types.go: templates see only a few keywords of `parameters`."""
+
     name: str
     description: str | None = None
     parameters: JsonObject | None = None
@@ -98,9 +108,9 @@ class Tool(msgspec.Struct):
 
 
 class Options(msgspec.Struct):
-    """The options with a meaning of ours are typed, so that a wrong one is answered with its path.
+    """Options that we read are typed, so that a wrong value is an error with its path.
 
-    The server reads every number as a float first, so `128.0` is a good count.
+    Ollama, api/types.go: the server reads every number as a float first, so `128.0` is a valid count.
     """
 
     num_predict: int | float | None = None
@@ -134,7 +144,7 @@ class Options(msgspec.Struct):
 
 
 class Body(msgspec.Struct, rename={"debug_render_only": "_debug_render_only"}):
-    """What a request to either endpoint may say beside its prompt."""
+    """The fields that requests to `/api/chat` and `/api/generate` share."""
 
     model: str | None = None
     stream: bool | None = None
@@ -150,11 +160,15 @@ class Body(msgspec.Struct, rename={"debug_render_only": "_debug_render_only"}):
 
 
 class ChatBody(Body):
+    """Ollama, docs/api: the body of `/api/chat`."""
+
     messages: list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
 
 
 class GenerateBody(Body):
+    """Ollama, docs/api: the body of `/api/generate`."""
+
     prompt: str | None = None
     system: str | None = None
     images: list[str] | None = None

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from toolbridge.codecs.openai_chat.shapes import ERROR_KINDS
 from toolbridge.core.json import Json, JsonObject, loads, maybe_object
 from toolbridge.core.messages import Problem
-from toolbridge.wire.rejections import read_error, read_overflow, read_problem, read_retry_after
+from toolbridge.core.retry_after import read_retry_after
+from toolbridge.wire.rejections import read_error, read_overflow, read_problem
 
 _SHOWN = 2000
 

@@ -1,7 +1,7 @@
 import pytest
 
-from toolbridge.codecs.gemini.encode_thinking import encode_thinking
 from toolbridge.codecs.gemini.quirks import Quirks
+from toolbridge.codecs.gemini.thinking import encode_thinking
 from toolbridge.core.messages import Think
 
 LEVEL = Quirks()

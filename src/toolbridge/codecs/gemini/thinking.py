@@ -1,15 +1,25 @@
-"""How Gemini is asked to think: by a level, or with a budget of tokens."""
+"""Thinking settings of the Gemini API, in both directions: `generationConfig.thinkingConfig`.
 
-from collections.abc import Callable
-from typing import TypeAlias
+Gemini API, thinking: Gemini 3 takes a `thinkingLevel`, Gemini 2.5 a `thinkingBudget` in tokens (0
+is off, -1 leaves it to the model); both together are a 400.
+"""
 
+from typing import Literal
+
+from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.quirks import Level, Quirks
+from toolbridge.codecs.gemini.shapes import CONFIG, decode_rest
+from toolbridge.core.codec import Lose
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Effort, Think
+from toolbridge.wire import shapes as wire
 
-Lose: TypeAlias = Callable[[str, str], None]
-"""Takes what could not be said, as a path in our request, and why."""
-
+_EFFORTS: dict[str, Effort] = {
+    "MINIMAL": "minimal",
+    "LOW": "low",
+    "MEDIUM": "medium",
+    "HIGH": "high",
+}
 _LADDER: tuple[Level, ...] = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 _LEVELS: dict[Effort, Level] = {
     "minimal": "MINIMAL",
@@ -30,15 +40,36 @@ _BUDGETS: dict[Effort, int] = {
 _DYNAMIC = -1
 
 
+def decode_thinking(given: JsonObject | None) -> tuple[Think, JsonObject]:
+    """Return the thinking settings, and the fields of the config that only Gemini understands."""
+    if given is None:
+        return Think(), {}
+    config = wire.convert_request(given, shapes.ThinkingConfig, f"{CONFIG}.thinkingConfig")
+    rest = decode_rest(given, shapes.ThinkingConfig)
+    effort: Effort = _EFFORTS.get((config.thinking_level or "").upper(), "")
+    if config.thinking_level and not effort:  # a level that is newer than this codec
+        rest["thinkingLevel"] = config.thinking_level
+    show: Literal["summarized", "omitted"] = "summarized" if config.include_thoughts else "omitted"
+    budget = config.thinking_budget
+    # Gemini API, thinking: 0 turns thinking off, -1 is dynamic.
+    if budget == 0:
+        return Think("off"), rest
+    if budget is not None and budget > 0:
+        return Think("on", budget, effort, show), rest
+    if budget is None and not effort and not config.include_thoughts:
+        return Think(), rest
+    return Think("auto", effort=effort, show=show), rest
+
+
 def encode_thinking(think: Think, quirks: Quirks, lose: Lose) -> JsonObject:
-    """Return the config of thinking; an empty one leaves it to the model."""
+    """Return the value of `thinkingConfig`; {} leaves the decision to the model."""
     if think == Think():
         return {}
     if quirks.thinking_style == "none":
-        lose("think", "this model cannot be told how to think")
+        lose("think", "this model has no thinking settings")
         return {}
     if think.mode == "between_tools":
-        lose("think.mode", "Gemini decides by itself when to think")
+        lose("think.mode", "Gemini's models decide when to think")
     off = think.mode == "off" or think.effort == "none"
     measure = _level if quirks.thinking_style == "level" else _budget
     config = measure(think, quirks, lose, off=off)
@@ -46,12 +77,13 @@ def encode_thinking(think: Think, quirks: Quirks, lose: Lose) -> JsonObject:
 
 
 def _level(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObject:
+    # Gemini API, thinking: Gemini 3 cannot turn thinking off.
     if off:
         least = quirks.thinking_levels[0]
-        lose("think.mode", f"this model always thinks; it is asked for the level {least}")
+        lose("think.mode", f"this model always thinks; the level {least} was requested")
         return {"thinkingLevel": least}
     if think.budget is not None:
-        lose("think.budget", "this model takes a level of thinking instead of a budget")
+        lose("think.budget", "this model takes a level of thinking, not a budget")
     if think.effort:
         wanted = _LEVELS[think.effort]
         level = _nearest(wanted, quirks)
@@ -78,10 +110,10 @@ def _budget(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObjec
     least, most = quirks.least_budget, quirks.most_budget
     if off:
         if least:
-            lose("think.mode", f"this model always thinks; it is asked for {least} tokens")
+            lose("think.mode", f"this model always thinks; {least} tokens were requested")
         return {"thinkingBudget": least}
     if think.effort:
-        lose("think.effort", "this model takes a budget of thinking instead of a level")
+        lose("think.effort", "this model takes a budget of thinking, not a level")
     if think.budget is None and think.effort:
         return {"thinkingBudget": min(max(_BUDGETS[think.effort], least), most)}
     if think.budget is None:
@@ -92,8 +124,9 @@ def _budget(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObjec
     return {"thinkingBudget": fitting}
 
 
+# Gemini API, ThinkingConfig: `includeThoughts` adds summaries, never the thoughts themselves.
 def _show(think: Think, lose: Lose, *, off: bool) -> JsonObject:
     if think.show in {"full", "updates"}:
-        lose("think.show", "Gemini shows a summary of its thoughts")
+        lose("think.show", "Gemini shows only a summary of its thoughts")
     shown = think.show or think.mode in {"on", "auto", "between_tools"}
     return {"includeThoughts": think.show != "omitted"} if shown and not off else {}

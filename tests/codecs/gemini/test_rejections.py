@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from toolbridge.codecs.gemini.decode_rejection import decode_rejection
+from toolbridge.codecs.gemini.rejections import decode_rejection
 
 
 def status(code, name, text, *details):

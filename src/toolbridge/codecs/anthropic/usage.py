@@ -1,35 +1,16 @@
-"""Anthropic's token counts, in both directions."""
+"""Token counts of the Messages API, in both directions.
 
-import msgspec
+Anthropic, Messages API: `input_tokens` excludes what was read from or written to the cache;
+`output_tokens` includes thinking. In a stream the counts are totals so far, not increments.
+"""
 
+from toolbridge.codecs.anthropic.shapes import CacheCreation, Counts, OutputDetails, ServerToolUse
 from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Usage
 
 
-class CacheCreation(msgspec.Struct):
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct):
-    thinking_tokens: int | None = None
-
-
-class ServerToolUse(msgspec.Struct):
-    web_search_requests: int | None = None
-
-
-class Counts(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation: CacheCreation | None = None
-    output_tokens_details: OutputDetails | None = None
-    server_tool_use: ServerToolUse | None = None
-
-
-def read_counts(before: Usage, counts: Counts) -> Usage:
-    """Return the usage after `counts`, which are totals; zero means "not repeated"."""
+def decode_usage(counts: Counts, before: Usage) -> Usage:
+    """Return the totals after `counts`; a count that is 0 or missing stays as it was `before`."""
     creation = counts.cache_creation or CacheCreation()
     details = counts.output_tokens_details or OutputDetails()
     served = counts.server_tool_use or ServerToolUse()
@@ -44,8 +25,11 @@ def read_counts(before: Usage, counts: Counts) -> Usage:
     )
 
 
-def write_counts(usage: Usage, estimate: int) -> JsonObject:
-    """Return the counts of an answer; a client that never learns its input never compacts."""
+def encode_usage(usage: Usage, estimate: int) -> JsonObject:
+    """Return the counts of an answer, with `estimate` where the input was not counted.
+
+    Claude Code compacts its history by these counts, so an input of 0 would fill the window.
+    """
     counts: JsonObject = {
         "input_tokens": usage.input if usage.input_total else estimate,
         "cache_creation_input_tokens": usage.cache_write,

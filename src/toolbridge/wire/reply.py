@@ -1,0 +1,64 @@
+"""Read an HTTP reply that is a stream of server-sent events or one JSON body.
+
+Servers answer a streaming request with a whole body, and the other way round; the content type is
+often wrong. The first byte decides: `{` begins a whole body, anything else is a stream. The stream
+decoders of the codecs use this reader. Ollama's does not: in NDJSON a whole body is one line.
+"""
+
+import msgspec
+
+from toolbridge.wire.json_array import ArrayReader
+from toolbridge.wire.sse import SseEvent, SseReader
+
+_BLANKS = b" \t\r\n"
+
+
+class WholeBody(msgspec.Struct, frozen=True):
+    """A reply that is one JSON object."""
+
+    data: bytes
+
+
+class ReplyReader:
+    """Bytes in; SSE events, or one whole body at the end, out.
+
+    With `arrays`, each element of a reply that is one JSON array comes out as an event: Gemini
+    streams like that without `alt=sse`.
+    """
+
+    def __init__(self, *, arrays: bool = False) -> None:
+        self._arrays = arrays
+        self._begun = False
+        self._sse = SseReader()
+        self._array: ArrayReader | None = None
+        self._body: list[bytes] | None = None
+        """The pieces of a reply that is one JSON object."""
+
+    def feed(self, piece: bytes, /) -> list[SseEvent | WholeBody]:
+        """Return the events that `piece` completes; raise `BrokenWire` for one that is too long."""
+        if not self._begun:
+            piece = piece.lstrip(_BLANKS)
+            if not piece:
+                return []
+            self._begin(piece)
+        if self._body is not None:
+            self._body.append(piece)
+            return []
+        if self._array is not None:
+            return [SseEvent(element) for element in self._array.feed(piece)]
+        return [*self._sse.feed(piece)]
+
+    def close(self) -> list[SseEvent | WholeBody]:
+        """Return the whole body, or the event that the end of the stream cut (`whole` is False)."""
+        if self._body is not None:
+            return [WholeBody(b"".join(self._body))]
+        if self._array is not None:
+            return [SseEvent(element, whole=False) for element in self._array.close()]
+        return [*self._sse.close()]
+
+    def _begin(self, piece: bytes) -> None:
+        self._begun = True
+        if piece.startswith(b"{"):
+            self._body = []
+        elif self._arrays and piece.startswith(b"["):
+            self._array = ArrayReader()

@@ -1,0 +1,28 @@
+import pytest
+
+from toolbridge.wire.reply import ReplyReader, WholeBody
+from toolbridge.wire.sse import SseEvent
+
+
+def read(data: bytes, size: int, *, arrays: bool = False):
+    reader = ReplyReader(arrays=arrays)
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    return [one for piece in pieces for one in reader.feed(piece)] + reader.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("data", "arrays", "expected"),
+    [
+        (b"data: 1\n\ndata: 2\n\n", False, [SseEvent(b"1"), SseEvent(b"2")]),
+        (b"\n\ndata: 1\n\n", False, [SseEvent(b"1")]),
+        (b"data: 1\n\ndata: 2", False, [SseEvent(b"1"), SseEvent(b"2", whole=False)]),
+        (b' \n{"a":\n1}\n', False, [WholeBody(b'{"a":\n1}\n')]),
+        (b'[{"a":1},{"b":2}]', True, [SseEvent(b'{"a":1}'), SseEvent(b'{"b":2}')]),
+        (b'[{"a":1},{"b":', True, [SseEvent(b'{"a":1}'), SseEvent(b'{"b":', whole=False)]),
+        (b'[{"a":1}]', False, []),
+        (b" \n", True, []),
+    ],
+)
+def test_the_first_byte_decides_what_a_reply_is(data, arrays, expected, size):
+    assert read(data, size, arrays=arrays) == expected
