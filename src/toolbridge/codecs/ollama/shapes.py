@@ -12,7 +12,7 @@ from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
-"""No images either: Ollama's answers have none, and its Python SDK rejects an answer with one."""
+"""No images: Ollama's answers have no field for them, and its Python SDK rejects unknown ones."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """Our stop reason for a `done_reason`; "end" for any other, also where old servers send none."""
