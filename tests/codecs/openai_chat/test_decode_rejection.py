@@ -67,7 +67,10 @@ def test_a_server_says_how_long_to_wait():
         (b'{"error":"{half"}', "{half"),
         (b'{"detail":"Not Found"}', "Not Found"),
         (b"", "HTTP 502 without a word"),
-        (b"<html><title>Bad gateway</title></html>", "a page instead of an answer: Bad gateway"),
+        (
+            b"<html><title>Bad gateway</title></html>",
+            "the provider answered with an HTML page: Bad gateway",
+        ),
     ],
 )
 def test_whatever_the_envelope_the_words_are_found(body, text):
