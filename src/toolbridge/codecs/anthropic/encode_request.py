@@ -14,7 +14,7 @@ PATH = "/v1/messages"
 VERSION = "2023-06-01"
 """The value of `anthropic-version`. 2026-10-21 only rejects more, and not every provider has it."""
 MAX_TOKENS = 32_000
-"""Anthropic, Messages API: `max_tokens` is required; this is sent where the client set none."""
+"""Anthropic, Messages API: `max_tokens` is required; this is the value for a client without one."""
 BETAS = {
     "context_management": "context-management-2025-06-27",
     "mcp_servers": "mcp-client-2025-11-20",

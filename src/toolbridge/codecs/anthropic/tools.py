@@ -1,7 +1,7 @@
 """Tools and tool choice of the Messages API, in both directions.
 
-A tool has an `input_schema`, or a `type` that Anthropic knows. Of the typed ones the client runs
-some (`client_tools`); the others are server tools, which Anthropic runs inside the answer.
+A tool has an `input_schema`, or a `type` that Anthropic defines. The client runs some of the typed
+tools (`client_tools`); the others are server tools, which Anthropic runs inside the answer.
 """
 
 from typing import Literal
@@ -47,7 +47,7 @@ def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
 
 
 def _decode_typed(given: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool | None:
-    """Return a tool that Anthropic knows by its type; None for one with a schema."""
+    """Return a tool that its type defines; None for one with a schema."""
     # Anthropic, tool use: a tool without `type` is a custom one.
     if given.input_schema is not None or given.type in {None, "custom"}:
         return None

@@ -34,7 +34,7 @@ from toolbridge.core.messages import (
 from toolbridge.wire.sse import write_frame
 
 _NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-"""The content of a chunk that adds none."""
+"""The content of a chunk that adds no text."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
 
 
@@ -229,7 +229,7 @@ def _encode_details(message: Message) -> JsonObject:
 
 
 def _encode_part(part: Part) -> list[Json]:
-    """Return the parts of a part; none for one that an answer of Gemini cannot hold."""
+    """Return Gemini's parts for a part of ours; [] if its answers cannot hold it."""
     match part:
         case Text(text) | Thinking(text):
             whole: JsonObject = {"text": text}

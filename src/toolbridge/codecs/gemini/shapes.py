@@ -13,7 +13,7 @@ from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
 CITATION = "citation_source"
-"""The type of a citation of ours that comes from `citationMetadata`, whose entries have none."""
+"""The type that this codec gives to a citation from `citationMetadata`: its entries have no type."""
 SHOWS = AnswerFeatures(
     ORIGIN,
     images=frozenset({"data", "url"}),
@@ -83,8 +83,8 @@ class MediaResolution(msgspec.Struct):
 class Part(msgspec.Struct, rename="camel"):
     """A part of a content.
 
-    Gemini API, Part: exactly one field after the first two is set; here none is for a kind of part
-    that this codec does not know.
+    Gemini API, Part: exactly one of the fields `text` to `functionResponse` is set. In a part of a
+    kind that this codec does not know, all of them are None.
     """
 
     thought: bool | None = None

@@ -85,9 +85,9 @@ def _level(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObject
     if think.budget is not None:
         lose("think.budget", "this model takes a level of thinking, not a budget")
     if think.effort:
-        wanted = _LEVELS[think.effort]
-        level = _nearest(wanted, quirks)
-        if level != wanted or think.effort in {"xhigh", "max"}:
+        requested = _LEVELS[think.effort]
+        level = _nearest(requested, quirks)
+        if level != requested or think.effort in {"xhigh", "max"}:
             lose("think.effort", f"became {level}, the nearest level of this model")
         return {"thinkingLevel": level}
     if think.budget is not None:
@@ -101,8 +101,8 @@ def _of_budget(budget: int) -> Level:
     return "MEDIUM" if budget <= _BUDGETS["medium"] else "HIGH"
 
 
-def _nearest(wanted: Level, quirks: Quirks) -> Level:
-    at = _LADDER.index(wanted)
+def _nearest(requested: Level, quirks: Quirks) -> Level:
+    at = _LADDER.index(requested)
     return min(quirks.thinking_levels, key=lambda level: abs(_LADDER.index(level) - at))
 
 

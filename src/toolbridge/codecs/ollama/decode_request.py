@@ -70,7 +70,7 @@ def decode_settings(
 
 
 def _max_tokens(options: shapes.Options) -> int | None:
-    # Ollama, docs/modelfile: -1 is "no limit" and -2 "until the window is full"; to us both mean none.
+    # Ollama, docs/modelfile: -1 is "no limit" and -2 "until the window is full"; both mean no limit here.
     given = int(options.num_predict or 0)
     return given if given > 0 else None
 

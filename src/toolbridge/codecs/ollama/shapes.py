@@ -12,7 +12,7 @@ from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
-"""No images either: Ollama's answers have none, and its Python SDK rejects an answer with one."""
+"""No images: Ollama's answers have no field for them, and its Python SDK rejects unknown ones."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """Our stop reason for a `done_reason`; "end" for any other, also where old servers send none."""
@@ -35,7 +35,6 @@ OTHER_OPTIONS = (
 """Options that no other API has."""
 
 OPTIONS = frozenset((*SAMPLING, *SAMPLING_COUNTS, *OTHER_OPTIONS, "num_predict", "stop"))
-
 
 ERROR_MARK = "Error: "
 """Begins the content of a result that is an error: the API has no field for that."""
