@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from tests.peers import bridged, replay, whole
 
-from toolbridge.core.messages import Loss, Message, Problem
+from toolbridge.core.messages import HealingReport, Loss, Message, Problem, Step
 from toolbridge.server.metrics import Metrics
 from toolbridge.server.request_log import Entry
 
@@ -61,6 +61,17 @@ def test_no_label_holds_what_a_client_has_written():
     assert 'toolbridge_dropped_total{what="tool_choice"} 1' in text
     assert 'toolbridge_dropped_total{what="other"} 1000' in text
     assert len(series(metrics, "toolbridge_requests_total")) < 100
+
+
+def test_no_label_holds_what_a_model_has_written():
+    metrics = Metrics()
+    made = entry("m")
+    steps = tuple(Step(f"converted to string: member{n}", 2, "1", '"1"') for n in range(1000))
+    made.healed = [HealingReport("c", "t", 2, steps)]
+    metrics.record(made, 200, 0.1)
+    assert series(metrics, "toolbridge_healed_total") == [
+        'toolbridge_healed_total{level="2",what="converted to string"} 1000'
+    ]
 
 
 @pytest.mark.req("PX-X6")

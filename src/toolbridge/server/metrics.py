@@ -83,8 +83,8 @@ class Metrics:
             self.add("toolbridge_dropped_total", 1, ("what", what if what in _PARTS else OTHER))
         for report in entry.healed:
             for step in report.steps:
-                level = ("level", str(step.level))
-                self.add("toolbridge_healed_total", 1, level, ("what", step.what))
+                what = step.what.partition(":")[0]  # the path after it is the model's own text
+                self.add("toolbridge_healed_total", 1, ("level", str(step.level)), ("what", what))
         if entry.message is None:
             return
         usage = entry.message.usage
