@@ -67,7 +67,7 @@ def decode_error(status: int, body: bytes) -> Problem:
     missing = (
         f"HTTP {status} without an error message"
         if status
-        else "the provider sent JSON that is neither an answer nor an error"
+        else "the upstream sent JSON that is no answer"
     )
     text = _message(error)[:_MAX_TEXT] or text or missing
     code = error.get("code")
