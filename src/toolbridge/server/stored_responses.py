@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import TypeIs
 
-from toolbridge.codecs.openai_responses.decode_items import decode_item
+from toolbridge.codecs.openai_responses.decode_turns import decode_item
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn

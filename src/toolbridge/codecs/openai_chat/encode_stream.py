@@ -2,8 +2,8 @@
 
 OpenAI chat, streaming: a delta belongs to no block; text, thoughts and calls are separate fields.
 Blocks of one kind that interleave are written one after another. The API could interleave calls by
-`index`, but OpenAI sends them in sequence and many clients then mix up the arguments
-(pitfalls: maximhq/bifrost#1829, sgl-project/sglang#39782).
+`index`, but OpenAI sends them in sequence and some clients mix up the arguments otherwise
+(huggingface/smolagents#1569, QwenLM/Qwen-Agent#943).
 """
 
 from collections.abc import Sequence
