@@ -62,7 +62,7 @@ def _decode_known(part: shapes.ContentPart, raw: msgspec.Raw, where: str) -> Res
     match part.type:
         case "text":
             return Text(_required(part.text, f"{where}.text"), cache=_decode_cache(part))
-        case "refusal":
+        case "refusal":  # OpenAI chat: only in assistant messages
             return Text(_required(part.refusal, f"{where}.refusal"))
         case "image_url":
             return _decode_image(part, f"{where}.image_url")
@@ -108,6 +108,7 @@ def _decode_file(file: shapes.File, part: shapes.ContentPart, where: str) -> Doc
 
 
 def _decode_cache(part: shapes.ContentPart) -> Cache:
+    # OpenAI: 30 minutes or 12 hours. Anthropic's marks at OpenRouter: 5 minutes or 1 hour.
     given = part.prompt_cache_breakpoint or part.cache_control
     if given is None:
         return ""
@@ -190,7 +191,7 @@ class PartEncoder:
         if not image.url and not image.data:
             self.lose(where, "an image with a file id exists only in the API that stores the file")
             return f"[image {image.file_id} could not be shown to this model]"
-        shown: JsonObject = {"url": url}
+        shown: JsonObject = {"url": url}  # OpenAI chat: an https or a data: URL
         if image.detail:
             shown["detail"] = image.detail
         return self.marked({"type": "image_url", "image_url": shown}, image.cache)

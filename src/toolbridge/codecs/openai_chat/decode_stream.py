@@ -192,8 +192,10 @@ class _Answer:
             events += self._logprobs(choice.logprobs)
         reason = choice.finish_reason
         if reason:
+            # A forced call ends with "stop"; `Draft.finish` reports tool use if there are calls.
             self._claimed = shapes.STOPS.get(reason, "end")
             self._broken = reason if reason in shapes.BROKEN_STOPS else ""
+        # vLLM: `stop_reason` is the stop sequence, or a token id.
         if isinstance(choice.stop_reason, str):
             self._stop_sequence = choice.stop_reason
         return events
@@ -340,6 +342,7 @@ def _read_annotation(annotation: AnyObject, before: int, size: int) -> JsonObjec
 
 
 def _is_error(chunk: shapes.Chunk) -> bool:
+    # OpenAI's SDKs treat every event with a truthy `error` as an error.
     if chunk.error or (chunk.x_groq and chunk.x_groq.error):
         return True
     return any(choice.error for choice in chunk.choices or ())

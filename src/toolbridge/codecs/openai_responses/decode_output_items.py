@@ -77,6 +77,7 @@ class OutputItem:
 
 
 def _fields(item: Item) -> JsonObject:
+    # OpenAI Responses, gpt-5.3-codex and later: `phase` of a message must be sent back.
     return {"id": item.id, "phase": item.phase} if item.phase else {"id": item.id}
 
 
@@ -166,6 +167,7 @@ class ThoughtOutput(OutputItem):
         if channel != self._channel or not piece:
             return []
         written = self._parts.get(index)
+        # Parts of a summary are paragraphs; each has its own `summary_index`.
         gap = "\n\n" if written is None and any(self._parts.values()) else ""
         self._parts.setdefault(index, WrittenText()).add(piece)
         return self._draft.think(gap + piece, self)
@@ -187,6 +189,7 @@ class ThoughtOutput(OutputItem):
         for channel, texts in (("summary", summary), ("content", content)):
             for index, text in enumerate(texts):
                 events += self.fill(text, index, channel)
+        # OpenAI Responses: `encrypted_content` is complete only in `output_item.done`.
         if item.encrypted_content:
             events += self._draft.seal(Opaque(ORIGIN, "encrypted", item.encrypted_content), self)
         if not content and self._channel == "content":
@@ -238,6 +241,7 @@ class CallOutput(OutputItem):
         self._opened = True
         self.item = item if item.name else self.item
         named = self.item
+        # OpenAI Responses: name and `call_id` are in the item only, never in the deltas.
         name = full_name(named.name or "", named.namespace)
         events = self._draft.call(self, name=name, id=named.call_id or named.id or "")
         return events + self._pour("".join(self._held))

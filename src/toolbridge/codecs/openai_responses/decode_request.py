@@ -48,6 +48,7 @@ def decode_request(
     choice = decode_choice(asked, extra)
     if included := _included(asked):
         extra["include"] = included
+    # OpenAI Responses: `safety_identifier` replaces the deprecated `user`.
     user = asked.safety_identifier or _take_text(extra, "user")
     return Request(
         model=model or asked.model or "",
@@ -68,6 +69,7 @@ def decode_request(
 
 
 def _check(asked: shapes.Body, extra: JsonObject, *, model: str, counting: bool) -> None:
+    # OpenAI Responses: `model` is optional with `prompt`, a stored template that names one.
     if not (model or asked.model or extra.get("prompt")):
         raise MalformedRequest("field required", where="model")
     if not (asked.input or counting or any(extra.get(name) for name in _STORED_INPUT)):
@@ -79,6 +81,7 @@ def _check(asked: shapes.Body, extra: JsonObject, *, model: str, counting: bool)
 
 def _decode_input(asked: shapes.Body) -> TurnDecoder:
     conversation = TurnDecoder()
+    # OpenAI Responses: `instructions` come before all items, as a system message.
     if asked.instructions:
         text = Text(asked.instructions, source=Origin(ORIGIN, "instructions"))
         conversation.system.append(text)
@@ -102,7 +105,7 @@ def _decode_logprobs(asked: shapes.Body) -> int | None:
 
 
 def _take_text(extra: JsonObject, name: str) -> str:
-    """Remove a string from `extra` and return it; "" if there is none or it is not a string."""
+    """Remove a string from `extra` and return it; "" for a missing field or another type."""
     value = extra.get(name)
     if not isinstance(value, str):
         return ""
@@ -132,7 +135,7 @@ def _decode_format(raw: msgspec.Raw, rest: JsonObject) -> OutputFormat | None:
         return None
     if format.schema is None:
         raise MalformedRequest("field required", where="text.format.schema")
-    described = wire.leftovers(raw, shapes.Format, "text.format")
+    described = wire.leftovers(raw, shapes.Format, "text.format")  # `description`, for example
     if described:
         rest["format"] = described
     name = "" if format.name == ANSWER_NAME else format.name

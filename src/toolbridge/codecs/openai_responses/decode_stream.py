@@ -170,6 +170,7 @@ class _Answer:
             return self._fill(event, *_WHOLES[event.type])
         if event.type in _ENDS:
             return self._finish(event.response or Reply(), _ENDS[event.type])
+        # OpenAI adds event types without notice: unknown ones are ignored, unless they are errors.
         if event.type in self._others:
             return self._others[event.type](event)
         return self._read_error(event) if event.error is not None else []
@@ -280,6 +281,7 @@ class _Answer:
 
     def _finish(self, reply: Reply, claimed: str) -> list[Event]:
         events = self._draft.start(id=reply.id, model=reply.model)
+        # Some servers end every answer with `response.completed`; the status is more precise.
         status = reply.status if f"response.{reply.status}" in _ENDS else claimed
         if status in {"failed", "cancelled"}:
             return events + self._count(reply) + self._fail(reply, status)
@@ -300,8 +302,10 @@ class _Answer:
 
     def _stop(self, reply: Reply, status: str) -> StopReason:
         if status == "incomplete":
+            # OpenAI Responses: max_output_tokens, content_filter, steered …
             reason = reply.incomplete_details and reply.incomplete_details.reason
             return INCOMPLETE.get(reason or "", "length")
+        # OpenAI Responses: a refusal is a content part; the status is still `completed`.
         messages = (output for output in self._outputs if isinstance(output, MessageOutput))
         return "refusal" if any(output.refused for output in messages) else "end"
 

@@ -104,6 +104,7 @@ class TurnDecoder:
 
     def _add_typed(self, kind: str, item: JsonObject, where: str) -> None:
         """Add the call or the output of a built-in tool; any other item stays as it is."""
+        # A compaction item of the gateway is readable; one of OpenAI's goes back only to OpenAI.
         if (summary := read_summary(item)) is not None:
             self.add_text(summary)
             return
@@ -122,9 +123,10 @@ class TurnDecoder:
             if kind in BY_CALL:
                 self._hosted.add(item.get("call_id"))
             part = _own_image(item) or Foreign(ORIGIN, kind, item, Origin(ORIGIN, where))
-            self._add_to_results(part) if kind.endswith(_USER_ITEMS) else self._add_to_assistant(
-                part
-            )
+            if kind.endswith(_USER_ITEMS):
+                self._add_to_results(part)
+            else:
+                self._add_to_assistant(part)
 
     def _result(self, item: JsonObject, where: str) -> Result | None:
         output = decode_output_text(item)
@@ -170,6 +172,7 @@ class TurnDecoder:
 
     def _add_message(self, item: shapes.MessageItem, raw: msgspec.Raw, where: str) -> None:
         fields = _other_fields(raw, item, where)
+        # OpenAI Responses, item references: `type` is optional, so one may be only an id.
         if not item.role and not item.type and "id" in fields:
             self._add_to_assistant(Foreign(ORIGIN, "item_reference", fields, Origin(ORIGIN, where)))
             return
@@ -178,6 +181,7 @@ class TurnDecoder:
             text = f"there is no role {item.role!r}; known roles: {known}"
             text = text if item.role else "field required"
             raise MalformedRequest(text, where=f"{where}.role")
+        # OpenAI Responses: `developer` replaces `system`; both are accepted and kept as they were.
         if item.role == "system":
             fields["role"] = "system"
         parts = _with_fields(decode_content(item.content, where), fields)
@@ -241,6 +245,7 @@ _BOOKKEEPING = frozenset({"id", "status"})
 
 def _decode_call(item: shapes.FunctionCall | shapes.CustomCall, fields: JsonObject) -> Call:
     name = full_name(item.name, item.namespace)
+    # OpenAI Responses, custom tools: `input` is plain text; other APIs carry it as an object.
     if isinstance(item, shapes.CustomCall):
         opaque = _seal(fields | {"type": item.type}, item.namespace)
         return Call(item.call_id, name, {"input": item.input}, opaque=opaque)
@@ -277,6 +282,7 @@ def _with_names(part: Part, around: tuple[str, ...]) -> Part:
 
 
 def _decode_thought(item: shapes.Reasoning, fields: JsonObject) -> Thinking:
+    # OpenAI returns a summary; open-weight models (vLLM, llama.cpp) the full text in `content`.
     summary = [part.text for part in item.summary or ()]
     content = [part.text for part in item.content or ()]
     seals = (Opaque(ORIGIN, "encrypted", item.encrypted_content),) if item.encrypted_content else ()
@@ -284,6 +290,7 @@ def _decode_thought(item: shapes.Reasoning, fields: JsonObject) -> Thinking:
 
 
 def _decode_output(item: shapes.Output, raw: msgspec.Raw, where: str) -> Result:
+    # OpenAI Responses: `output` is a string or content parts; unlike in chat, images are allowed.
     if isinstance(item.output, str):
         parts: list[Part] = [Text(item.output, source=Origin(ORIGIN, f"{where}.output"))]
     else:

@@ -44,6 +44,7 @@ def _delta(type: bytes, index: bytes = b"", rest: bytes = b"") -> bytes:
     return _DELTA % {b"type": type, b"index": index, b"rest": rest}
 
 
+# OpenAI Responses, streaming events: the SDKs require `logprobs` in text deltas, also empty.
 _TEXT = _delta(b"response.output_text.delta", b'"content_index":0,', b',"logprobs":[]')
 _SUMMARY = _delta(b"response.reasoning_summary_text.delta", b'"summary_index":0,')
 _ARGUMENTS = _delta(b"response.function_call_arguments.delta")
@@ -139,6 +140,7 @@ class _PartItem:
             return []
         id = str(item["id"])
         begun = item | {"status": "in_progress", "result": None}
+        # OpenAI Responses, image generation: three progress events come before the item is done.
         steps = ("in_progress", "generating", "completed")
         return [
             self._log.begin(begun),
@@ -273,6 +275,7 @@ class _CallItem:
             written.append(self._log.delta(_ARGUMENTS, self._id, missing))
             arguments += missing
         named: JsonObject = {"name": self._names.fields(call.name)["name"]}
+        # OpenAI Responses, streaming events: `.done` repeats the complete arguments.
         done = named | {"arguments": arguments}
         return [
             *written,
@@ -344,6 +347,7 @@ class _BuiltinCallItem:
         if item is None:
             plain = _CallItem(self._log, self._names, Call(call.id, call.name))
             return [written for event in self._held for written in plain.write(event)]
+        # OpenAI Responses, shell: the commands of a call stream one after the other.
         begun = item | {"status": "in_progress"}
         commands = _commands(item)
         if commands:

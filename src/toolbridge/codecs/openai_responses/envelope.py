@@ -52,6 +52,7 @@ class ResponseEnvelope:
         response = self._object("incomplete" if why else "completed", output)
         response["incomplete_details"] = {"reason": why} if why else None
         response["completed_at"] = None if why else int(self._asked.at)
+        # OpenAI Responses: only the last event has the usage. Codex reads it there.
         response["usage"] = encode_usage(usage, self._asked.estimate)
         return response
 
@@ -89,6 +90,7 @@ def _echo(request: Request) -> JsonObject:
     format = plain if request.output is None else encode_format(request.output)
     given = extra.get("text")
     text: JsonObject = given | {"format": format} if isinstance(given, dict) else {"format": format}
+    # OpenAI Responses: settings that the request left out are repeated with their defaults.
     temperature, top_p = request.sampling.temperature, request.sampling.top_p
     parallel = request.tool_choice.parallel
     return {

@@ -136,6 +136,7 @@ def call_item(id: str, call: Call, names: ToolNames, arguments: str) -> JsonObje
         "id": id,
         "type": "function_call",
         "status": "incomplete" if call.raw else "completed",
+        # OpenAI Responses: the output refers to `call_id`; `id` names the item itself.
         "call_id": call.id,
         **names.fields(call.name),
         "arguments": arguments,
@@ -168,6 +169,7 @@ def image_item(id: str, image: Image) -> JsonObject | None:
     if not image.data:
         return None
     format = image.media_type.removeprefix("image/") or "png"
+    # OpenAI Responses: the model's images are calls of the hosted tool `image_generation`.
     item: JsonObject = {
         "id": id,
         "type": "image_generation_call",
@@ -231,5 +233,6 @@ def _encode_custom_call(id: str, call: Call, names: ToolNames) -> JsonObject:
     read = FreeInput()
     read.feed(call.raw)
     if call.raw and read.cut:
+        # Clients run a completed call, and cannot see that its text is cut.
         return custom_call_item(id, call, names, read.given) | {"status": "incomplete"}
     return custom_call_item(id, call, names, free_text(call))

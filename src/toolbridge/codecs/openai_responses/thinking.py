@@ -39,6 +39,7 @@ def decode_thinking(raw: msgspec.Raw, extra: JsonObject) -> Think:
     rest = wire.leftovers(raw, ReasoningConfig, "reasoning")
     if config.summary not in {None, "auto"}:
         rest["summary"] = config.summary
+    # OpenAI adds efforts with new models (xhigh, max): an unknown one is sent on as it is.
     if config.effort not in {None, "none", *_EFFORTS}:
         rest["effort"] = config.effort
     if rest:
@@ -99,6 +100,7 @@ def seal_thought(fields: JsonObject, summary: list[str], content: list[str]) -> 
     The parts are kept too, unless they are one summary: the text of a `Thinking` is that one.
     llama.cpp accepts a reasoning item only with its `content`.
     """
+    # OpenAI Responses: an item that is sent back must equal the one that was received.
     if len(summary) > 1 or (summary and content):
         fields = fields | {"summary": [{"type": "summary_text", "text": text} for text in summary]}
     if content and fields.get("id") is not None:
