@@ -8,7 +8,7 @@ RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check setup test-real test-typescript test-browser test-wheel demo build bless \
+.PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
   dialects requirements requirements-break conformance soak bench lock clean
 
 help: ## list the targets
@@ -33,6 +33,9 @@ run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving 
 
 test: setup ## the whole suite, offline
 	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-thorough: setup ## the suite with twenty times as many random examples, new ones in each run
+	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
 
 test-real: setup ## real clients and model servers, installed on first use
 	@$(BIN)/python -m pytest -m real -rs tests/real

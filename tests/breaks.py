@@ -22,14 +22,14 @@ class Break(NamedTuple):
 BREAKS = [
     Break(
         "PX-01",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "return Call(id, name, input, opaque",
         "return Call(id, name, {}, opaque",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_block_is_read",),
     ),
     Break(
         "PX-02",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "is_error=bool(block.is_error)",
         "is_error=False",
         (
@@ -39,14 +39,14 @@ BREAKS = [
     ),
     Break(
         "PX-03",
-        "codecs/anthropic/decode_request.py",
-        "return Thinking(thinking, read_signature(signature))",
+        "codecs/anthropic/decode_turns.py",
+        "return Thinking(thinking, decode_signature(signature))",
         "return Thinking(thinking)",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_block_is_read",),
     ),
     Break(
         "PX-04",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/decode_turns.py",
         "return Foreign(ORIGIN, kind, fields)",
         'raise MalformedRequest("unknown", where=where)',
         (
@@ -55,23 +55,23 @@ BREAKS = [
     ),
     Break(
         "PX-05",
-        "codecs/anthropic/decode_request.py",
+        "codecs/anthropic/tools.py",
         'description=tool.description or "",',
         'description="",',
         ("tests/codecs/anthropic/test_decode_request.py::test_every_field_of_a_tool_is_read",),
     ),
     Break(
         "PX-06",
-        "codecs/anthropic/decode_request.py",
-        "return Think(THINKING_TYPES[config.type], config.budget_tokens, effort, show), rest",
-        "return Think(THINKING_TYPES[config.type], None, effort, show), rest",
+        "codecs/anthropic/thinking.py",
+        "return Think(_TYPES[config.type], config.budget_tokens, effort, show), rest",
+        "return Think(_TYPES[config.type], None, effort, show), rest",
         ("tests/codecs/anthropic/test_decode_request.py::test_every_way_of_thinking_is_read",),
     ),
     Break(
         "PX-07",
         "codecs/ollama/tools.py",
-        '"parameters": _parameters(tool, schema),',
-        '"input_schema": _parameters(tool, schema),',
+        '"parameters": schema,',
+        '"input_schema": schema,',
         ("tests/codecs/ollama/test_encode_request.py::test_a_tool_is_a_function_with_parameters",),
     ),
     Break(
@@ -256,7 +256,7 @@ BREAKS = [
         "PX-31",
         "server/gateway.py",
         "        counted = self.router.count(request, address)",
-        "        await self.roster.route(request.model)\n        counted = self.router.count(request, address)",
+        "        await self.model_routes.route(request.model)\n        counted = self.router.count(request, address)",
         ("tests/server/test_routes.py::test_tokens_are_counted_without_asking_anybody",),
     ),
     Break(
@@ -325,8 +325,8 @@ BREAKS = [
     ),
     Break(
         "PX-40",
-        "codecs/anthropic/encode_stream.py",
-        "if event.index != self._current:",
+        "core/block_order.py",
+        "if event.index != self.current:",
         "if event.index < 0:",
         ("tests/codecs/anthropic/test_encode_stream.py::test_any_answer_is_a_legal_stream",),
     ),
@@ -376,8 +376,8 @@ BREAKS = [
     Break(
         "PX-46",
         "codecs/anthropic/encode_stream.py",
-        "return [self._end(reason, message), _MESSAGE_STOP]",
-        "return [self._end(reason, message)]",
+        "return [self._end(reason, self._fold.message), _MESSAGE_STOP]",
+        "return [self._end(reason, self._fold.message)]",
         ("tests/codecs/anthropic/test_encode_stream.py::test_a_stream_has_its_order",),
     ),
     Break(
@@ -391,9 +391,9 @@ BREAKS = [
     ),
     Break(
         "PX-48",
-        "codecs/anthropic/encode_stream.py",
-        '{"type": "error", "error": _encode_problem(problem), "request_id": request_id}',
-        '{"error": _encode_problem(problem), "request_id": request_id}',
+        "codecs/anthropic/rejections.py",
+        '{"type": "error", "error": encode_error(problem), "request_id": request_id}',
+        '{"error": encode_error(problem), "request_id": request_id}',
         ("tests/codecs/anthropic/test_encode_stream.py::test_every_problem_has_its_envelope",),
     ),
     Break(
@@ -504,7 +504,7 @@ BREAKS = [
     Break(
         "PX-X10",
         "server/gateway.py",
-        'self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)',
+        'self.exchange.extra_headers["x-toolbridge-warning"] = warning(reported)',
         "pass",
         ("tests/server/test_routes.py::test_what_was_dropped_is_said_in_a_header_and_counted",),
     ),
@@ -526,17 +526,17 @@ BREAKS = [
     ),
     Break(
         "CB-02",
-        "codecs/anthropic/decode_request.py",
-        "[Text(message.content, source=said)] if message.content else []",
+        "codecs/anthropic/decode_turns.py",
+        "[Text(message.content, source=source)] if message.content else []",
         "[]",
         ("tests/codecs/anthropic/test_decode_request.py::test_a_string_is_one_text_block",),
     ),
     Break(
         "CB-03",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         '"image/png": "png",',
         '"image/png": "image/png",',
-        ("tests/node/test_framing.py::test_pictures_go_beside_the_prompt",),
+        ("tests/node/test_prompt.py::test_pictures_go_beside_the_prompt",),
     ),
     Break(
         "CB-04",
@@ -549,7 +549,7 @@ BREAKS = [
     ),
     Break(
         "CB-05",
-        "codecs/anthropic/encode_stream.py",
+        "codecs/anthropic/rejections.py",
         '{"type": _error_type(problem), "message": text}',
         '{"code": _error_type(problem), "message": text}',
         ("tests/codecs/anthropic/test_encode_stream.py::test_every_problem_has_its_envelope",),
@@ -588,33 +588,33 @@ BREAKS = [
     ),
     Break(
         "CB-09",
-        "node/framing.py",
-        'return f"{turns}<|im_start|>assistant\\n"',
-        "return turns",
+        "node/protocol/prompt.py",
+        'return f"{written}<|im_start|>assistant\\n"',
+        "return written",
         (
-            "tests/node/test_framing.py::test_chatml_marks_every_turn_and_ends_where_the_model_goes_on",
+            "tests/node/test_prompt.py::test_chatml_marks_every_turn_and_ends_where_the_model_goes_on",
         ),
     ),
     Break(
         "CB-10",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         'return f"[Tool Result: {result.call_id}]\\n{text}"',
         'return f"[Tool Result]\\n{text}"',
-        ("tests/node/test_framing.py::test_calls_and_results_are_written_out",),
+        ("tests/node/test_prompt.py::test_calls_and_results_are_written_out",),
     ),
     Break(
         "CB-10",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         "self.images.append(Attachment(image.data, format))",
         "pass",
-        ("tests/node/test_framing.py::test_pictures_go_beside_the_prompt",),
+        ("tests/node/test_prompt.py::test_pictures_go_beside_the_prompt",),
     ),
     Break(
         "CB-11",
-        "node/framing.py",
+        "node/protocol/prompt.py",
         "if not request.turns:",
         "if request.turns is None:",
-        ("tests/node/test_framing.py::test_no_messages_are_an_error",),
+        ("tests/node/test_prompt.py::test_no_messages_are_an_error",),
     ),
     Break(
         "CB-12",
@@ -641,7 +641,7 @@ BREAKS = [
     ),
     Break(
         "CB-16",
-        "node/session.py",
+        "node/session/session.py",
         "self._queue = asyncio.Lock()",
         "self._queue = asyncio.Semaphore(9)",
         (
@@ -650,7 +650,7 @@ BREAKS = [
     ),
     Break(
         "CB-17",
-        "node/session.py",
+        "node/session/session.py",
         "await self._renew(error)",
         "raise error",
         (
@@ -659,7 +659,7 @@ BREAKS = [
     ),
     Break(
         "CB-19",
-        "node/scoring.py",
+        "node/hosts/scoring.py",
         "stake=0.35, price=0.30, uptime=0.20, latency=0.15",
         "stake=0.25, price=0.25, uptime=0.25, latency=0.25",
         ("tests/node/test_scoring.py::test_hosts_are_ranked_by_stake_price_uptime_and_latency",),
@@ -680,7 +680,7 @@ BREAKS = [
     ),
     Break(
         "CB-24",
-        "server/app.py",
+        "server/dispatch.py",
         '"GET, POST, DELETE, OPTIONS"',
         '"GET"',
         ("tests/server/test_access.py::test_a_preflight_is_answered",),
@@ -688,7 +688,7 @@ BREAKS = [
     Break(
         "CB-25",
         "server/auth.py",
-        'raise NotAllowed("the key is wrong")',
+        'raise NotAllowed("the key is wrong; send the key that the gateway was started with")',
         "return",
         ("tests/server/test_access.py::test_a_key_is_asked_for_when_one_is_set",),
     ),
@@ -718,8 +718,8 @@ BREAKS = [
     Break(
         "CB-36",
         "codecs/anthropic/encode_stream.py",
-        "usage = write_counts(message.usage, self._asked.estimate)\n        ending",
-        "usage = write_counts(Usage(), self._asked.estimate)\n        ending",
+        "usage = encode_usage(message.usage, self._asked.estimate)\n        ending",
+        "usage = encode_usage(Usage(), self._asked.estimate)\n        ending",
         ("tests/codecs/anthropic/test_encode_stream.py::test_the_end_tells_the_counts",),
     ),
     Break(
@@ -813,8 +813,8 @@ BREAKS = [
     Break(
         "ZG-23",
         "codecs/anthropic/decode_stream.py",
-        "            self._details = read_details(delta.stop_details)\n        return self._count(counts)",
-        "            self._details = read_details(delta.stop_details)\n        return []",
+        "            self._details = decode_details(delta.stop_details)\n        return self._count(counts)",
+        "            self._details = decode_details(delta.stop_details)\n        return []",
         (
             "tests/codecs/anthropic/test_decode_stream.py::test_counts_are_reported_at_the_start_and_at_the_end",
         ),
@@ -922,7 +922,7 @@ BREAKS = [
     ),
     Break(
         "ZG-36",
-        "sdk/pi_events.py",
+        "sdk/pi/events.py",
         '"tool_use": "toolUse",',
         '"tool_use": "stop",',
         ("tests/sdk/test_pi_events.py::test_a_turn_with_a_call_ends_with_tool_use",),
@@ -1179,17 +1179,21 @@ BREAKS = [
     ),
     Break(
         "TF-41",
-        "tools/places.py",
+        "demo/restaurant/places.py",
         "if place.distance_km <= asked.radius_km",
         "if place.distance_km <= 1000",
-        ("tests/tools/test_places.py::test_a_search_finds_what_fits_best_then_what_is_near",),
+        (
+            "tests/demo/restaurant/test_places.py::test_a_search_finds_what_fits_best_then_what_is_near",
+        ),
     ),
     Break(
         "TF-42",
-        "tools/bookings.py",
+        "demo/restaurant/bookings.py",
         '        raise ToolRefused("unknown_place", text)',
         "        place = next(iter(town().values()))",
-        ("tests/tools/test_bookings.py::test_what_cannot_be_booked_is_refused_with_its_reason",),
+        (
+            "tests/demo/restaurant/test_bookings.py::test_what_cannot_be_booked_is_refused_with_its_reason",
+        ),
     ),
     Break(
         "TF-43",
@@ -1200,14 +1204,14 @@ BREAKS = [
     ),
     Break(
         "TF-44",
-        "structured/shapes/Action.json",
+        "demo/restaurant/shapes/Action.json",
         '"search",\n        "book"',
         '"search",\n        "book",\n        "eat"',
         ("tests/structured/test_builtin.py::test_an_action_is_a_mode_and_one_of_two_targets",),
     ),
     Break(
         "TF-45",
-        "structured/shapes/places.search.json",
+        "demo/restaurant/shapes/places.search.json",
         '"maxLength": 200',
         '"maxLength": 201',
         ("tests/structured/test_builtin.py::test_struct_and_json_schema_give_the_same_verdict",),
@@ -1345,15 +1349,15 @@ BREAKS = [
     Break(
         "CL-05",
         "codecs/anthropic/encode_stream.py",
-        'return [_frame("error", {"error": _encode_problem(problem)})]',
-        'return [_frame("error", {"error": _encode_problem(problem)}), _MESSAGE_STOP]',
+        'return [_event("error", {"error": encode_error(problem)})]',
+        'return [_event("error", {"error": encode_error(problem)}), _MESSAGE_STOP]',
         ("tests/codecs/anthropic/test_encode_stream.py::test_a_failure_closes_nothing",),
     ),
     Break(
         "CL-06",
         "codecs/anthropic/encode_stream.py",
-        'return [_frame("error", {"error": _encode_problem(problem)})]',
-        'return [self._blocks._close(), _frame("error", {"error": _encode_problem(problem)})]',
+        'return [_event("error", {"error": encode_error(problem)})]',
+        'return [self._blocks._close(), _event("error", {"error": encode_error(problem)})]',
         ("tests/server/test_messages.py::test_a_call_with_half_its_arguments_is_never_closed",),
     ),
     Break(
@@ -1381,9 +1385,9 @@ BREAKS = [
     ),
     Break(
         "CL-09",
-        "codecs/anthropic/encode_stream.py",
-        'headers["retry-after"] = str(math.ceil(wait))',
-        "pass",
+        "codecs/anthropic/rejections.py",
+        "headers = retry_headers(maybe_wait(problem))",
+        "headers = retry_headers(None)",
         (
             "tests/codecs/anthropic/test_encode_stream.py::test_clients_are_told_whether_to_ask_again",
         ),

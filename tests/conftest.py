@@ -1,9 +1,5 @@
-"""Hypothesis profiles: `dev` looks at new examples in each run, `ci` at the same ones."""
+"""The Hypothesis profile is chosen before any test module is imported."""
 
-import os
+from tests.examples import load_profile
 
-from hypothesis import settings
-
-settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, database=None)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+load_profile()

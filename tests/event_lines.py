@@ -3,17 +3,25 @@
 import msgspec
 
 from toolbridge.core import events as ev
+from toolbridge.core.fold import collect
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Opaque
+from toolbridge.core.usage import Usage
 
 
-def tell_event(event: ev.Event) -> str:
+def tell_events(events: list[ev.Event]) -> str:
+    """Return events as text, one line each; the end also shows the counts."""
+    usage = collect(events).usage
+    return "\n".join(_line(event, usage) for event in events)
+
+
+def _line(event: ev.Event, usage: Usage) -> str:
     """Return an event as one line: its name, its block and what it brings."""
     name = event.__struct_config__.tag
-    return f"{name:16}{' '.join(word for word in _words(event) if word)}".rstrip()
+    return f"{name:16}{' '.join(word for word in _words(event, usage) if word)}".rstrip()
 
 
-def _words(event: ev.Event) -> list[str]:
+def _words(event: ev.Event, usage: Usage) -> list[str]:
     match event:
         case ev.Started(id, model):
             return [id, model]
@@ -28,12 +36,12 @@ def _words(event: ev.Event) -> list[str]:
         case ev.CallEnd(index, call):
             written = f"raw {dumps(call.raw)}" if call.raw else dumps(call.arguments)
             return [str(index), written, *map(_token, call.opaque)]
-        case ev.UsageReported(usage):
-            return [dumps(usage)]
-        case ev.Finished(reason, message):
-            stop = dumps(message.stop_sequence) if message.stop_sequence else ""
-            why = dumps(message.stop_details) if message.stop_details else ""
-            return [reason, stop, why, f"{message.usage.input_total} {message.usage.output}"]
+        case ev.UsageReported(counts):
+            return [dumps(counts)]
+        case ev.Finished(reason, stop_sequence, details):
+            stop = dumps(stop_sequence) if stop_sequence else ""
+            why = dumps(details) if details else ""
+            return [reason, stop, why, f"{usage.input_total} {usage.output}"]
         case ev.Failed(problem):
             return [problem.kind, dumps(problem.text)]
         case _:

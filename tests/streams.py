@@ -57,7 +57,7 @@ async def streaming(answer, env: dict[str, str] | None = None, key: str = "", **
             models={"there/m": ModelConfig(tools=False)},
             providers={"there": ProviderConfig(api="openai_chat", url=server.url, retries=0)},
             http=stream.pop("http", HttpConfig()),
-            stream=StreamConfig(**stream),
+            stream=StreamConfig(**{"demo": True, **stream}),
         )
         async with gateway(config, env) as (url, app):
             yield url, server, app

@@ -68,7 +68,7 @@ def test_models_may_be_named_in_the_environment(tmp_path):
         ),
         ("[models.b]\nrate = {}", "models.b: there is no setting `rate`; did you mean `rates`?"),
         ("[models.b.rates]\nout = 1", "models.b.rates: there is no setting `out`"),
-        ("[map]\na = 'b'\nb = 'c'\nc = 'a'", "map: a → b → c → a goes round in a circle"),
+        ("[map]\na = 'b'\nb = 'c'\nc = 'a'", "map: a → b → c → a is a cycle"),
     ],
 )
 def test_a_fault_in_the_file_is_named_with_its_place(tmp_path, text, words):

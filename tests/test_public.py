@@ -34,3 +34,9 @@ def test_translate_is_a_stage():
     stage = toolbridge.translate("ollama", "openai_chat")
     line = b'{"message":{"role":"assistant","content":"Hi"},"done":true,"done_reason":"stop"}\n'
     assert b"[DONE]" in b"".join(stage.feed(line) + stage.close())
+
+
+def test_events_of_structured_streams_have_the_names_of_the_wire():
+    events = toolbridge.stream_events
+    for name, kind in events.NAMES.items():
+        assert getattr(events, "".join(part.capitalize() for part in name.split("."))) is kind

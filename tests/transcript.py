@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from tests.event_lines import tell_event
+from tests.event_lines import tell_events
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
@@ -87,7 +87,7 @@ def decode(codec: Codec, data: bytes) -> list[ev.Event]:
 
 def _tell_answer(events: list[ev.Event], language: str) -> str:
     if language == "events":
-        return "\n".join(map(tell_event, events))
+        return tell_events(events)
     if language.endswith(" message"):
         return pretty(loads(_codec(language).encode_message(collect(events), AnswerContext(at=0))))
     encoder = _codec(language).stream_encoder(AnswerContext(at=0))

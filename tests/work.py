@@ -9,11 +9,20 @@ from collections.abc import Callable
 
 def calls_made(work: Callable[[], object]) -> int:
     """Return how many functions `work` calls, in Python and in C."""
+    return _counted(work, frozenset({"call", "c_call"}))
+
+
+def python_calls_made(work: Callable[[], object]) -> int:
+    """Return how many functions `work` calls that are written in Python."""
+    return _counted(work, frozenset({"call"}))
+
+
+def _counted(work: Callable[[], object], kinds: frozenset[str]) -> int:
     count = 0
 
     def tally(_frame, event, _arg):
         nonlocal count
-        count += event in {"call", "c_call"}
+        count += event in kinds
 
     before = sys.getprofile()
     sys.setprofile(tally)

@@ -59,14 +59,14 @@ from toolbridge.translate import translate
 if TYPE_CHECKING:
     from toolbridge.sdk import (
         AsyncClient,
+        AsyncRun,
         AsyncStream,
-        AsyncToolRun,
         Client,
         Function,
         PiStream,
+        Run,
         Signal,
         Stream,
-        ToolRun,
         complete,
         stream,
         tool,
@@ -85,9 +85,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Alternative",
     "AsyncClient",
+    "AsyncRun",
     "AsyncStream",
     "AsyncStructuredStream",
-    "AsyncToolRun",
     "Call",
     "CallDelta",
     "CallEnd",
@@ -116,6 +116,7 @@ __all__ = [
     "Reading",
     "Request",
     "Result",
+    "Run",
     "Signal",
     "Stage",
     "Started",
@@ -134,7 +135,6 @@ __all__ = [
     "ThinkingEnd",
     "ThinkingStart",
     "Tool",
-    "ToolRun",
     "ToolbridgeError",
     "Turn",
     "UpstreamError",
@@ -154,7 +154,7 @@ __all__ = [
 
 _LATER = frozenset(
     {
-        "AsyncClient", "AsyncToolRun", "AsyncStream", "Client", "Function", "PiStream", "ToolRun", "Signal",
+        "AsyncClient", "AsyncRun", "AsyncStream", "Client", "Function", "PiStream", "Run", "Signal",
         "Stream", "complete", "stream", "tool",
     }
 )  # fmt: skip

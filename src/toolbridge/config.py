@@ -1,7 +1,7 @@
 """The configuration: defaults, then the file, then the environment, then flags.
 
-The file is `toolbridge.toml`. A word that it does not know is an error that names the nearest word
-it does know: a setting that is silently ignored costs an afternoon.
+The file is `toolbridge.toml`; `docs/reference/settings.md` lists its settings. An unknown setting is
+an error that names the nearest known one, because a misspelled setting would otherwise be ignored.
 """
 
 import difflib
@@ -26,7 +26,7 @@ Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
-"""More than nothing: a timer of zero seconds never lets anything else run."""
+"""More than zero: a timer of zero seconds would keep the event loop busy."""
 Grace: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
@@ -40,36 +40,36 @@ class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A place that speaks an API."""
+    """A provider: its API, URL, key and quirks."""
 
     api: str = ""
     url: str = ""
     key: str = ""
-    """The key, or where it is: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`."""
+    """The key, or its variable: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`."""
     headers: dict[str, str] = {}
     quirks: JsonObject = {}
     window: Size = 0
-    """Tokens of context for models of which nothing better is known."""
+    """The context window in tokens, for models without a known one."""
     window_cap: Size = 0
-    """The most context to ask for where the model would take more (Ollama's memory is finite)."""
+    """The largest context window to request, for models with a larger one (Ollama reserves memory)."""
     passthrough: bool | None = None
-    """Whether a client of the same API gets this provider's own bytes, watched but not translated.
+    """Whether a client of the same API gets this provider's own bytes, without translation.
 
-    Unset means no, except where a shipped provider says yes and its URL was not changed.
+    Unset means no, except for a built-in provider that sets it and whose URL was not changed.
     """
     midstream_failure: Literal["event", "abort"] = "event"
     retries: Size | None = None
-    """How often to ask again while the client has heard nothing; unset for what suits the API."""
+    """The number of retries while the client has received nothing; unset for the API's default."""
     connect_timeout: Seconds = 10.0
     idle_timeout: Seconds = 300.0
     node: JsonObject = {}
-    """For `api = "node"`: the model, the host and the money."""
+    """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
-    """Whose file ids the provider takes; not given: those of its own API, if it is no known one."""
+    """The vendor whose file ids the provider accepts; unset for those of its API (a user's server)."""
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known, or wanted, of one model."""
+    """The capabilities and options of one model."""
 
     window: Size = 0
     max_output: Size = 0
@@ -85,18 +85,23 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Structured streams: what callers of `/v1/stream` may use, and how much of it."""
+    """Structured streams: what callers of `/v1/stream` may use, and its limits."""
 
     roots: tuple[str, ...] = ()
-    """Directories that `fs.read` may read; none: there is no such tool."""
+    """Directories that `fs.read` may read; without any, there is no such tool."""
     databases: dict[str, str] = {}
-    """Name → SQLite file that `sqlite.query` may read; none: there is no such tool."""
+    """Name → SQLite file that `sqlite.query` may read; without any, there is no such tool."""
     tool_hosts: tuple[str, ...] = ()
-    """Hosts at which a caller's own tools may be."""
+    """Hosts of tools that a caller may define by URL."""
     tools: tuple[str, ...] = ()
-    """Python files or modules whose functions marked with `@tool` are offered."""
+    """Python files or modules with functions marked with `@tool`."""
     schemas: dict[str, str | JsonObject] = {}
-    """Name → JSON Schema, or the file that has it."""
+    """Name → JSON Schema, or the path of its file."""
+    demo: bool = False
+    """Whether every stream may use the demo's tools and schemas.
+
+    Streams of the demo model and of the profile `demo` may always use them.
+    """
     profiles: dict[str, JsonObject] = {}
     frame: Annotated[int, msgspec.Meta(ge=1)] = 65_536
     depth: Annotated[int, msgspec.Meta(ge=1)] = 16
@@ -104,62 +109,64 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     result: Annotated[int, msgspec.Meta(ge=1)] = 65_536
     ping: Seconds = 15.0
     grace: Seconds = 30.0
-    """How long a stream waits for a reader that has gone."""
+    """Seconds for which a stream without readers goes on."""
     most: Annotated[int, msgspec.Meta(ge=1)] = 4096
-    """Streams under way at the same time."""
+    """The maximum number of concurrent streams."""
     frame_tag: bool = False
-    """Whether frames in sentinel mode must carry a tag of their stream in their ids."""
+    """Whether frame ids in sentinel mode must contain the tag of their stream."""
     artifacts: bool = True
     keep_runs: Size = 200
-    """Artifacts of how many runs are kept."""
+    """The number of runs whose artifacts are kept."""
     keep_bytes: Size = 512 * 1024 * 1024
-    """Bytes of the artifacts of all runs."""
+    """The maximum size of the artifacts of all runs, in bytes."""
     run_bytes: Size = 32 * 1024 * 1024
-    """Bytes of the artifacts of one run, and of its events in the store."""
+    """The maximum size of one run's artifacts, and of its events in the store, in bytes."""
 
 
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of the HTTP server; most apply before a caller has shown a key."""
+    """Limits of the HTTP server; most apply before authentication."""
 
     max_head: Annotated[int, msgspec.Meta(ge=1024)] = 32 * 1024
-    """Bytes of request line and header fields."""
+    """The maximum size of request line and header fields, in bytes."""
     max_headers: Annotated[int, msgspec.Meta(ge=1)] = 100
     head_timeout: Seconds = 30.0
     """Seconds from the first byte of a head to its last."""
     body_timeout: Seconds = 30.0
-    """Seconds without a byte of a body."""
+    """Seconds without a byte of the body."""
     idle_timeout: Seconds = 75.0
-    """Seconds that a connection may wait for its next request.
+    """Seconds for which an idle connection is kept open.
 
-    Longer than clients keep idle connections themselves (5 to 60 s), so that none is closed while
-    a client sends on it.
+    Longer than clients keep idle connections (5 to 60 s), so that the gateway does not close one
+    on which a client is sending.
     """
     max_connections: Annotated[int, msgspec.Meta(ge=1)] = 4096
     """Four times `max_requests`: clients keep idle connections in pools."""
     max_requests: Annotated[int, msgspec.Meta(ge=1)] = 1024
-    """Requests under way at the same time; health and metrics are answered beyond it."""
+    """The maximum number of concurrent requests; health and metrics are not counted."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All settings of a gateway or client."""
+
     host: str = "127.0.0.1"
     port: Port = 3456
     key: str = ""
-    """The key that clients must send; none is needed on loopback."""
+    """The key that clients must send; optional on loopback."""
     thinking: Literal["auto", "drop", "reject"] = "auto"
     heal: Level = 2
     max_body: Size = 32 * 1024 * 1024
     keep_alive: Seconds = 10.0
     first_byte: Grace = 5.0
-    """How long a status waits for the upstream's own before a stream is opened."""
+    """Seconds to wait for the provider's status before a stream is opened."""
     stop_grace: Grace = 5.0
-    """How long a stop waits for answers that are under way."""
+    """Seconds for which a shutdown waits for running requests."""
     log: Literal["json", "pretty", "auto", "off"] = "auto"
     store_bytes: Size = 256 * 1024 * 1024
-    """Bytes of events, stored responses and results of tools in the database."""
+    """The maximum size of events, stored responses and tool results in the database, in bytes."""
     cors: tuple[str, ...] = ()
-    """Origins beyond loopback that may call from a browser; `*` for any."""
+    """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}
-    """A client's model name, alias or tier → `provider/model`; `default` for every other."""
+    """A client's model name, alias or tier → `provider/model`; `default` for every other name."""
     providers: dict[str, ProviderConfig] = {}
     models: dict[str, ModelConfig] = {}
     stream: StreamConfig = StreamConfig()
@@ -167,12 +174,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConfigSource(msgspec.Struct, frozen=True):
-    """The file that is in force."""
+    """The configuration file that is used."""
 
     path: Path | None = None
     content: bytes = b""
     refused: str = ""
-    """Why the working directory's own file is not used, and what to do; empty if it is."""
+    """Why the file in the working directory is not used, and what to do; empty otherwise."""
 
 
 def load(
@@ -181,7 +188,7 @@ def load(
     env: Mapping[str, str] = os.environ,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return the configuration in force; raise `ConfigError` that names file, place and way out."""
+    """Return the configuration; raise `ConfigError` with the file, the setting and the next step."""
     source = choose(path, env)
     if source.refused:
         logging.getLogger("toolbridge").warning("toolbridge: %s", source.refused)
@@ -194,7 +201,7 @@ def read(
     env: Mapping[str, str] = os.environ,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return the configuration that a file, the environment and flags amount to."""
+    """Return the configuration from a file, the environment and flags."""
     values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
@@ -208,9 +215,9 @@ def read(
 
 
 def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigSource:
-    """Return the file that applies: named, here if allowed, or in the configuration directory.
+    """Return the file to use: the given one, one in the working directory, or the user's own.
 
-    To name a file is consent; one that merely lies in the working directory needs to be allowed.
+    A file that the user gives needs no permission; one in the working directory must be allowed.
     """
     if named := path or env.get("TOOLBRIDGE_CONFIG"):
         return ConfigSource(Path(named), _read(Path(named)))
@@ -228,23 +235,23 @@ def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Con
 
 
 def find(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the path of the file that applies."""
+    """Return the path of the file to use."""
     return choose(None, env).path
 
 
 def parse_provider(text: str, source: str) -> ProviderConfig:
-    """Return the provider that a TOML file of `providers/` describes."""
+    """Return the provider in a TOML file of `providers/`."""
     return _convert(dict(tomllib.loads(text)), ProviderConfig, source)
 
 
 def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
-    """Return a key that was given as itself or by reference; an unset reference is no key."""
+    """Return a key that is given directly or by its variable; empty if the variable is not set."""
     variable = key_variable(value)
     return env.get(variable, "") if variable else value
 
 
 def key_variable(value: str) -> str:
-    """Return the variable that a key refers to; nothing for a key that was given as itself."""
+    """Return the variable that a key refers to; empty for a key that is given directly."""
     reference = re.fullmatch(
         r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
     )
@@ -254,7 +261,7 @@ def key_variable(value: str) -> str:
 def secrets_of(
     config: Config, providers: Iterable[ProviderConfig], env: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Return every configured secret: what must never be written down."""
+    """Return every configured secret, for the redactor."""
     found = [secret(config.key, env)]
     for provider in providers:
         found.append(secret(provider.key, env))
@@ -270,7 +277,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ConfigError(f"there is no file {path}; `toolbridge init` writes one") from None
+        raise ConfigError(f"there is no file {path}; create one with `toolbridge init`") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
@@ -279,9 +286,9 @@ def _parse(path: Path, content: bytes) -> dict[str, object]:
     try:
         return dict(tomllib.loads(content.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+        raise ConfigError(f"{path} is not UTF-8: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
 
 
 _ENV = {
@@ -324,14 +331,16 @@ def _table(value: object) -> dict[str, object]:
 
 
 def _followed(table: Mapping[str, str], source: str) -> dict[str, str]:
-    """Return the map with every name that stands for another name of it replaced by an address."""
+    """Return the map with every value that is itself a name of the map replaced by its address."""
     found: dict[str, str] = {}
     for name in table:
         address, seen = table[name], [name]
         while address in table and address != seen[-1]:
             if address in seen:
                 chain = " → ".join([*seen, address])
-                raise ConfigError(f"{source}: map: {chain} goes round in a circle")
+                raise ConfigError(
+                    f"{source}: map: {chain} is a cycle; give one of these names an address"
+                )
             seen.append(address)
             address = table[address]
         found[name] = address
@@ -339,7 +348,7 @@ def _followed(table: Mapping[str, str], source: str) -> dict[str, str]:
 
 
 def _check_tables(values: Mapping[str, object], source: str) -> None:
-    """Raise for a fault in one entry of a table: msgspec's own words leave out its name."""
+    """Raise for an error in one entry of a table; msgspec's own message lacks the entry's name."""
     shapes: dict[str, type] = {"map": str, "providers": ProviderConfig, "models": ModelConfig}
     for table, shape in shapes.items():
         entries = values.get(table, {})

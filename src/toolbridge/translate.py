@@ -13,7 +13,7 @@ from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
-from toolbridge.core.stage import Identity, Pipe, Stage
+from toolbridge.core.stage import Chain, Pipe, Stage
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.prompt import render_history
 from toolbridge.dialects.stage import DialectStage
@@ -62,13 +62,14 @@ class Translation:
         self._source = source
         self._shows = target.shows
         self._encoder = target.stream_encoder(asked)
+        self._fold = Fold()
         self.end: ev.Finished | ev.Failed | None = None
         """The last event of the answer, once it has come."""
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the answer lost in all, known when it has ended."""
-        return () if self.end is None else all_losses(self.end.message, self._shows)
+        """Everything that the answer lost; empty until the answer has ended."""
+        return () if self.end is None else all_losses(self._fold.message, self._shows)
 
     def feed(self, piece: bytes, /) -> list[bytes]:
         return self._write(self._source.feed(piece))
@@ -77,6 +78,7 @@ class Translation:
         return self._write(self._source.close()) + self._encoder.close()
 
     def _write(self, events: list[ev.Event]) -> list[bytes]:
+        self._fold.feed_all(events)
         if events and isinstance(events[-1], ev.Finished | ev.Failed):
             self.end = events[-1]
         return [written for event in events for written in self._encoder.feed(event)]
@@ -208,15 +210,16 @@ class AnswerStages:
     """What an answer passes between decoder and encoder."""
 
     def __init__(
-        self, stages: Stage[ev.Event, ev.Event], stops: Sequence[str], *, id: str = ""
+        self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
     ) -> None:
         self._id = id
         """The answer's own id. Claude Code merges turns of one id, and servers repeat theirs."""
         self.seen: SeenIds | None = None
         """Set where the client speaks the server's API: an id that is new there is kept."""
         self._scanner = StopScanner(stops) if stops else None
-        self._stages = Pipe(stages, self._scanner) if self._scanner else stages
-        self._gate = self._stages if isinstance(self._stages, ThoughtGate) else None
+        self._chain = Chain([*stages, self._scanner] if self._scanner else stages)
+        only = stages[0] if len(stages) == 1 and self._scanner is None else None
+        self._gate = only if isinstance(only, ThoughtGate) else None
         """The only stage, where that is a gate: once open, it lets everything through."""
         self.done = False
         """Whether the answer has ended before the upstream did: there is nothing more to read."""
@@ -226,30 +229,24 @@ class AnswerStages:
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
         """Feed what came at once; return what that made certain."""
-        if self._gate is not None and self._gate.open:
-            return self._identified(events)
-        feed = self._stages.feed
-        said = [said for event in events for said in feed(event)]
+        if self._gate is None or not self._gate.open:
+            events = self._chain.feed_all(events)
         if self._scanner is not None:
             self.done = self._scanner.done
-        return self._identified(said)
+        if events and isinstance(events[0], ev.Started):
+            return self._identified(events[0], events[1:])
+        return events
 
     def close(self) -> list[ev.Event]:
-        return self._identified(self._stages.close())
+        return self._chain.close()
 
-    def _identified(self, events: list[ev.Event]) -> list[ev.Event]:
-        """Return `events` under the answer's own id; only the first and the last one have any."""
-        if not events or not self._id:
-            return events
-        first, last = events[0], events[-1]
-        if isinstance(first, ev.Started):
-            if self.seen is not None and first.id and self.seen.is_new(first.id):
-                self._id = first.id
-            events = [msgspec.structs.replace(first, id=self._id), *events[1:]]
-        if isinstance(last, ev.Finished | ev.Failed):
-            message = msgspec.structs.replace(last.message, id=self._id)
-            events = [*events[:-1], msgspec.structs.replace(last, message=message)]
-        return events
+    def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
+        """Return the first events under the answer's own id."""
+        if not self._id:
+            return [first, *rest]
+        if self.seen is not None and first.id and self.seen.is_new(first.id):
+            self._id = first.id
+        return [msgspec.structs.replace(first, id=self._id), *rest]
 
 
 def answer_stages(
@@ -268,24 +265,27 @@ def answer_stages(
     searched for the stop sequences that the target did not take.
     """
 
-    def stages_of(choice: int) -> Stage[ev.Event, ev.Event]:
+    def stages_of(choice: int) -> list[Stage[ev.Event, ev.Event]]:
         ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
-        stages: Stage[ev.Event, ev.Event] = Identity()
+        stages: list[Stage[ev.Event, ev.Event]] = []
         if dialect != "off" and not ready.tools:
-            stages = ThoughtGate(ids)
+            stages.append(ThoughtGate(ids))
         elif dialect != "off":
-            stages = DialectStage(
-                ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
+            stages.append(
+                DialectStage(
+                    ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
+                )
             )
         if ready.names:
-            stages = Pipe(stages, Renamer(ready.names))
+            stages.append(Renamer(ready.names))
         if request.tools:
-            stages = Pipe(stages, Healer(request.tools, level=heal))
+            stages.append(Healer(request.tools, level=heal))
         return stages
 
     if request.sampling.n is None:
         return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
-    return AnswerStages(EveryChoice(stages_of), ready.stops, id=answer_id(seed))
+    every = EveryChoice(lambda choice: Chain(stages_of(choice)))
+    return AnswerStages([every], ready.stops, id=answer_id(seed))
 
 
 class EveryChoice:
@@ -295,14 +295,11 @@ class EveryChoice:
         self._stages_of = stages_of
         self._main = stages_of(0)
         self._others: dict[int, Stage[ev.Event, ev.Event]] = {}
-        self._fold = Fold()
-        """The other answers as they go out."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.Alternative):
             return self._feed_other(event)
-        said = self._main.feed(event)
-        return [self._whole(one) for one in said]
+        return self._main.feed(event)
 
     def close(self) -> list[ev.Event]:
         return self._main.close()
@@ -311,17 +308,7 @@ class EveryChoice:
         choice = event.choice
         if choice not in self._others:
             self._others[choice] = self._stages_of(choice)
-        said = [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
-        for one in said:
-            self._fold.feed(one)
-        return [*said]
-
-    def _whole(self, event: ev.Event) -> ev.Event:
-        if not isinstance(event, ev.Finished | ev.Failed):
-            return event
-        others = self._fold.finished(None).alternatives
-        message = msgspec.structs.replace(event.message, alternatives=others)
-        return msgspec.structs.replace(event, message=message)
+        return [ev.Alternative(choice, one) for one in self._others[choice].feed(event.event)]
 
 
 def answer_id(seed: bytes) -> str:
@@ -334,21 +321,16 @@ class Renamer:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-        self._fold = Fold()
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         match event:
             case ev.CallStart(index, id, name):
-                event = ev.CallStart(index, id, self._names.get(name, name))
+                return [ev.CallStart(index, id, self._names.get(name, name))]
             case ev.CallEnd(index, call):
                 name = self._names.get(call.name, call.name)
-                event = ev.CallEnd(index, msgspec.structs.replace(call, name=name))
-            case ev.Finished() | ev.Failed():
-                event = self._fold.refinish(event)
+                return [ev.CallEnd(index, msgspec.structs.replace(call, name=name))]
             case _:
-                pass
-        self._fold.feed(event)
-        return [event]
+                return [event]
 
     def close(self) -> list[ev.Event]:
         return []

@@ -1,8 +1,8 @@
-"""Which configuration files of a working directory the user has allowed.
+"""The configuration files in working directories that the user has allowed.
 
-A directory that came from somewhere else may hold a `toolbridge.toml` that names providers,
-addresses and money. Such a file is read only if it belongs to the user and its content is the one
-that the user allowed with `toolbridge allow`; direnv does the same with `.envrc`.
+A directory from elsewhere may contain a `toolbridge.toml` with foreign providers, addresses and
+payments. Such a file is used only if it belongs to the user and has the content that the user
+allowed with `toolbridge allow`; direnv does the same with `.envrc`.
 """
 
 import hashlib
@@ -14,17 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from toolbridge.core.errors import ConfigError
+from toolbridge.state_dir import state_dir
 
 STORE = "allowed.json"
 _EVERYONE_WRITES = stat.S_IWOTH
 
 
 class FileNotAllowed(ConfigError):
-    """The file is not allowed; the text says why and what to do."""
+    """Raised for a file that is not allowed, with the reason and the next step."""
 
 
 def read_allowed(path: Path, env: Mapping[str, str]) -> bytes:
-    """Return the content of `path`; raise `FileNotAllowed` if the user has not allowed exactly that."""
+    """Return the content of `path`; raise `FileNotAllowed` unless the user allowed that content."""
     file = path.resolve()
     content = _read_own(file)
     allowed = _load(env).get(str(file))
@@ -35,14 +36,14 @@ def read_allowed(path: Path, env: Mapping[str, str]) -> bytes:
 
 
 def allow(path: Path, env: Mapping[str, str]) -> Path:
-    """Remember the content of `path` as allowed; return the file that was meant."""
+    """Record the content of `path` as allowed; return the resolved path."""
     file = path.resolve()
     _save({**_load(env), str(file): _digest(_read_own(file))}, env)
     return file
 
 
 def forget(path: Path, env: Mapping[str, str]) -> bool:
-    """Take back what `allow` did; return whether there was anything to take back."""
+    """Remove `path` from the allowed files; return whether it was allowed."""
     allowed = _load(env)
     known = allowed.pop(str(path.resolve()), None) is not None
     if known:
@@ -51,12 +52,12 @@ def forget(path: Path, env: Mapping[str, str]) -> bool:
 
 
 def _read_own(file: Path) -> bytes:
-    """Return the content of a file that is the user's own.
+    """Return the content of a regular file that belongs to the user.
 
-    Owner and content come from one open file: a path may lead elsewhere a moment later.
+    Owner and content are read from the same open file, because the path may change in between.
     """
     try:
-        # A named pipe would make the open wait for a writer.
+        # Opening a named pipe would block until there is a writer.
         with open(file, "rb", opener=_open_at_once) as opened:
             found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode):
@@ -64,11 +65,11 @@ def _read_own(file: Path) -> bytes:
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
                 raise FileNotAllowed(
                     f"{file} is not used: it belongs to another user (uid {found.st_uid}); copy it, "
-                    "or name it with --config"
+                    "or give it with --config"
                 )
             if os.name == "posix" and found.st_mode & _EVERYONE_WRITES:
                 raise FileNotAllowed(
-                    f"{file} is not used: everybody can write to it; `chmod o-w {file}`, then "
+                    f"{file} is not used: every user can write to it; run `chmod o-w {file}`, then "
                     f"`toolbridge allow {file}`"
                 )
             return opened.read()
@@ -85,12 +86,12 @@ def _digest(content: bytes) -> str:
 
 
 def _store(env: Mapping[str, str]) -> Path | None:
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    return Path(home) / "toolbridge" / STORE if home else None
+    state = state_dir(env)
+    return None if state is None else state / STORE
 
 
 def _load(env: Mapping[str, str]) -> dict[str, str]:
-    """Return path → digest; nothing where the list is missing, broken or not the user's own."""
+    """Return path → digest; empty if the list is missing, broken or belongs to another user."""
     file = _store(env)
     if file is None or not file.exists():
         return {}
@@ -105,7 +106,7 @@ def _load(env: Mapping[str, str]) -> dict[str, str]:
 def _save(allowed: Mapping[str, str], env: Mapping[str, str]) -> None:
     file = _store(env)
     if file is None:
-        raise ConfigError("there is nowhere to remember it: set HOME or XDG_STATE_HOME")
+        raise ConfigError("there is no state directory; set HOME or XDG_STATE_HOME")
     made = file.with_name(f"{STORE}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -116,4 +117,6 @@ def _save(allowed: Mapping[str, str], env: Mapping[str, str]) -> None:
     except OSError as error:
         with suppress(OSError):
             made.unlink(missing_ok=True)
-        raise ConfigError(f"cannot write {file} ({error.strerror})") from None
+        raise ConfigError(
+            f"cannot write {file} ({error.strerror}); make it writable, or set XDG_STATE_HOME"
+        ) from None

@@ -146,7 +146,7 @@ async def test_an_item_tells_its_value_its_steps_and_its_time(browse, home, shot
         await state(page, "ended")
         await page.click(".lane-repairs .item")
         details = await page.inner_text("#details")
-        assert "missing quote" in details
+        assert "missing quotes added" in details
         assert json.loads(await page.locator("#details pre").first.text_content()) == {
             "mode": "book",
             "target": {"kind": "place", "id": "pl_002"},
@@ -535,7 +535,7 @@ async def test_a_run_that_is_gone_is_a_notice(browse, home, tmp_path):
     async with streaming(paced(reply()), home) as (url, _, _), browse(url) as watched:
         watched.expected = ("status of 404",)
         page = watched.page
-        await page.wait_for_selector("#past:has-text('No run has left anything yet')")
+        await page.wait_for_selector("#past:has-text('No runs are recorded yet')")
         await start(page)
         await page.wait_for_selector("#past .run")
         for folder in (tmp_path / "state" / "toolbridge" / "runs").iterdir():

@@ -112,8 +112,8 @@ async def test_no_disk_changes_an_answer(tmp_path, disk):
         health = json.loads(found[3][1])
     if disk != "small" or "memory" in health["store"]:
         assert health["store"].startswith("memory ("), health
-        assert b"nothing outlives this process" in process.log.read_bytes()
-    assert process.log.read_bytes().count(b"nothing outlives this process") <= 3
+        assert b"kept in memory only" in process.log.read_bytes()
+    assert process.log.read_bytes().count(b"kept in memory only") <= 3
 
 
 async def test_a_log_on_a_full_disk_changes_no_answer(tmp_path):

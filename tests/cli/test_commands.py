@@ -51,7 +51,11 @@ def test_every_command_has_help(name, capsys):
 @pytest.mark.req("PX-22", "CB-28")
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("reject", "rejected (400)"), ("drop", "answered without it"), ("auto", "rejected (400)")],
+    [
+        ("reject", "rejected (400)"),
+        ("drop", "answered without thinking"),
+        ("auto", "rejected (400)"),
+    ],
 )
 def test_the_banner_says_how_to_use_it_and_what_thinks(mode, words):
     start = StartReport("http://127.0.0.1:3456", "demo/toolbridge-demo", "found")
@@ -293,14 +297,14 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\nurl = "http://x"', "needs `api`"),
         ('[providers.x]\napi = "anthropic"', "needs `url`"),
         ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
-        ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: no dialect is called 'hermes_jsn'; did you mean 'hermes_json'?"),
+        ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: there is no dialect 'hermes_jsn'; did you mean 'hermes_json'?"),
         ("[providers.openai.quirks]\nstroe = true", "providers.openai: quirks: Object contains unknown field `stroe`"),
         ('key = "$NOT_SET"', "key: $NOT_SET is not set"),
         ('[map]\ndefault = "ollama/m"', "Ollama at 127.0.0.1:1 refused the connection"),
-        ('[map]\ndefault = "opnai/m"', "map.default: no provider is called 'opnai'; did you mean 'openai'?"),
+        ('[map]\ndefault = "opnai/m"', "map.default: there is no provider 'opnai'; did you mean 'openai'?"),
         ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),
         ('[providers.x]\napi = "ollama"\nurl = "127.0.0.1:1"', "providers.x: needs `url`"),
-        ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "no model is the default"),
+        ('[providers.x]\napi = "ollama"\nurl = "http://127.0.0.1:1"', "there is no default model"),
     ],
 )  # fmt: skip
 def test_doctor_finds_what_is_wrong(env, tmp_path, configure, text, words):
@@ -361,7 +365,7 @@ async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, config
         done = await asyncio.to_thread(run, env, "doctor", cwd=tmp_path)
     shown = done.stdout.decode()
     assert f"ok    ollama answers at {good.url}" in shown
-    assert "BAD   x refuses the key (401)" in shown
+    assert "BAD   x rejects the key (401)" in shown
     assert "default → ollama/tiny, 65536 tokens" in shown
     assert done.returncode == 1
     assert strict.heard[0].headers["authorization"] == "Bearer k"

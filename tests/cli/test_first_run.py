@@ -145,7 +145,9 @@ async def test_a_model_that_the_provider_does_not_have_is_said_at_the_start(env,
         banner = await asyncio.to_thread(start)
     problems = [line for line in banner.splitlines() if "PROBLEM" in line]
     assert len(problems) == 2
-    assert "default: ollama has no model 'gemma3:4b'; `ollama pull gemma3:4b` fetches it" in banner
+    assert (
+        "default: ollama has no model 'gemma3:4b'; fetch it with `ollama pull gemma3:4b`" in banner
+    )
     assert "haiku: ollama has no model 'qwen3'" in banner
 
 
@@ -203,7 +205,7 @@ def test_a_busy_port_is_said_in_one_line(env, tmp_path):
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert "another program uses the port; --port N" in done.stderr
+    assert "another program uses the port; choose another with --port N" in done.stderr
 
 
 def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
@@ -211,7 +213,9 @@ def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
         port = url.rpartition(":")[2]
         done = run(env, "serve", "--port", port, cwd=tmp_path)
     assert done.returncode == 1
-    assert f"a toolbridge with demo/toolbridge-demo runs there; use it at {url}" in done.stderr
+    assert (
+        f"a gateway with the model demo/toolbridge-demo runs there; use it at {url}" in done.stderr
+    )
 
 
 def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
@@ -222,4 +226,4 @@ def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
     finally:
         run(env, "stop", cwd=tmp_path)
     assert done.returncode == 1
-    assert "`toolbridge status` shows it, `toolbridge stop` ends it" in done.stderr
+    assert "stop it with `toolbridge stop`" in done.stderr

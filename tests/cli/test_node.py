@@ -20,7 +20,7 @@ from tests.node.server import HOST, running
 from toolbridge.cli import main
 from toolbridge.cli.node import env_file, flags, serve
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.encryption import Secret
+from toolbridge.node.protocol.encryption import Secret
 from toolbridge.routing.nodes import read_key
 
 KEY = "c3" * 32

@@ -14,7 +14,7 @@ from tests.streams import reply, scripted, streaming, thing
 
 from toolbridge.cli import main
 from toolbridge.cli.demo_trace import Trace, wants_colour
-from toolbridge.cli.show_timeline import draw, rows_of, told
+from toolbridge.cli.show_timeline import draw, recorded_events, rows_of
 from toolbridge.structured import events as fe
 
 TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
@@ -129,7 +129,7 @@ def test_colours_are_only_for_terminals_that_want_them(env, terminal, colour):
 @pytest.mark.req("TF-48", "TF-49")
 def test_runs_are_listed_shown_and_told_again(home, capsys):
     main(["runs"])
-    assert "no run is kept" in capsys.readouterr().out
+    assert "there are no runs" in capsys.readouterr().out
     main(["demo", "--pause", "0", "--json"])
     first = capsys.readouterr().out.splitlines()
     main(["demo", "--pause", "0", "hello\tthere"])
@@ -177,7 +177,7 @@ def test_a_replay_keeps_the_pace_of_its_run(home, capsys):
     assert "\x1b" not in capsys.readouterr().out
     assert main(["replay", "00", "--speed", "0"]) == 1
     assert main(["show", "00"]) == 0
-    assert "under way" in capsys.readouterr().out
+    assert "running" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["run_ffffffffffffffff", "../../etc", "last"])
@@ -198,7 +198,7 @@ def test_an_id_that_may_be_two_names_both(home, capsys):
 
 
 def test_the_axis_is_as_wide_as_the_terminal_and_bars_are_as_long_as_things_took():
-    rows = rows_of(told(FRAMES))
+    rows = rows_of(recorded_events(FRAMES))
     assert [(row.kind, row.start, row.end) for row in rows] == [
         ("text", 1.0, 2.0), ("object", 3.0, 50.0), ("tool", 51.0, 51.0), ("error", 99.0, 99.0),
     ]  # fmt: skip
@@ -215,8 +215,8 @@ def test_the_axis_is_as_wide_as_the_terminal_and_bars_are_as_long_as_things_took
 def test_pieces_of_a_text_stay_in_their_line():
     written: list[str] = []
     trace = Trace(written.append, colour=False)
-    for ms, event in told(FRAMES):
-        trace.tell(ms, event)
+    for ms, event in recorded_events(FRAMES):
+        trace.write(ms, event)
     trace.close()
     assert "".join(written).splitlines() == [
         "       1 ms  text    Hi",

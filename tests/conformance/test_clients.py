@@ -96,12 +96,12 @@ ANTHROPIC = {
     "no stop reason is called": (START, told("banana"), STOP),
     "tool_use with 0 calls": (START, told("tool_use"), STOP),
     "end_turn with 1 calls": (START, CALL, ARGS, CLOSE, told(), STOP),
-    "the arguments of read are no JSON": (START, CALL, HALF, CLOSE, told("tool_use"), STOP),
+    "the arguments of read are not a JSON": (START, CALL, HALF, CLOSE, told("tool_use"), STOP),
     "have the id ''": (START, {**CALL, "content_block": {**USE, "id": ""}}),
     "a call has no name": (START, {**CALL, "content_block": {**USE, "name": ""}}),
     "no type and message": (START, {"type": "error", "error": {}}),
-    "a frame is no JSON": (START, "event: ping\ndata: {\n\n"),
-    "a frame is no object": (START, "event: ping\ndata: 3\n\n"),
+    "an event is not JSON": (START, "event: ping\ndata: {\n\n"),
+    "an event is not a JSON object": (START, "event: ping\ndata: 3\n\n"),
     "the event is ''": ('data: {"type":"ping"}\n\n',),
     "a thinking block lacks": (START, {**TEXT, "content_block": {"type": "thinking"}}),
 }
@@ -181,10 +181,10 @@ CHAT = {
     "no finish_reason is called": (ROLE, chunk({}, "banana"), DONE),
     "tool_calls with 0 calls": (ROLE, chunk({}, "tool_calls")),
     "stop with 1 calls": (ROLE, calls(FIRST), calls(REST), chunk({}, "stop")),
-    "are no JSON object": (ROLE, calls(FIRST), chunk({}, "tool_calls")),
+    "are not a JSON object": (ROLE, calls(FIRST), chunk({}, "tool_calls")),
     "no message": ({"error": {}},),
     "have no event name": ("event: x\ndata: {}\n\n",),
-    "a frame is no JSON": ("data: {\n\n",),
+    "an event is not JSON": ("data: {\n\n",),
 }
 
 
@@ -337,7 +337,7 @@ GEMINI = {
     "after the end": (frame({"text": "Hi"}, finish="STOP"), frame({"text": "x"})),
     "does not end with": (frame({"text": "Hi"}, finish="BANANA"),),
     "no code, status and message": ({"error": {}},),
-    "a frame is no JSON": ("data: {\n\n",),
+    "an event is not JSON": ("data: {\n\n",),
 }
 
 
@@ -379,7 +379,7 @@ def test_an_ollama_error_is_terminal():
 
 OLLAMA = {
     "an empty line": (line("Hi"), "\n"),
-    "a frame is no JSON": ("{\n",),
+    "an event is not JSON": ("{\n",),
     "a line lacks done": ({k: v for k, v in line().items() if k != "done"},),
     "lacks its role": (line(message={"role": "tool"}),),
     "its content is no text": (line(message={"content": None}),),

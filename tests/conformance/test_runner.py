@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import msgspec
 import pytest
@@ -12,7 +12,12 @@ from toolbridge.cli import main
 from toolbridge.conformance import cases, scripted_upstream, self_gateway
 from toolbridge.conformance.cases import Case, Expectation, ExpectedCall
 from toolbridge.conformance.report import as_json, failures, how_to_configure, summary, table
-from toolbridge.conformance.runner import CaseOutcome, Runner, ScoredGateway
+from toolbridge.conformance.runner import CaseOutcome, Runner
+from toolbridge.conformance.translation import (
+    ScoredGateway,
+    TranslationCase,
+    TranslationPlayer,
+)
 from toolbridge.core.errors import Unreachable
 
 BOOK = cases.load()
@@ -22,7 +27,8 @@ async def play(url, *chosen, api="anthropic", model="conform", at_once=16):
     """Play cases to whatever answers at `url(upstream)`; return the faults of each."""
     async with scripted_upstream.serve() as played, url(played.url) as place:
         gateway = ScoredGateway(place, model)
-        return await Runner(BOOK, played, at_once=at_once).run(chosen, api, gateway)
+        runner = Runner(TranslationPlayer(BOOK, played), at_once=at_once)
+        return await runner.run(TranslationCase(case, api, gateway) for case in chosen)
 
 
 def only(outcomes):
@@ -217,10 +223,9 @@ async def test_a_gateway_that_leaves_with_its_client_is_praised():
 
 async def test_no_gateway_at_all_is_said():
     async with scripted_upstream.serve() as played:
+        nowhere = TranslationCase(case(), "anthropic", ScoredGateway("http://127.0.0.1:1"))
         with pytest.raises(Unreachable, match="no gateway answers"):
-            await Runner(BOOK, played).run(
-                [case()], "anthropic", ScoredGateway("http://127.0.0.1:1")
-            )
+            await Runner(TranslationPlayer(BOOK, played)).run([nowhere])
 
 
 # ── toolbridge itself ────────────────────────────────────────────────────────
@@ -228,7 +233,7 @@ async def test_no_gateway_at_all_is_said():
 
 @asynccontextmanager
 async def own(upstream):
-    async with self_gateway.gateway(self_gateway.configured(upstream)) as url:
+    async with self_gateway.gateway(self_gateway.translation_config(upstream)) as url:
         yield url
 
 
@@ -274,6 +279,41 @@ OUTCOMES = [
     CaseOutcome("ollama/a", "text", "anthropic", "ollama"),
     CaseOutcome("ollama/b", "calls", "anthropic", "ollama", faults=("it broke",)),
 ]
+
+
+class Toy:
+    """A player whose plays are counted; a case is the list of its rounds."""
+
+    def __init__(self):
+        self.running = self.most = 0
+        self.ended = []
+
+    def rounds(self, case):
+        return case
+
+    def admit(self, _case):
+        return nullcontext()
+
+    async def play(self, _case, way):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        self.ended.append(way)
+        return way
+
+    def outcome(self, _case, rounds):
+        return CaseOutcome("/".join(way for ways in rounds for way in ways), "toy", "toy")
+
+
+async def test_at_most_so_many_plays_run_at_once_and_rounds_follow_one_another():
+    toy, noted = Toy(), []
+    runner = Runner(toy, at_once=2, note=noted.append)
+    outcomes = await runner.run([[["a", "b", "c"], ["d"]], [["e"]]])
+    assert [outcome.case for outcome in outcomes] == ["a/b/c/d", "e"]
+    assert {outcome.case for outcome in noted} == {"a/b/c/d", "e"}
+    assert toy.most == 2
+    assert toy.ended.index("d") > max(toy.ended.index(way) for way in "abc")
 
 
 def test_one_pair_is_told_downwards():
@@ -325,9 +365,9 @@ def test_the_command_lists_the_cases(capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "give the URL of a gateway, or --self"),
-        (["http://127.0.0.1:1", "--self"], "give the URL of a gateway, or --self"),
-        (["http://127.0.0.1:1"], "say with --api"),
+        ([], "give either the URL of a gateway or --self"),
+        (["http://127.0.0.1:1", "--self"], "give either the URL of a gateway or --self"),
+        (["http://127.0.0.1:1"], "with --api"),
         (["http://127.0.0.1:1", "--api", "anthropic", "--listen", "0"], "no gateway answers"),
     ],
 )

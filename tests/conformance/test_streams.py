@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tests.peers import Heard, Line, gateway, model_server
 
 from toolbridge.cli import conform_stream, main
-from toolbridge.conformance.streams import cases, model, report, self_gateway
+from toolbridge.conformance import report, self_gateway
+from toolbridge.conformance.runner import CaseOutcome, Runner
+from toolbridge.conformance.streams import cases, model
 from toolbridge.conformance.streams.cases import (
     ExpectedRejection,
     ScriptedAnswer,
@@ -26,7 +28,7 @@ from toolbridge.conformance.streams.cutting import cut, pieces
 from toolbridge.conformance.streams.grammar import CODES, MEMBERS
 from toolbridge.conformance.streams.judge import judge, spelled
 from toolbridge.conformance.streams.play import PlayResult
-from toolbridge.conformance.streams.runner import StreamOutcome, StreamRunner, run_other, run_own
+from toolbridge.conformance.streams.player import StreamPlayer, run_other, run_own
 from toolbridge.core.errors import ConfigError
 
 ALL = cases.load()
@@ -132,9 +134,11 @@ async def test_a_gateway_elsewhere_is_scored_by_its_url():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     chosen = [*cases.select(ALL, "json/flat_object"), *cases.select(ALL, "security/no_key")]
-    async with gateway(self_gateway.configured("", f"http://127.0.0.1:{port}")) as (url, _):
+    async with gateway(self_gateway.stream_config("", f"http://127.0.0.1:{port}")) as (url, _):
         outcomes = await run_other(chosen, url, port)
-    assert [(o.case, o.faults) for o in outcomes] == [("flat_object", ())], "one is not for others"
+    assert [(o.case, o.faults) for o in outcomes] == [("json/flat_object", ())], (
+        "one is not for others"
+    )
 
 
 # ── the judge can fail ───────────────────────────────────────────────────────
@@ -332,7 +336,7 @@ async def toy(answer, case, cuttings=("whole",)):
         model_server(answer) as server,
         aiohttp.ClientSession() as session,
     ):
-        (outcome,) = await StreamRunner(played, {"": server.url}, session).run([chosen])
+        (outcome,) = await Runner(StreamPlayer(played, {"": server.url}, session)).run([chosen])
     return outcome.faults
 
 
@@ -426,38 +430,38 @@ async def test_a_model_says_its_calls_in_pieces():
 # ── reports and the command ──────────────────────────────────────────────────
 
 OUTCOMES = [
-    StreamOutcome("a", "json", "It <works>.", 5),
-    StreamOutcome("b", "tools", "It breaks.", 2, ("it broke",)),
+    CaseOutcome("json/a", "json", "stream", why="It <works>.", plays=5),
+    CaseOutcome("tools/b", "tools", "stream", why="It breaks.", plays=2, faults=("it broke",)),
 ]
 
 
 def test_the_matrix_is_told_as_a_table():
     rows = [row.split() for row in report.table(OUTCOMES).split("\n")]
     assert rows == [
-        ["cases", "plays", "passed", "failed"],
-        ["json", "1", "5", "1", "0"],
-        ["tools", "1", "2", "0", "1"],
-        ["all", "2", "7", "1", "1"],
+        ["stream"],
+        ["json", "1/1"],
+        ["tools", "0/1"],
+        ["all", "1/2"],
     ]
-    assert report.failures(OUTCOMES) == "tools/b: It breaks.\n    it broke"
+    assert report.failures(OUTCOMES) == "stream: tools/b: It breaks.\n    it broke"
 
 
 def test_the_matrix_is_told_as_json():
     found = json.loads(report.as_json(OUTCOMES))
     assert (found["passed"], found["failed"], found["plays"]) == (1, 1, 7)
-    assert found["categories"]["tools"] == {"passed": 0, "failed": 1}
-    assert found["cases"][1]["faults"] == ["it broke"]
+    assert found["families"]["tools"] == {"passed": 0, "failed": 1}
+    assert found["results"][1]["faults"] == ["it broke"]
 
 
 def test_the_matrix_is_drawn_with_a_square_for_each_case():
-    drawn = report.as_svg(OUTCOMES)
+    drawn = report.as_svg(OUTCOMES, "Structured streams", cases.LABELS)
     root = ET.fromstring(drawn)
     name = "{http://www.w3.org/2000/svg}"
     kinds = [rect.get("class") for rect in root.iter(f"{name}rect")]
     assert kinds == ["back", "passed", "failed"]
     titles = [title.text for title in root.iter(f"{name}title")]
     assert titles == ["a: It <works>.", "b: It breaks."]
-    assert report.as_svg(OUTCOMES) == drawn
+    assert report.as_svg(OUTCOMES, "Structured streams", cases.LABELS) == drawn
 
 
 def test_the_command_saves_the_matrix(tmp_path, capsys):
@@ -487,7 +491,7 @@ def test_the_command_lists_the_cases(capsys):
 @pytest.mark.parametrize("given", [[], ["http://127.0.0.1:1", "--self"]])
 def test_the_command_says_what_it_needs(capsys, given):
     assert main(["conform", "--stream", *given]) == 1
-    assert "give the URL of a gateway, or --self" in capsys.readouterr().err
+    assert "give either the URL of a gateway or --self" in capsys.readouterr().err
 
 
 def test_the_command_says_how_a_gateway_must_be_set_up(capsys):

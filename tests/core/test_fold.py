@@ -5,9 +5,16 @@ from tests import strategies
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
-from toolbridge.core.fold import Fold, collect, without_cut_calls
-from toolbridge.core.messages import Call, HealingReport, Message, Problem, Text, Thinking
-from toolbridge.core.usage import Usage
+from toolbridge.core.fold import Fold, collect, settled_end, without_cut_calls
+from toolbridge.core.messages import (
+    Call,
+    HealingReport,
+    Message,
+    Problem,
+    StopDetails,
+    Text,
+    Thinking,
+)
 
 
 def folded(events):
@@ -17,17 +24,23 @@ def folded(events):
     return fold
 
 
+@given(strategies.answers(failed=False))
+def test_a_finished_message_needs_no_deltas(events):
+    without_deltas = [event for event in events if not isinstance(event, ev.DELTAS)]
+    assert collect(without_deltas) == collect(events)
+
+
 @given(strategies.answers())
-def test_the_fold_of_all_events_is_the_message_of_the_last(events):
-    assert collect(events) == events[-1].message
+def test_all_events_at_once_are_the_events_one_by_one(events):
+    assert collect(events) == folded(events).message
 
 
 @given(strategies.answers(failed=False))
 def test_the_parts_are_those_that_the_ends_carried(events):
     without_terminal = folded(events[:-1]).message
-    assert without_terminal.content == events[-1].message.content
-    assert without_terminal.usage == events[-1].message.usage
-    assert without_terminal.stop is None
+    assert without_terminal == msgspec.structs.replace(
+        collect(events), stop=None, stop_sequence="", stop_details=None
+    )
 
 
 @given(strategies.messages())
@@ -64,38 +77,30 @@ def test_healings_are_kept():
     assert folded([ev.Healed(0, report)]).message.healed == (report,)
 
 
-def test_a_changed_answer_ends_with_the_changed_message():
-    fold = folded([ev.Started("msg_1", "m"), ev.UsageReported(Usage(input=1))])
-    for event in [ev.CallStart(0, "1", "f"), ev.CallEnd(0, Call("1", "f", {"x": 1}))]:
-        fold.feed(event)
-    old = ev.Finished("end", Message("msg_1", "m", (Text("<tool_call>…"),), stop="end"))
-    assert fold.refinish(old) == ev.Finished(
-        "tool_use",
-        Message("msg_1", "m", (Call("1", "f", {"x": 1}),), Usage(input=1), stop="tool_use"),
-    )
+def test_an_answer_to_which_a_stage_added_calls_stops_for_them():
+    assert settled_end(ev.Finished("end"), calls=True) == ev.Finished("tool_use")
 
 
 def test_a_stop_sequence_is_kept_only_where_it_is_the_reason():
-    old = ev.Finished("stop_sequence", Message(stop="stop_sequence", stop_sequence="END"))
-    call = ev.CallEnd(0, Call("1", "f"))
-    assert folded([]).refinish(old).message.stop_sequence == "END"
-    assert folded([ev.CallStart(0, "1", "f"), call]).refinish(old).message == Message(
-        content=(Call("1", "f"),), stop="tool_use"
-    )
+    old = ev.Finished("stop_sequence", "END")
+    assert settled_end(old, calls=False) == old
+    assert settled_end(old, calls=True) == ev.Finished("tool_use")
+
+
+def test_details_are_kept_only_of_a_refusal():
+    details = StopDetails("no")
+    assert settled_end(ev.Finished("refusal", details=details), calls=False).details == details
+    assert settled_end(ev.Finished("end", details=details), calls=False).details is None
 
 
 def test_a_call_that_was_taken_out_is_no_reason_to_stop():
-    old = ev.Finished("tool_use", Message(stop="tool_use"))
-    assert folded([]).refinish(old).reason == "end"
+    assert settled_end(ev.Finished("tool_use"), calls=False).reason == "end"
 
 
-def test_a_failure_stays_a_failure():
+def test_a_failure_keeps_what_came_before_it():
     problem = Problem("aborted", "the client left")
-    old = ev.Failed(problem, Message(stop="aborted", problem=problem))
-    again = folded([ev.TextStart(0), ev.TextDelta(0, "Hi")]).refinish(old)
-    assert again == ev.Failed(
-        problem, Message(content=(Text("Hi"),), stop="aborted", problem=problem)
-    )
+    events = [ev.TextStart(0), ev.TextDelta(0, "Hi"), ev.Failed(problem)]
+    assert collect(events) == Message(content=(Text("Hi"),), stop="aborted", problem=problem)
 
 
 def test_a_call_that_the_limit_cut_is_left_out_of_a_whole_reply():

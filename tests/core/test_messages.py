@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from tests import strategies
+from tests.examples import examples
 
 from toolbridge.core.messages import Call, Loss, Message, Request, Text, Thinking
 from toolbridge.core.usage import Usage
@@ -19,7 +20,7 @@ def test_a_loss_reads_as_a_sentence():
     assert str(Loss("sampling.top_k", "Chat has none")) == "sampling.top_k: Chat has none"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(strategies.requests())
 def test_a_request_is_plain_json(request):
     assert msgspec.json.decode(msgspec.json.encode(request), type=Request) == request

@@ -14,7 +14,7 @@ from toolbridge.structured import events as fe
 from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
 from toolbridge.tools.context import ToolContext
 
-TERMS = catalog_of(StreamConfig())
+TERMS = catalog_of(StreamConfig(demo=True))
 
 
 @dataclass

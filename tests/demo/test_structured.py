@@ -7,13 +7,12 @@ from tests.demo.structured_runs import TERMS, ask, run
 
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.demo.restaurant.schemas import SCHEMAS
 from toolbridge.demo.structured import structured_answer
 from toolbridge.demo.structured_dining import clock_in, is_open
 from toolbridge.runs.request import contract_of, read_request
 from toolbridge.structured import events as fe
-from toolbridge.structured.builtin import SCHEMAS
 from toolbridge.structured.conversation import StructuredConversation
-from toolbridge.structured.schemas import Schemas
 from toolbridge.tools.registry import RegisteredTool, Registry
 
 PIZZA = "Find pizza near me; book a table at 7pm if open."
@@ -137,7 +136,7 @@ async def test_whatever_is_asked_the_result_is_valid_and_nothing_fails(prompt, r
     (end,) = ran.of(fe.ResultEnd)
     assert end.status == "valid"
     value = json.loads(ran.written(end.id))
-    assert Schemas().extended(SCHEMAS_OF_OTHERS).check(result, value) == ()
+    assert TERMS.schemas.extended(SCHEMAS_OF_OTHERS).check(result, value) == ()
 
 
 async def test_client_tools_are_called_in_the_order_of_the_words():
@@ -191,7 +190,7 @@ async def test_a_model_that_may_not_call_tools_any_more_still_gives_its_result()
 
 def repair(written: str, schema: dict, name: str = "Thing") -> dict:
     contract = contract_of(read_request({"prompt": "x"}, {}), TERMS, "m", "sentinel")
-    request = contract.repair_request(name, schema, written, Schemas().check("Action", {}))
+    request = contract.repair_request(name, schema, written, TERMS.schemas.check("Action", {}))
     return json.loads(collect(ask(request)).text)
 
 
@@ -212,7 +211,7 @@ def test_a_repair_keeps_what_is_right_and_adds_what_is_missing(written, right):
 @given(st.text(), st.sampled_from(sorted(SCHEMAS_OF_OTHERS)))
 def test_a_repair_always_fits(written, name):
     value = repair(written, SCHEMAS_OF_OTHERS[name], name)
-    assert Schemas().extended(SCHEMAS_OF_OTHERS).check(name, value) == ()
+    assert TERMS.schemas.extended(SCHEMAS_OF_OTHERS).check(name, value) == ()
 
 
 def test_words_about_sentinels_are_no_contract():

@@ -1,18 +1,24 @@
 """Dialects are found by their names."""
 
-from importlib import metadata
+from importlib import import_module, metadata
 
 import pytest
 
 from toolbridge import dialects
 from toolbridge.core.errors import ConfigError
-from toolbridge.dialects import for_model, load, names
+from toolbridge.dialects import FAMILIES, for_model, load, names
 from toolbridge.dialects.models import MODELS
 
 
-def test_every_file_is_a_dialect_of_its_own_name():
+def test_every_dialect_is_loaded_by_its_name():
     assert [load(name).name for name in names()] == names()
-    assert len(names()) >= 58
+    assert len(names()) == 67
+
+
+@pytest.mark.parametrize("module", FAMILIES)
+def test_a_family_file_holds_the_dialects_that_are_listed(module):
+    held = import_module(f"toolbridge.dialects.{module}").DIALECTS
+    assert sorted(dialect.name for dialect in held) == sorted(FAMILIES[module])
 
 
 @pytest.mark.parametrize("name", ["reader", "engines", "os", "..core", ""])
@@ -22,11 +28,11 @@ def test_nothing_else_is_loaded(name):
 
 
 def test_others_may_bring_a_dialect(monkeypatch):
-    entry = metadata.EntryPoint("elvish", "toolbridge.dialects.glm45:DIALECT", dialects.GROUP)
-    monkeypatch.setattr(dialects, "_brought", lambda: {"elvish": entry})
+    entry = metadata.EntryPoint("elvish", "toolbridge.dialects.seed_oss:DIALECT", dialects.GROUP)
+    monkeypatch.setattr(dialects, "_entry_points", lambda: {"elvish": entry})
     assert "elvish" in names()
     load.cache_clear()
-    assert load("elvish") is load("glm45")
+    assert load("elvish") is load("seed_oss")
     load.cache_clear()
 
 

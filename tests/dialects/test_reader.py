@@ -391,7 +391,7 @@ def test_a_model_that_drifts_from_its_dialect_is_still_read():
 
 
 def test_an_unknown_dialect_is_a_fault_of_the_configuration():
-    with pytest.raises(ConfigError, match="no dialect is called 'klingon'"):
+    with pytest.raises(ConfigError, match="there is no dialect 'klingon'"):
         TextReader(TOOLS, dialect="klingon")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.work import calls_made
 
 from toolbridge.core.json import loads
@@ -149,7 +150,7 @@ def _begins(found: object, whole: object) -> bool:
 
 
 @given(st.text(st.characters(), max_size=60) | nasty)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_nothing_makes_it_raise_and_the_result_is_json(text):
     for schema in (None, COMMAND):
         healing = heal(text, schema)
@@ -176,7 +177,7 @@ FILE = {
 
 
 @given(st.sampled_from(CODE), st.integers(0, 90), st.integers(10, 200), st.booleans())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_unescaped_code_is_healed_or_refused_but_never_changed(code, start, size, first):
     content = code[start : start + size]
     body = content.replace("\n", "\\n")
@@ -226,7 +227,7 @@ def test_each_repair_has_its_level(text, schema, level):
 def test_each_step_says_what_was_and_what_is():
     (step,) = heal('{"command": 5}', COMMAND).steps
     assert (step.what, step.level, step.before, step.after) == (
-        "not string: command",
+        "converted to string: command",
         2,
         "5",
         '"5"',
@@ -351,7 +352,7 @@ def test_after_quotes_inside_a_string_nothing_else_may_be_odd(text):
 def test_half_a_surrogate_pair_is_replaced_and_reported():
     healing = heal('{"a": "x\\ud83d y"}')
     assert healing.value == {"a": "x\ufffd y"}
-    assert [step.what for step in healing.steps] == ["escape that is not JSON's"]
+    assert [step.what for step in healing.steps] == ["invalid escape corrected"]
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_missing_brackets_are_closed_when_the_model_ended_by_itself(reason):
     assert call.arguments == {"file_path": "a", "content": "b"}
     assert json.loads(written(out)) == call.arguments
     (report,) = [event.report for event in out if isinstance(event, ev.Healed)]
-    assert [(step.what, step.level) for step in report.steps] == [("missing bracket", 1)]
+    assert [(step.what, step.level) for step in report.steps] == [("missing bracket added", 1)]
     assert collect(out).healed == (report,)
 
 
@@ -279,7 +279,7 @@ def test_raw_control_characters_are_escaped_in_the_flow():
     (call,) = calls(seen)
     assert call.arguments == {"content": "a\n\tb", "file_path": "x"}
     assert [step.what for e in seen if isinstance(e, ev.Healed) for step in e.report.steps] == [
-        "raw control character"
+        "control character escaped"
     ]
 
 
@@ -325,7 +325,7 @@ def test_hopeless_arguments_become_raw():
     out = healed(answer(["I will not"]))
     assert calls(out)[0].arguments == {"raw": "I will not"}
     (report,) = [event.report for event in out if isinstance(event, ev.Healed)]
-    assert report.steps[0].what == "hopeless"
+    assert report.steps[0].what == "unreadable arguments kept as raw"
 
 
 def test_a_call_without_arguments_stays_empty():

@@ -74,5 +74,5 @@ def test_a_last_turn_by_the_assistant_is_continued_only_where_the_target_can():
     assert turns(*given, rules=Rules()) == given
     answer = prepare(Request("m", given), Rules(may_end_with_assistant=False))
     assert answer.request.turns == (*given, user("Continue."))
-    why = "the target does not continue an assistant's turn: the user asks it to go on"
+    why = 'the target does not continue an assistant message: "Continue." is added'
     assert answer.losses == (Loss("turns.1", why),)

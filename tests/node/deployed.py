@@ -7,15 +7,17 @@ from pathlib import Path
 
 from tests.node.local_chain import CHAIN_ID
 
-from toolbridge.node import abi, encryption
-from toolbridge.node.address import address_of, model_id
-from toolbridge.node.chain import Chain, Receipt
-from toolbridge.node.encryption import Secret
-from toolbridge.node.networks import Network
+from toolbridge.node.chain import abi
+from toolbridge.node.chain.address import address_of, model_id
+from toolbridge.node.chain.client import Chain, Receipt
+from toolbridge.node.chain.contracts import NATIVE
+from toolbridge.node.chain.networks import Network
+from toolbridge.node.chain.rpc import Rpc
+from toolbridge.node.chain.transaction import Transaction, sign
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.provider import NodeProvider
-from toolbridge.node.rpc import Rpc
-from toolbridge.node.settings import NATIVE, read_settings
-from toolbridge.node.transaction import Transaction, sign
+from toolbridge.node.settings import read_settings
 
 CODE = json.loads((Path(__file__).parent / "contracts" / "contracts.json").read_text())
 MODEL = "someone/tiny-model-GGUF:tiny-model.Q4.gguf"

@@ -6,7 +6,7 @@ chain in `tests/real`, which keeps it honest.
 
 from dataclasses import dataclass, field
 
-from toolbridge.node.address import keccak256
+from toolbridge.node.chain.address import keccak256
 
 WORD = 2**256
 _SIGN = 2**255

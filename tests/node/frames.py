@@ -2,8 +2,8 @@
 
 from itertools import count
 
-from toolbridge.node import encryption
-from toolbridge.node.encryption import Secret
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 
 
 class Speaker:

@@ -14,7 +14,7 @@ from tests.node.server import HOST, Node, running
 from tests.peers import gateway
 
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.node import encryption
+from toolbridge.node.protocol import encryption
 from toolbridge.server.app import App
 
 MODEL = "unsloth/GLM-4.7-Flash-GGUF:GLM-4.7-Flash-UD-Q8_K_XL.gguf"

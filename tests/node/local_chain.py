@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from tests.node.evm import Block, Machine, Message, Reverted, State
 
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of, keccak256
-from toolbridge.node.transaction import rlp
+from toolbridge.node.chain.address import address_of, keccak256
+from toolbridge.node.chain.transaction import rlp
+from toolbridge.node.protocol import encryption
 
 CHAIN_ID = 84532
 BASE_FEE = 10**6

@@ -19,10 +19,10 @@ from tests.node.frames import Speaker
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of
-from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
-from toolbridge.node.messages import InitPayload, Payload, read_hex
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import DecryptionFailed, Decryptor, Secret
+from toolbridge.node.protocol.messages import InitPayload, Payload, read_hex
 
 HOST = Secret.from_hex("46" * 32)
 ANSWER = ("Hello", ", ", "world")

@@ -10,12 +10,12 @@ from tests.node.server import ANSWER, HOST, Node, running
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import collect
-from toolbridge.node import encryption
-from toolbridge.node.connection import Timeouts
-from toolbridge.node.encryption import Secret
-from toolbridge.node.exchange import Prompt
-from toolbridge.node.jobs import Host, Job
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.session.connection import Timeouts
+from toolbridge.node.session.exchange import Prompt
+from toolbridge.node.session.session import NodeSession, SessionSettings
 
 WALLET = Secret.from_hex("12" * 32)
 QUICK = Timeouts(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)
@@ -63,7 +63,7 @@ async def session_with(node=None, *, waits=PATIENT, job=None, **settings):
     async with running() as own:
         node = node or own
         funding = CountingFunding(node, **(job or {}))
-        session = NodeSession(funding, WALLET, Settings(waits, **settings))
+        session = NodeSession(funding, WALLET, SessionSettings(waits, **settings))
         try:
             yield session, node, funding
         finally:
@@ -74,10 +74,25 @@ def prompt(text="hi", *, stops=(), **body):
     return Prompt({"prompt": text, "model": "m", "max_tokens": 50, "stream": True} | body, stops)
 
 
+@asynccontextmanager
+async def reading(source):
+    """Yield the batches of a source, one per read; close it behind the block."""
+
+    async def batches():
+        while (batch := await source.read()) is not None:
+            yield batch
+
+    try:
+        async with aclosing(batches()) as each:
+            yield each
+    finally:
+        await source.close()
+
+
 async def told(session, asked=None):
     """Return the message of one answer, whole or failed."""
     events = []
-    async with aclosing(session.answer(asked or prompt())) as batches:
+    async with reading(session.answer(asked or prompt())) as batches:
         async for batch in batches:
             assert batch
             events += batch

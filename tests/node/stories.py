@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from tests.node.deployed import (
@@ -17,18 +17,18 @@ from tests.node.deployed import (
     account,
 )
 from tests.node.server import Node, running
-from tests.node.sessions import QUICK, TEXT, prompt, told
+from tests.node.sessions import QUICK, TEXT, prompt, reading, told
 
 from toolbridge.core.errors import ConfigError, Unreachable
-from toolbridge.node import abi, encryption
-from toolbridge.node.calls import SessionTerms
-from toolbridge.node.chain import ReadCall
-from toolbridge.node.contracts import FUNCTIONS
-from toolbridge.node.encryption import Secret
-from toolbridge.node.jobs import FundingUnresolved
-from toolbridge.node.ledger import LimitReached
-from toolbridge.node.reverts import Reverted, table
-from toolbridge.node.settings import NATIVE
+from toolbridge.node.chain import abi
+from toolbridge.node.chain.calls import SessionTerms
+from toolbridge.node.chain.client import ReadCall
+from toolbridge.node.chain.contracts import FUNCTIONS, NATIVE
+from toolbridge.node.chain.reverts import Reverted, table
+from toolbridge.node.funding.jobs import FundingUnresolved
+from toolbridge.node.funding.ledger import LimitReached
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 
 ETHER = 10**18
 DEPOSIT = 2 * 10**14
@@ -412,7 +412,7 @@ class Doubt:
             assert await home.jobs() == 1
 
     async def test_what_can_never_be_made_frees_its_money(self, home, tmp_path, monkeypatch):
-        monkeypatch.setattr("toolbridge.node.funding._LAG", 0.2)
+        monkeypatch.setattr("toolbridge.node.funding.chain_funding._LAG", 0.2)
         async with three_hosts(home), home.provider(tmp_path, pay_wait=0.6) as provider:
             async with home.no_blocks():
                 with pytest.raises(FundingUnresolved):
@@ -427,7 +427,7 @@ class Doubt:
 class Talk:
     async def test_an_answer_can_be_left_in_the_middle(self, home, tmp_path):
         async with three_hosts(home) as nodes, home.provider(tmp_path, waits=QUICK) as provider:
-            async with aclosing(provider.answer(prompt())) as batches:
+            async with reading(provider.answer(prompt())) as batches:
                 async for _ in batches:
                     break
             assert (await told(provider)).text == TEXT

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbridge.node import abi
-from toolbridge.node.address import checksum
-from toolbridge.node.contracts import FUNCTIONS
+from toolbridge.node.chain import abi
+from toolbridge.node.chain.address import checksum
+from toolbridge.node.chain.contracts import FUNCTIONS
 
 VALUES = {
     "uint256": st.integers(0, 2**256 - 1),

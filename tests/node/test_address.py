@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of, checksum, keccak256, model_id, same_account
-from toolbridge.node.encryption import Secret
+from toolbridge.node.chain.address import address_of, checksum, keccak256, model_id, same_account
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 
 
 def test_keccak_is_not_sha3():

@@ -1,7 +1,7 @@
 import pytest
 
 from toolbridge.core.messages import Problem
-from toolbridge.node.breaker import Breaker
+from toolbridge.node.session.breaker import Breaker
 
 BROKEN = Problem("timed_out", "silent")
 

@@ -12,19 +12,20 @@ from tests.node.sessions import QUICK, TEXT, told, until
 from tests.node.stories import DEPOSIT, three_hosts
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, Unreachable
-from toolbridge.node import abi, encryption
-from toolbridge.node.calls import SessionTerms
-from toolbridge.node.chain import number, unhexed
-from toolbridge.node.encryption import Secret
-from toolbridge.node.hosts import ExcludedHost
-from toolbridge.node.jobs import FundingUnresolved, Host, Job
-from toolbridge.node.probing import HostSilent, Prober
+from toolbridge.node.chain import abi
+from toolbridge.node.chain.calls import SessionTerms
+from toolbridge.node.chain.client import number, unhexed
+from toolbridge.node.chain.reverts import Reverted
+from toolbridge.node.chain.rpc import Rpc, RpcRejected, _refusal
+from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job
+from toolbridge.node.funding.settling import _state
+from toolbridge.node.hosts.candidates import ExcludedHost
+from toolbridge.node.hosts.probing import HostSilent, Prober
+from toolbridge.node.hosts.registry import _read
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.provider import NodeProvider
-from toolbridge.node.registry import _read
-from toolbridge.node.reverts import Reverted
-from toolbridge.node.rpc import Rpc, RpcRejected, _refusal
 from toolbridge.node.settings import read_settings
-from toolbridge.node.settling import _state
 
 SEND = "eth_sendRawTransaction"
 

@@ -15,13 +15,13 @@ from toolbridge.core.errors import (
     ConfigError,
     Unreachable,
 )
-from toolbridge.node import abi
-from toolbridge.node.chain import Log, Receipt, hexed, word
-from toolbridge.node.contracts import SESSION_CREATED
-from toolbridge.node.jobs import FundingUnresolved
+from toolbridge.node.chain import abi
+from toolbridge.node.chain.client import Log, Receipt, hexed, word
+from toolbridge.node.chain.contracts import SESSION_CREATED
+from toolbridge.node.chain.reverts import Reverted
+from toolbridge.node.chain.transaction import Transaction
+from toolbridge.node.funding.jobs import FundingUnresolved
 from toolbridge.node.provider import LEDGER
-from toolbridge.node.reverts import Reverted
-from toolbridge.node.transaction import Transaction
 
 SEND = "eth_sendRawTransaction"
 pytestmark = pytest.mark.usefixtures("quick_lag")
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("quick_lag")
 
 @pytest.fixture
 def quick_lag(monkeypatch):
-    monkeypatch.setattr("toolbridge.node.funding._LAG", 0.2)
+    monkeypatch.setattr("toolbridge.node.funding.chain_funding._LAG", 0.2)
 
 
 @asynccontextmanager
@@ -213,7 +213,7 @@ class TestUnresolved:
 
     async def test_a_receipt_without_our_job_is_unresolved(self, home, tmp_path, monkeypatch):
         async with three_hosts(home), home.provider(tmp_path) as provider:
-            monkeypatch.setattr("toolbridge.node.funding.SESSION_CREATED", "Other()")
+            monkeypatch.setattr("toolbridge.node.funding.chain_funding.SESSION_CREATED", "Other()")
             with pytest.raises(FundingUnresolved, match="tells of no job"):
                 await told(provider)
             with pytest.raises(FundingUnresolved, match="tells of no job"):

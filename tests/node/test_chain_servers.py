@@ -19,9 +19,9 @@ from toolbridge.core.errors import (
     TimedOut,
     Unreachable,
 )
-from toolbridge.node import rpc
+from toolbridge.node.chain import rpc
+from toolbridge.node.chain.rpc import Rpc
 from toolbridge.node.provider import LEDGER
-from toolbridge.node.rpc import Rpc
 
 SEND = "eth_sendRawTransaction"
 
@@ -79,7 +79,7 @@ class TestServers:
     async def test_a_server_that_searches_few_blocks_is_asked_in_pieces(
         self, home, chain, tmp_path, monkeypatch
     ):
-        monkeypatch.setattr("toolbridge.node.registry._WINDOW", 3)
+        monkeypatch.setattr("toolbridge.node.hosts.registry._WINDOW", 3)
         await home.register(HOSTS[0], "http://127.0.0.1:9", metadata="{}")
         for _ in range(7):
             chain.mine()

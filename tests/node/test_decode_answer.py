@@ -8,10 +8,10 @@ from toolbridge.core.fold import collect
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Problem
 from toolbridge.core.usage import Usage
-from toolbridge.node import encryption
-from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
-from toolbridge.node.encryption import Decryptor, Secret
-from toolbridge.node.messages import decode_message
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.decode_answer import AnswerDecoder, SentPrompt
+from toolbridge.node.protocol.encryption import Decryptor, Secret
+from toolbridge.node.protocol.messages import decode_message
 
 KEY = Secret.from_hex("ab" * 32)
 
@@ -193,11 +193,11 @@ class TestFailures:
         reading = Reading(node.chunk("Error: "), *map(node.chunk, "abcdefgh"), close=False)
         assert reading.message.text == "Error: abcdefgh"
 
-    @pytest.mark.parametrize("aad", [encryption.IMAGE_AAD, encryption.FILM_AAD])
+    @pytest.mark.parametrize("aad", [encryption.IMAGE_AAD, encryption.VIDEO_AAD])
     def test_a_picture_instead_of_an_answer_is_an_error(self, node, aad):
         reading = Reading(node.response('{"type":"image_generation_result"}', aad), close=False)
         assert reading.problem.kind == "unsupported"
-        assert "picture" in reading.problem.text
+        assert "image" in reading.problem.text
         assert reading.decoder.over
 
     @pytest.mark.parametrize("id", [{"id": "p-1"}, {}])

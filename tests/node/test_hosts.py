@@ -6,10 +6,8 @@ from collections import Counter
 
 import pytest
 
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of
-from toolbridge.node.encryption import Secret
-from toolbridge.node.hosts import (
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.hosts.candidates import (
     HostCandidate,
     HostRequirements,
     ListedHost,
@@ -21,8 +19,10 @@ from toolbridge.node.hosts import (
     take,
     usable,
 )
-from toolbridge.node.probing import health_url
-from toolbridge.node.scoring import WEIGHTS, factors, score
+from toolbridge.node.hosts.probing import health_url
+from toolbridge.node.hosts.scoring import WEIGHTS, factors, score
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 
 KEY = Secret.from_hex("46" * 32)
 PUBLIC = encryption.public_key(KEY)

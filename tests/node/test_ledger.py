@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import ledger as ledger_module
-from toolbridge.node.ledger import DAY, Budget, Ledger, LimitReached, is_alive
+from toolbridge.node.funding import ledger as ledger_module
+from toolbridge.node.funding.ledger import DAY, Budget, Ledger, LimitReached, is_alive
 
 ACCOUNT = "0x" + "ab" * 20
 COIN = Budget("deposit", "0x" + "00" * 20, 1000, 2, "daily_limit")
@@ -122,7 +123,7 @@ async def test_who_never_paid_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 700), st.booleans(), st.integers(0, 700)), max_size=12))
 def test_whatever_is_asked_the_sum_stays_below_the_limit(tmp_path_factory, asked):
     async def story():

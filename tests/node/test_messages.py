@@ -5,10 +5,10 @@ from tests.node.frames import Speaker
 
 from toolbridge.core.errors import BrokenWire
 from toolbridge.core.json import dump_bytes, dumps
-from toolbridge.node import encryption, messages
-from toolbridge.node.address import address_of
-from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
-from toolbridge.node.messages import (
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.protocol import encryption, messages
+from toolbridge.node.protocol.encryption import DecryptionFailed, Decryptor, Secret
+from toolbridge.node.protocol.messages import (
     AnswerChunk,
     InitAck,
     InitKeys,
@@ -176,13 +176,13 @@ class TestDecoding:
     ("fault", "kind", "text"),
     [
         (NodeFault(code="INVALID_UTF8", message="bad bytes"), "rejected", "bad bytes (INVALID_UTF8)"),
-        (NodeFault(error="engine died"), "rejected", "the node says: engine died"),
-        (NodeFault(), "rejected", "without a word"),
-        (NodeFault(code="SESSION_AUTH_DENIED", message="no"), "rejected", "denies the session"),
+        (NodeFault(error="engine died"), "rejected", "the node returned an error: engine died"),
+        (NodeFault(), "rejected", "without a message"),
+        (NodeFault(code="SESSION_AUTH_DENIED", message="no"), "rejected", "denied access to the session"),
         (NodeFault(code="TOKEN_LIMIT_EXCEEDED", message="m", prompt_tokens=9, context_window_size=5),
          "context_overflow", "prompt is too long: 9 tokens > 5 maximum"),
         (NodeFault(code="TOKEN_LIMIT_EXCEEDED", message="m"), "context_overflow", "prompt is too long: m"),
-        (NodeFault(error="Rate limit exceeded, retry after 60 seconds"), "rate_limited", "busy"),
+        (NodeFault(error="Rate limit exceeded, retry after 60 seconds"), "rate_limited", "rate limit"),
     ],
 )  # fmt: skip
 def test_a_fault_is_told_in_our_words(fault, kind, text):

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbridge.node import abi
-from toolbridge.node.multicall import decode_answers, encode_questions
-from toolbridge.node.reverts import advice_on, explain, table
+from toolbridge.node.chain import abi
+from toolbridge.node.chain.multicall import decode_answers, encode_questions
+from toolbridge.node.chain.reverts import advice_on, explain, table
 
 REASON = abi.selector("Error(string)")
 RECORDED = (

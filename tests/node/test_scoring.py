@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from toolbridge.node.scoring import WEIGHTS, Factors, factors, pick, score
+from toolbridge.node.hosts.scoring import WEIGHTS, Factors, factors, pick, score
 
 
 @pytest.mark.req("CB-19")

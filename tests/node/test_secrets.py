@@ -15,7 +15,7 @@ from tests.node.server import HOST, Scene, running
 from tests.peers import gateway
 
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.node.encryption import Secret
+from toolbridge.node.protocol.encryption import Secret
 
 WALLET = Secret(sha256(b"the key that this test pays with").digest())
 
@@ -108,14 +108,14 @@ async def test_the_key_stands_in_no_log_no_answer_and_no_file(env, tmp_path, how
         log = asyncio.create_task(process.stderr.read())
         try:
             line = b""
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while b" at http://" not in line:
                     line = await process.stdout.readline()
                     said.append(line)
             await misfortunes(line.split()[-1].decode(), node, chain, said)
         finally:
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 said.append(await process.stdout.read())
                 said.append(await log)
                 await process.wait()
@@ -135,7 +135,7 @@ async def _run(env: dict, *given: str) -> tuple[bytes, bytes]:
         sys.executable, "-m", "toolbridge", *given, env=env, stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         return await process.communicate()
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from contextlib import aclosing
 
 import pytest
 from tests.node.server import Scene, running
@@ -13,6 +12,7 @@ from tests.node.sessions import (
     WALLET,
     CountingFunding,
     prompt,
+    reading,
     session_with,
     told,
     works,
@@ -24,12 +24,12 @@ from toolbridge.core.errors import (
     TooLarge,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.node import connection as line_module
-from toolbridge.node import encryption
-from toolbridge.node.connection import Timeouts, socket_url
-from toolbridge.node.jobs import Host
-from toolbridge.node.pool import NodePool
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.funding.jobs import Host
+from toolbridge.node.protocol import encryption
+from toolbridge.node.session import connection as line_module
+from toolbridge.node.session.connection import Timeouts, socket_url
+from toolbridge.node.session.pool import NodePool
+from toolbridge.node.session.session import NodeSession, SessionSettings
 
 
 class TestPlainAnswers:
@@ -144,7 +144,7 @@ class TestQueue:
         assert [heard.prompt["prompt"] for heard in node.heard] == ["1", "3"]
 
     async def test_a_slow_reader_does_not_hold_the_queue_once_its_answer_is_whole(self):
-        async with session_with() as (session, *_), aclosing(session.answer(prompt())) as slow:
+        async with session_with() as (session, *_), reading(session.answer(prompt())) as slow:
             async for batch in slow:
                 if isinstance(batch[-1], ev.Finished):
                     break
@@ -153,7 +153,7 @@ class TestQueue:
     async def test_several_sessions_run_side_by_side(self):
         async with running() as node:
             funding = CountingFunding(node)
-            pool = NodePool(lambda: NodeSession(funding, WALLET, Settings(PATIENT)), 2)
+            pool = NodePool(lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT)), 2)
             node.play(*(Scene(pause=0.02) for _ in range(3)))
             messages = await asyncio.gather(*(told(pool) for _ in range(3)))
             await pool.close()
@@ -164,7 +164,7 @@ class TestQueue:
     async def test_a_pool_opens_no_more_than_is_needed(self):
         async with running() as node:
             funding = CountingFunding(node)
-            pool = NodePool(lambda: NodeSession(funding, WALLET, Settings(PATIENT)), 2)
+            pool = NodePool(lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT)), 2)
             await works(pool)
             await works(pool)
             await pool.close()
@@ -175,7 +175,7 @@ class TestStopping:
     async def test_a_client_that_leaves_stops_the_node(self):
         async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abcdefghij"), pause=0.03))
-            async with aclosing(session.answer(prompt())) as batches:
+            async with reading(session.answer(prompt())) as batches:
                 async for _ in batches:
                     break
             await works(session)
@@ -198,7 +198,7 @@ class TestStopping:
     async def test_a_node_that_does_not_stop_is_hung_up_on(self):
         async with session_with() as (session, node, funding):
             node.play(Scene(tuple("abc" * 50), pause=0.02, deaf=True))
-            async with aclosing(session.answer(prompt(max_tokens=200))) as batches:
+            async with reading(session.answer(prompt(max_tokens=200))) as batches:
                 async for _ in batches:
                     break
             before = time.monotonic()
@@ -276,7 +276,7 @@ class TestShutdown:
     async def test_an_answer_that_nobody_reads_does_not_hold_the_stop(self):
         async with session_with() as (session, node, _):
             node.play(Scene(tuple("abcdefgh"), pause=0.01))
-            async with aclosing(session.answer(prompt())) as batches:
+            async with reading(session.answer(prompt())) as batches:
                 await anext(batches)
                 await asyncio.wait_for(session.close(), 2)
 

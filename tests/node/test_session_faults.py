@@ -24,11 +24,11 @@ from toolbridge.core.errors import (
     TimedOut,
     Unreachable,
 )
-from toolbridge.node import encryption
-from toolbridge.node.connection import Timeouts
-from toolbridge.node.encryption import Secret
-from toolbridge.node.jobs import FundingUnresolved, Host, Job, PrepaidJob
-from toolbridge.node.session import NodeSession, Settings
+from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job, PrepaidJob
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.session.connection import Timeouts
+from toolbridge.node.session.session import NodeSession, SessionSettings
 
 BROKEN = [
     ("cut", "truncated"),
@@ -306,7 +306,7 @@ class TestHandshakes:
     async def test_a_wrong_host_key_is_told_before_any_answer(self):
         async with running() as node:
             host = Host(node.url, encryption.public_key(Secret.from_hex("99" * 32)))
-            session = NodeSession(PrepaidJob(Job("1", host, "m")), WALLET, Settings(QUICK))
+            session = NodeSession(PrepaidJob(Job("1", host, "m")), WALLET, SessionSettings(QUICK))
             with pytest.raises(Rejected, match="DECRYPTION_FAILED"):
                 await told(session)
             await session.close()
@@ -346,8 +346,8 @@ class TestHandshakes:
         async with await asyncio.start_server(ignore, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             job = Job("1", Host(url, encryption.public_key(HOST)), "m")
-            session = NodeSession(PrepaidJob(job), WALLET, Settings(Timeouts(connect=0.1)))
-            with pytest.raises(Unreachable, match=r"did not answer within 0\.1 s"):
+            session = NodeSession(PrepaidJob(job), WALLET, SessionSettings(Timeouts(connect=0.1)))
+            with pytest.raises(Unreachable, match=r"did not accept a connection within 0\.1 s"):
                 await asyncio.wait_for(told(session), 10)
             await session.close()
 
@@ -370,7 +370,7 @@ class TestBreaker:
             node.play(Scene(wrong="cut"), Scene(wrong="flip", pause=0.01))
             await told(session)
             await told(session)
-            with pytest.raises(Overloaded, match="left alone"):
+            with pytest.raises(Overloaded, match="gets no requests"):
                 await told(session)
             assert len(node.heard) == 2
             await asyncio.sleep(0.35)
@@ -397,7 +397,7 @@ class TestBreaker:
                 raise Unreachable("the chain is away")
 
             funding.has_other = unreachable
-            with pytest.raises(Overloaded, match="left alone"):
+            with pytest.raises(Overloaded, match="gets no requests"):
                 await told(session)
 
     async def test_a_success_in_between_is_a_new_beginning(self):
@@ -424,7 +424,7 @@ async def test_no_secret_is_logged_sent_or_shown(caplog):
         shown += [
             repr(caught.value),
             repr(vars(session)),
-            repr(vars(session._line)),
+            repr(vars(session._connection)),
             repr(funding.opened),
         ]
         secrets = [init["inside"]["sessionKey"] for init in node.inits]

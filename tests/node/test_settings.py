@@ -1,11 +1,12 @@
 import pytest
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import networks
-from toolbridge.node.amounts import format_amount, parse_amount
-from toolbridge.node.encryption import Secret
+from toolbridge.node.chain import networks
+from toolbridge.node.chain.amounts import format_amount, parse_amount
+from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.keys import find_key, key_from_file, key_from_text
-from toolbridge.node.settings import NATIVE, from_env, read_settings
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.settings import from_env, read_settings
 
 MODEL = {"model": "repo:file"}
 HOST = "0x" + "ab" * 20

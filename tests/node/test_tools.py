@@ -2,15 +2,15 @@
 
 import pytest
 from tests.node.server import Scene
-from tests.node.sessions import session_with
+from tests.node.sessions import reading, session_with
 
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Target
 from toolbridge.core.fold import collect
 from toolbridge.core.messages import Call, Request, Text, Thinking, Tool, Turn
 from toolbridge.dialects.prompt import render_history
-from toolbridge.node.exchange import Prompt
-from toolbridge.node.request import encode_request
+from toolbridge.node.protocol.encode_request import encode_request
+from toolbridge.node.session.exchange import Prompt
 from toolbridge.translate import PreparedRequest, answer_stages
 
 WRITE = Tool(
@@ -31,8 +31,9 @@ async def answered(texts):
     async with session_with() as (session, node, _):
         node.play(Scene(texts))
         events: list[ev.Event] = []
-        async for batch in session.answer(Prompt(outgoing.body)):
-            events += [said for event in batch for said in stages.feed(event)]
+        async with reading(session.answer(Prompt(outgoing.body))) as batches:
+            async for batch in batches:
+                events += [said for event in batch for said in stages.feed(event)]
         events += stages.close()
     return collect(events), node.heard[0].prompt["prompt"]
 

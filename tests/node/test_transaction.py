@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.node.local_chain import _unrlp, decode_transaction
 
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of
-from toolbridge.node.encryption import Secret
-from toolbridge.node.transaction import Transaction, rlp, sign, signer
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.chain.transaction import Transaction, rlp, sign, signer
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
 
 KEY = Secret.from_hex("46" * 32)
 TO = "0x" + "35" * 20
@@ -84,7 +84,7 @@ def test_the_signer_of_every_kind_is_found(found):
 
 def test_an_old_signature_that_is_bound_to_no_chain_is_read():
     fields = [b"\x09", b"\x01", b"\x52\x08", bytes.fromhex(TO[2:]), b"", b""]
-    from toolbridge.node.address import keccak256
+    from toolbridge.node.chain.address import keccak256
 
     signature = encryption.sign(KEY, keccak256(rlp(fields)))
     r, s = signature[:32], signature[32:64]

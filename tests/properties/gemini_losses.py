@@ -62,7 +62,7 @@ def _flowing(parts):
 
 
 def request(found: Request, asked: Request) -> Request:
-    """The text of a result is one, a document is told as text, a choice needs tools."""
+    """The text of a result is one, a document is sent as text, a choice needs tools."""
     tools = tuple(_tools(found.tools, asked.tool_choice))
     turns = (Turn(turn.role, tuple(map(_part, turn.content))) for turn in found.turns)
     choice = replace(found.tool_choice, parallel=None) if tools else ToolChoice()

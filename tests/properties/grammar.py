@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from toolbridge.core import events as ev
-from toolbridge.core.messages import Loss
+from toolbridge.core.fold import collect
+from toolbridge.core.messages import Loss, Message
 from toolbridge.core.stage import Stage
 
 STARTS = {ev.TextStart: "text", ev.ThinkingStart: "thinking", ev.CallStart: "call"}
@@ -34,11 +35,12 @@ def check_so_far(events: list[ev.Event]) -> None:
         assert isinstance(event, ev.Started) == (at == 0), f"{event} at {at}"
         if isinstance(event, TERMINAL):
             assert at == len(events) - 1, f"{event} is not the last"
-            _check_terminal(event, written)
-            assert event.message.losses == tuple(lost)
+            message = collect(events)
+            _check_terminal(event, message, written)
+            assert message.losses == tuple(lost)
             for _, inner in sorted(others.items()):
                 (check_so_far if isinstance(event, ev.Failed) else check)(inner)
-            assert len(event.message.alternatives) == len(others)
+            assert len(message.alternatives) == len(others)
         elif type(event) in STARTS:
             assert event.index not in kinds, f"block {event.index} starts twice"
             kinds[event.index] = STARTS[type(event)]
@@ -78,8 +80,10 @@ def _check_end(event: ev.Event, written: str) -> None:
         assert not (call.raw and call.arguments)
 
 
-def _check_terminal(event: ev.Finished | ev.Failed, still_open: dict[int, list[str]]) -> None:
-    message = event.message
+def _check_terminal(
+    event: ev.Finished | ev.Failed, message: Message, still_open: dict[int, list[str]]
+) -> None:
+    assert event.message is None, "stages build no message"
     if isinstance(event, ev.Failed):
         assert message.stop in {"error", "aborted"}
         assert message.problem == event.problem

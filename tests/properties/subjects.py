@@ -13,7 +13,7 @@ from toolbridge.core.codec import AnswerContext, Codec
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request
 
-EXAMPLES = 25
+EXAMPLES = 50
 """Per law and codec, so that all laws over all codecs stay within a minute."""
 
 ASKED = AnswerContext(Request(model=MODEL, stream=True), at=1_790_000_000.0)

@@ -22,10 +22,10 @@ TRUE = (
     r"tool_choice: (there is no tool|Ollama's API cannot force a call).*",
     # content that the target cannot show, or take back
     r"[\w.]+: Ollama takes documents only as text",
-    r"[\w.]+: (Gemini|Anthropic|OpenAI) takes back only .*",
+    r"[\w.]+: (Gemini|Anthropic|OpenAI) (takes back|accepts) only .*",
     r"[\w.]+: this provider does not accept thoughts in the history.*",
-    r"[\w.]+: (only its maker can read it|an encrypted thought can be read only by .*)",
-    r"messages: a system turn inside the conversation is said by the user.*",
+    r"[\w.]+: an encrypted thought can be read only by .*",
+    r"messages: a system message inside the conversation is sent as a user message.*",
     # fields
     r"messages\.\d+\.output_config: .* has no field for it",
     r"tools\.\d+\.format: .* has no field for it",

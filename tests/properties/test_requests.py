@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.properties.frames import mutations, swapped, with_strangers
 from tests.properties.losses import losses_of, without, without_changed
 from tests.properties.subjects import EXAMPLES, every_codec
@@ -14,7 +15,7 @@ from toolbridge.core.errors import ClientError
 from toolbridge.core.json import dump_bytes, loads
 from toolbridge.core.messages import Loss
 
-lawful = settings(max_examples=EXAMPLES)
+lawful = settings(max_examples=examples(EXAMPLES))
 
 
 def outgoing(codec, request):

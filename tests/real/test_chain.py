@@ -13,7 +13,7 @@ from tests.node.local_chain import CHAIN_ID
 from tests.real.clients import clean_environment, npm_install
 
 from toolbridge.core.errors import ToolbridgeError
-from toolbridge.node.rpc import Rpc
+from toolbridge.node.chain.rpc import Rpc
 
 pytestmark = pytest.mark.real
 

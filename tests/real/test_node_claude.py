@@ -10,8 +10,8 @@ from tests.node.gateways import PUBLIC
 from tests.node.server import Node, Scene, running
 from tests.real.clients import CLAUDE_CODE, WANT, run
 
-from toolbridge.node.encryption import Decryptor
-from toolbridge.node.messages import Payload
+from toolbridge.node.protocol.encryption import Decryptor
+from toolbridge.node.protocol.messages import Payload
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 

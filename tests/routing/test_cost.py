@@ -36,7 +36,7 @@ def test_a_piece_of_a_stream_takes_few_calls():
 
 
 def test_an_open_gate_passes_a_batch_as_it_is():
-    stages = AnswerStages(ThoughtGate(), ())
+    stages = AnswerStages([ThoughtGate()], ())
     begun = [ev.Started("msg_1", "m"), ev.TextStart(0), ev.TextDelta(0, "Hello")]
     assert stages.feed_all(begun) == begun
     batch = [ev.TextDelta(0, " <think>")]
@@ -44,7 +44,7 @@ def test_an_open_gate_passes_a_batch_as_it_is():
 
 
 def test_a_closed_gate_holds_what_may_be_a_thought():
-    stages = AnswerStages(ThoughtGate(), ())
+    stages = AnswerStages([ThoughtGate()], ())
     held = [ev.Started("msg_1", "m"), ev.TextStart(0), ev.TextDelta(0, "<thi")]
     assert stages.feed_all(held) == []
     assert stages.feed_all([ev.TextDelta(0, "s>")]) == [*held, ev.TextDelta(0, "s>")]

@@ -176,7 +176,7 @@ async def test_agents_names_mean_the_local_model_and_misspelt_ones_do_not():
 
 
 async def test_an_ollama_that_starts_later_serves_without_a_restart(monkeypatch):
-    monkeypatch.setattr("toolbridge.routing.models.LOOK_AGAIN", 0.05)
+    monkeypatch.setattr("toolbridge.routing.discovery.INTERVAL", 0.05)
     port = free_port()
     async with gateway(demo=False, env={"OLLAMA_HOST": f"127.0.0.1:{port}"}) as (url, _):
         assert (await ask(url, "claude-sonnet-4-5"))[2] == "demo/toolbridge-demo"

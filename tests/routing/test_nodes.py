@@ -10,10 +10,10 @@ from tests.node.gateways import MODEL, PUBLIC
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.encryption import Secret
+from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.settings import NodeSettings
 from toolbridge.routing.models import ModelRoutes
-from toolbridge.routing.nodes import _Waits, open_node, read_key, short_name, state_dir
+from toolbridge.routing.nodes import _Waits, ledger_dir, open_node, read_key, short_name
 from toolbridge.upstream.http import Upstream
 
 KEY = "c3" * 32
@@ -122,7 +122,7 @@ def test_a_key_that_is_missing_or_stands_in_the_file_is_refused_unseen(key, word
 async def test_a_route_does_not_carry_the_key():
     place = ProviderConfig(api="node", key="$MINE", node=DIRECT)
     there = model_routes(place, {"MINE": KEY})
-    await there.look_around()
+    await there.discover()
     route = await there.route("claude-sonnet-5-5")
     assert (route.provider, route.key) == ("mine", "")
     assert KEY not in repr(route)
@@ -130,9 +130,9 @@ async def test_a_route_does_not_carry_the_key():
 
 def test_money_needs_a_place_for_its_ledger(tmp_path):
     with pytest.raises(ConfigError, match="HOME or XDG_STATE_HOME"):
-        state_dir({})
-    assert state_dir({"HOME": "/h"}).as_posix() == "/h/.local/state/toolbridge"
-    assert state_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}).as_posix() == "/s/toolbridge"
+        ledger_dir({})
+    assert ledger_dir({"HOME": "/h"}).as_posix() == "/h/.local/state/toolbridge"
+    assert ledger_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}).as_posix() == "/s/toolbridge"
     paying = ProviderConfig(api="node", node={"model": MODEL})
     with pytest.raises(ConfigError, match="ledger"):
         open_node("mine", paying, {"CLAUDE_BRIDGE_PRIVATE_KEY": KEY})
@@ -162,7 +162,7 @@ def test_a_model_is_called_by_its_file(model, name):
 async def test_a_node_has_no_tools_whatever_is_said(settings, can):
     place = ProviderConfig(api="node", window=8192, node=DIRECT)
     there = model_routes(place, models={f"mine/{MODEL}": settings})
-    await there.look_around()
+    await there.discover()
     route = await there.route("claude-opus-5")
     assert route.target.capabilities == can
     assert route.target.window == 8192
@@ -171,5 +171,5 @@ async def test_a_node_has_no_tools_whatever_is_said(settings, can):
 @pytest.mark.parametrize(("given", "retries"), [({}, 0), ({"retries": 2}, 2)])
 async def test_a_node_is_not_asked_again_unless_that_is_wished(given, retries):
     there = model_routes(ProviderConfig(api="node", node=DIRECT, **given))
-    await there.look_around()
+    await there.discover()
     assert (await there.route("claude-opus-5")).retries == retries

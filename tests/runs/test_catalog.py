@@ -3,10 +3,11 @@
 import sqlite3
 
 import pytest
+from tests.peers import gateway
 from tests.server.test_stream import codes, names, one
 from tests.streams import ask, call, refused, reply, scripted, streaming
 
-from toolbridge.config import StreamConfig
+from toolbridge.config import Config, StreamConfig
 from toolbridge.core.errors import ConfigError
 from toolbridge.runs.catalog import catalog_of
 
@@ -20,12 +21,67 @@ def double(n: int) -> int:
 """
 
 
-def test_the_house_offers_three_tools_and_four_schemas():
-    terms = catalog_of(StreamConfig())
-    assert terms.tools.names == ("bookings.create", "places.search", "time.now")
-    assert set(terms.schemas.names()) == {
-        "Action", "AssistantReply", "bookings.create", "places.search",
-    }  # fmt: skip
+DEMO_TOOLS = ("bookings.create", "places.search")
+DEMO_SCHEMAS = {"Action", *DEMO_TOOLS}
+
+
+def test_every_stream_may_use_the_clock_and_the_reply():
+    catalog = catalog_of(StreamConfig())
+    assert catalog.tools.names == ("time.now",)
+    assert catalog.schemas.names() == ("AssistantReply",)
+
+
+@pytest.mark.req("TF-41", "TF-42", "TF-44")
+def test_the_setting_demo_adds_two_tools_and_three_schemas():
+    catalog = catalog_of(StreamConfig(demo=True))
+    assert catalog.tools.names == (*DEMO_TOOLS, "time.now")
+    assert set(catalog.schemas.names()) == {"AssistantReply", *DEMO_SCHEMAS}
+
+
+def test_tools_and_schemas_of_the_configuration_win_over_the_demos(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE.replace("@tool", '@tool(name="places.search")'))
+    action = {"type": "string"}
+    catalog = catalog_of(StreamConfig(demo=True, tools=(str(file),), schemas={"Action": action}))
+    assert catalog.schemas.get("Action") == action
+    search = catalog.tools.get("places.search")
+    assert search is not None
+    assert search.description == "Twice a number."
+
+
+SEARCH = call("T1", "places.search", {"query": "pizza"})
+
+
+async def test_a_real_provider_is_not_offered_the_demos_tools():
+    async with streaming(scripted(reply()), demo=False) as (url, _, _):
+        status, error = await refused(url, {"prompt": "x", "tools": ["places.search"]})
+        assert (status, error["code"], error["where"]) == (400, "unknown_tool", "tools.0")
+        assert '"profile": "demo"' in error["message"]
+        status, error = await refused(url, {"prompt": "x", "objects": ["Action"]})
+        assert (status, error["code"], error["where"]) == (400, "unknown_schema", "objects")
+        assert "`demo = true`" in error["message"]
+        action = {"type": "object"}  # the name is free
+        events = await ask(url, {"prompt": "x", "schemas": {"Action": action}})
+    assert not codes(events)
+
+
+@pytest.mark.req("TF-36", "TF-41", "TF-44")
+async def test_a_real_provider_uses_them_in_the_profile_demo():
+    async with streaming(scripted(SEARCH, reply()), demo=False) as (url, _, _):
+        events = await ask(url, {"prompt": "x", "profile": "demo", "model": "there/m"})
+    assert one(events, "tool.result")["result"][0]["id"] == "pl_001"
+    assert not codes(events)
+
+
+@pytest.mark.req("TF-41", "TF-42", "TF-43", "TF-44")
+async def test_the_demo_model_uses_them_without_any_setting():
+    prompt = "Find pizza near me; book a table at 7pm if open."
+    body = {"prompt": prompt, "tools": ["places.search", "bookings.create"], "objects": ["Action"]}
+    async with gateway(Config(log="off")) as (url, _):
+        events = await ask(url, body)
+    tools = [event.data["name"] for event in events if event.name == "tool.result"]
+    assert tools == ["places.search", "bookings.create"]
+    assert names(events)[-1] == "done"
 
 
 @pytest.mark.req("TF-40")

@@ -6,7 +6,7 @@ from tests.streams import ask, reply, scripted, streaming
 from toolbridge.runs.recording import Recorder
 
 
-@pytest.mark.parametrize("event", ["TextDelta", "ResultEnd"])
+@pytest.mark.parametrize("event", ["RunTextDelta", "ResultEnd"])
 async def test_a_fault_of_ours_ends_the_stream_and_the_server_goes_on(monkeypatch, capsys, event):
     told = Recorder.say
     failed = []
@@ -24,6 +24,6 @@ async def test_a_fault_of_ours_ends_the_stream_and_the_server_goes_on(monkeypatc
         again = await ask(url, {"prompt": "x"})
     assert events[-1].name == "done"
     codes = [said.data["code"] for said in events if said.name == "error"]
-    assert codes == (["internal"] if event == "TextDelta" else [])
+    assert codes == (["internal"] if event == "RunTextDelta" else [])
     assert [said.name for said in again][-2:] == ["result.end", "done"]
     assert "ZeroDivisionError" in capsys.readouterr().err

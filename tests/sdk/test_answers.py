@@ -60,7 +60,7 @@ async def test_a_provider_is_looked_for_once(monkeypatch):
     async def look(_self) -> None:
         looked.append(1)
 
-    monkeypatch.setattr("toolbridge.routing.models.ModelRoutes.look_around", look)
+    monkeypatch.setattr("toolbridge.routing.models.ModelRoutes.discover", look)
     config = config_for("openai_chat", "http://127.0.0.1:1", retries=0)
     async with AsyncClient(config) as client:
         for _ in range(3):

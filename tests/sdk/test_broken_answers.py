@@ -45,7 +45,7 @@ async def test_a_connection_that_breaks_is_a_failure_with_what_had_come(tools):
         assert message.problem == events[-1].problem
         assert (message.problem.kind, message.problem.provider) == ("truncated", "there")
         assert (await client.complete("there/m", "hi", tools=tools)).problem is not None
-        with pytest.raises(toolbridge.ToolbridgeError, match="there broke off"):
+        with pytest.raises(toolbridge.ToolbridgeError, match="there closed the connection"):
             await client.ask("there/m", "hi", tools=tools)
 
 

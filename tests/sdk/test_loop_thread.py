@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
+from toolbridge.sdk.streams.loop_thread import LoopClosed, LoopThread
 
 
 async def nothing() -> None:
@@ -63,12 +63,13 @@ def test_an_interrupt_ends_the_work():
     ended = threading.Event()
 
     async def sleep() -> None:
+        # From here on the main thread waits in `run`, so the signal cannot come too early.
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             await asyncio.sleep(60)
         finally:
             ended.set()
 
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         loop_thread.run(sleep())
     assert ended.wait(5)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from toolbridge.core.messages import Call, Image, Text
-from toolbridge.sdk.functions import result_of
+from toolbridge.sdk.client.functions import result_of
 
 CALL = Call("c1", "look", {})
 PICTURE = Image(data="aGk=", media_type="image/png")

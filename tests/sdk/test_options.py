@@ -13,7 +13,7 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
-from toolbridge.sdk.options import order_of, think_of
+from toolbridge.sdk.streams.options import order_of, think_of
 
 HI = Turn("user", (Text("hi"),))
 

@@ -15,7 +15,7 @@ from toolbridge.core.messages import (
     Tool,
     Turn,
 )
-from toolbridge.sdk.pi_context import request_of
+from toolbridge.sdk.pi.context import request_of
 
 
 def look(city: str) -> str:

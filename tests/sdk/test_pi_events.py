@@ -12,7 +12,7 @@ from toolbridge.core.messages import (
     Text,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.sdk.pi_events import PiEncoder
+from toolbridge.sdk.pi.events import PiEncoder
 
 
 def written() -> list[ev.Event]:

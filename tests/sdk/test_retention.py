@@ -4,7 +4,7 @@ import pytest
 
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Request, Text, Thinking, Tool, Turn
-from toolbridge.sdk.retention import keep
+from toolbridge.sdk.streams.retention import keep
 
 ASKED = Request("m", (Turn("user", (Text("a"),)), Turn("user", (Text("b"), Text("c")))))
 

@@ -62,7 +62,7 @@ async def served(answer, *, over_http: bool, rates: RatesConfig | None = None):
             map={"default": "there/m"},
             models={"there/m": ModelConfig(tools=False, rates=rates)},
             providers={"there": ProviderConfig(api="openai_chat", url=server.url, retries=0)},
-            stream=StreamConfig(artifacts=False),
+            stream=StreamConfig(artifacts=False, demo=True),
         )
         if not over_http:
             yield {"config": config, "keep": False}

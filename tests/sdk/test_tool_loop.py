@@ -13,8 +13,8 @@ import toolbridge
 from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
 from toolbridge.core.messages import Call, Message, Request, Result, Text, ToolChoice, Turn
-from toolbridge.sdk.options import order_of
-from toolbridge.sdk.tool_loop import ToolLoop
+from toolbridge.sdk.client.tool_loop import ToolLoop
+from toolbridge.sdk.streams.options import order_of
 
 
 def weather(city: Annotated[str, "where"], unit: Literal["c", "f"] = "c") -> str:

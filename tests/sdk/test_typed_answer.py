@@ -13,7 +13,7 @@ from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
 from toolbridge.core.errors import Incomplete, Overloaded, Refused, SchemaMismatch
 from toolbridge.core.messages import Message, OutputFormat, Problem, Text
-from toolbridge.sdk.typed_answer import AnswerType
+from toolbridge.sdk.client.typed_answer import AnswerType
 
 
 class City(msgspec.Struct):

@@ -40,12 +40,12 @@ async def ask(url: str, *, stream: bool = False, headers: dict[str, str] | None 
         (says(302, "<a>", location="http://127.0.0.1:9/login"), 500, "redirects to http://127.0.0"),
         (says(204), 502, "status 204"),
         (says(999, "{}"), 502, "status 999"),
-        (says(404, PAGE, "text/html"), 500, "is its `url` right?"),
+        (says(404, PAGE, "text/html"), 500, "check its `url`"),
         (says(500, PAGE, "text/html"), 500, "ollama answered 500 with a web page: Not here"),
         (says(503, PAGE, "text/html"), 529, "Not here"),
         (says(400, '{"error": "no such option"}'), 400, "ollama: no such option"),
         (says(500, '{"error": "' + "x" * 2_000_000 + '"}'), 500, "xxx"),
-        (says(200, "rubbish", content_encoding="br"), 502, "sent no HTTP that can be read"),
+        (says(200, "rubbish", content_encoding="br"), 502, "did not answer with valid HTTP"),
     ],
     ids=["redirect", "204", "999", "404 page", "500 page", "503 page", "400", "2 MB", "brotli"],
 )
@@ -124,7 +124,7 @@ async def test_a_web_page_is_one_whatever_it_is_called(kind, passthrough, stream
         async with gateway(config) as (url, _):
             answer, error = await ask(url, stream=stream)
     assert answer.status == 502
-    assert "x answered 200 with a web page: Not here; is its `url` right?" in error["message"]
+    assert "x answered 200 with a web page: Not here; check its `url`" in error["message"]
 
 
 @pytest.mark.parametrize("api", ["anthropic", "openai_chat", "openai_responses"])

@@ -262,7 +262,7 @@ async def test_a_request_that_outlives_the_grace_of_a_stop_is_told_so():
     writer.close()
     assert reply.startswith(b"HTTP/1.1 529")
     assert b"retry-after: " in reply
-    assert b"the gateway is being stopped" in reply
+    assert b"the gateway is shutting down" in reply
 
 
 @pytest.mark.req("PX-X10")

@@ -119,7 +119,7 @@ SERVER = """
     from toolbridge.config import Config, ProviderConfig, StreamConfig
     from toolbridge.server.app import App
     from toolbridge.server.serving import settings
-    from toolbridge.tools import bookings
+    from toolbridge.demo.restaurant import bookings
     import dataclasses, os, signal
 
     url, mode = sys.argv[1:3]
@@ -131,10 +131,10 @@ SERVER = """
         return result
 
     if mode == "die":
-        import toolbridge.runs.catalog as terms
-        terms.BOOKINGS_CREATE = dataclasses.replace(book, run=and_die)
+        from toolbridge.demo import restaurant
+        restaurant.TOOLS = (restaurant.PLACES_SEARCH, dataclasses.replace(book, run=and_die))
 
-    config = Config(log="off", map={"default": "there/m"}, providers={
+    config = Config(log="off", map={"default": "there/m"}, stream=StreamConfig(demo=True), providers={
         "there": ProviderConfig(api="openai_chat", url=url, retries=0)})
 
     class Server(uvicorn.Server):

@@ -7,6 +7,7 @@ from toolbridge import codecs
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.events import Event
+from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Request, Tool
 from toolbridge.core.usage import Usage
@@ -114,7 +115,7 @@ def _play(dice: random.Random, mark: str) -> Play:
     calls = dice.random() < 0.4
     events = _answer(dice, mark, calls=calls)
     return Play(
-        mark, surface, upstream, passthrough, stream, fault, events[-1].message, events,
+        mark, surface, upstream, passthrough, stream, fault, collect(events), events,
         pause=dice.choice((0.0, 0.0, 0.0, 0.002)), cut=dice.uniform(0.3, 0.9),
         tools=(TOOL,) if calls or dice.random() < 0.5 else (),
     )  # fmt: skip

@@ -163,7 +163,7 @@ async def test_a_file_that_cannot_be_used_is_said_once_and_memory_serves(tmp_pat
     assert store.trouble
     assert await store.check() == store.trouble
     await store.close()
-    assert capsys.readouterr().err.count("nothing outlives this process") == 1
+    assert capsys.readouterr().err.count("kept in memory only") == 1
 
 
 def garbage(path):

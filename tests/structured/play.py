@@ -7,12 +7,14 @@ from toolbridge.core import events as cv
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Request, StopReason, Text, Turn
+from toolbridge.demo.restaurant import schemas as restaurant
 from toolbridge.structured import events as ev
 from toolbridge.structured.contract import Contract, OfferedTool
 from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
 from toolbridge.structured.schemas import Schemas
 
-SCHEMAS = Schemas().extended(
+DEMO_SCHEMAS = Schemas().extended(restaurant.SCHEMAS)
+SCHEMAS = DEMO_SCHEMAS.extended(
     {
         "Grid": {
             "type": "object",

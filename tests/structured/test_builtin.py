@@ -1,4 +1,4 @@
-"""The schemas of the house: the structs and the JSON Schemas give the same verdict."""
+"""The built-in schema and those of the demo: the structs and the JSON Schemas give the same verdict."""
 
 import math
 from collections.abc import Callable
@@ -7,11 +7,17 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
+from tests.structured.play import DEMO_SCHEMAS
 
 from toolbridge.core.json import dumps, loads
-from toolbridge.structured.builtin import SCHEMAS, STRUCTS
+from toolbridge.demo.restaurant import schemas as restaurant
+from toolbridge.structured import builtin
 from toolbridge.structured.read_value import whole_numbers
 from toolbridge.structured.schemas import Schemas, schema_of
+
+STRUCTS = {**builtin.STRUCTS, **restaurant.STRUCTS}
+SCHEMAS = {**builtin.SCHEMAS, **restaurant.SCHEMAS}
 
 TIMES = st.sampled_from(
     ["19:00", "7pm", "24:00", "23:59:59", "2030-05-01T19:00", "2030-05-01 19:00:00", "19:00\n",
@@ -82,10 +88,10 @@ def by_struct(name: str) -> Callable[[str], bool]:
 @pytest.mark.req("TF-41", "TF-42", "TF-43", "TF-44", "TF-45")
 @pytest.mark.parametrize("name", STRUCTS)
 def test_struct_and_json_schema_give_the_same_verdict(name):
-    by_type, schemas = by_struct(name), Schemas()
+    by_type, schemas = by_struct(name), DEMO_SCHEMAS
     seen: set[bool] = set()
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     @given(values(name))
     def agree(value: object) -> None:
         text = dumps(value)
@@ -100,9 +106,9 @@ def test_struct_and_json_schema_give_the_same_verdict(name):
 @pytest.mark.req("TF-45")
 @pytest.mark.parametrize("name", STRUCTS)
 def test_the_schema_of_the_struct_gives_the_same_verdict(name):
-    schemas = Schemas().extended({"Made": schema_of(STRUCTS[name])})
+    schemas = DEMO_SCHEMAS.extended({"Made": schema_of(STRUCTS[name])})
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(values(name))
     def agree(value: object) -> None:
         value = loads(dumps(value))
@@ -123,7 +129,7 @@ def test_the_schema_of_the_struct_gives_the_same_verdict(name):
     ],
 )
 def test_an_action_is_a_mode_and_one_of_two_targets(value, fits):
-    assert (Schemas().check("Action", value) == ()) == fits
+    assert (DEMO_SCHEMAS.check("Action", value) == ()) == fits
 
 
 @pytest.mark.req("TF-29", "TF-43")

@@ -6,7 +6,7 @@ from tests.structured.play import ACTION, REPLY, Play, call, contract, obj, play
 from toolbridge.core import events as cv
 from toolbridge.core.errors import Overloaded, Truncated
 from toolbridge.core.json import dump_bytes, loads
-from toolbridge.core.messages import Call, Message, Sampling, Text, Turn
+from toolbridge.core.messages import Call, Sampling, Text, Turn
 from toolbridge.structured import events as ev
 from toolbridge.structured.contract import OfferedTool
 from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
@@ -95,13 +95,13 @@ def test_a_call_that_came_as_a_call_counts_in_sentinel_mode_too():
 # ── healing, repair, degrading ───────────────────────────────────────────────
 
 HEALED = [
-    (ACTION.replace("}}", "},}"), "comma too many"),
-    (f"```json\n{ACTION}\n```", "text in front"),
-    (f"{ACTION} There you are.", "text behind"),
-    (ACTION.replace("search", "SEARCH"), "not one of the choices"),
-    (ACTION.replace('"p1"', "17"), "not string"),
-    (ACTION[:-1], "missing bracket"),
-    (ACTION.replace('"', "'"), "single quotes"),
+    (ACTION.replace("}}", "},}"), "trailing comma removed"),
+    (f"```json\n{ACTION}\n```", "text before the JSON removed"),
+    (f"{ACTION} There you are.", "text after the JSON removed"),
+    (ACTION.replace("search", "SEARCH"), "enum value matched"),
+    (ACTION.replace('"p1"', "17"), "converted to string"),
+    (ACTION[:-1], "missing bracket added"),
+    (ACTION.replace('"', "'"), "single quotes replaced"),
 ]
 
 
@@ -615,7 +615,7 @@ def test_an_abort_before_the_first_request_ends_too():
     [(Overloaded("busy"), "overloaded"), (Truncated("cut"), "upstream_error")],
 )
 def test_a_failure_of_the_model_ends_the_stream(error, code):
-    failed = cv.Failed(error.problem, Message())
+    failed = cv.Failed(error.problem)
     for text in ("x", obj(NO_MODE), call()):
         out = listening(text).feed(failed)
         assert out[-2:] == [ev.RunError(code, error.problem.text), ev.RunDone()]
@@ -623,7 +623,7 @@ def test_a_failure_of_the_model_ends_the_stream(error, code):
 
 def test_a_call_that_the_upstreams_failure_cut_does_not_run():
     conversation = listening('⟦BEGIN_TOOL_CALL id=T1 name=places.search⟧{"query":"a"}')
-    out = conversation.feed(cv.Failed(Truncated("cut").problem, Message()))
+    out = conversation.feed(cv.Failed(Truncated("cut").problem))
     assert [ev.name_of(e) for e in out] == ["error", "done"]
 
 

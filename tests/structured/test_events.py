@@ -15,13 +15,13 @@ EVENTS = [
     ("json.end", ev.JsonEnd("O1", 4), {"id": "O1", "length": 4}),
     (
         "json.end",
-        ev.JsonEnd("O1", 4, "healed", {"a": 1}, (ev.Change("comma too many", 1, "a"),)),
+        ev.JsonEnd("O1", 4, "healed", {"a": 1}, (ev.Change("trailing comma removed", 1, "a"),)),
         {
             "id": "O1",
             "length": 4,
             "status": "healed",
             "value": {"a": 1},
-            "steps": [{"what": "comma too many", "level": 1, "path": "a"}],
+            "steps": [{"what": "trailing comma removed", "level": 1, "path": "a"}],
         },
     ),
     (

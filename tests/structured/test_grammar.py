@@ -6,6 +6,7 @@ from itertools import combinations, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.work import calls_made
 
 from toolbridge.structured.grammar import RESYNC, Grammar
@@ -322,7 +323,7 @@ RUBBISH = st.lists(PARTS | st.text(max_size=3), max_size=30).map("".join)
 
 
 @pytest.mark.req("TF-19")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(RUBBISH, st.lists(st.integers(0, 300), max_size=8))
 def test_no_cut_of_any_text_changes_what_is_read(text, cuts):
     edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
@@ -331,7 +332,7 @@ def test_no_cut_of_any_text_changes_what_is_read(text, cuts):
     assert read(*text) == pieces
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(RUBBISH)
 def test_frames_follow_one_another_and_bodies_are_told_whole(text):
     opened: FrameOpened | None = None
@@ -357,7 +358,7 @@ def test_frames_follow_one_another_and_bodies_are_told_whole(text):
     assert opened is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(st.characters(exclude_characters="⟦")))
 def test_text_without_brackets_passes_as_it_is(text):
     assert read(text) == ([PlainText(text)] if text else [])

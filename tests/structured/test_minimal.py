@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from toolbridge.core.json import JsonObject
 from toolbridge.structured.minimal import NoMinimal, minimal, with_diagnostics
@@ -144,7 +145,7 @@ QUANTIFIERS = st.sampled_from(["", "*", "+", "?", "{2}", "{1,3}", "{2,}", "+?"])
 PATTERNS = st.lists(st.tuples(ATOMS, QUANTIFIERS).map("".join), max_size=6).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(PATTERNS)
 def test_a_sample_matches_its_pattern(pattern):
     text = sample(f"^{pattern}$")
@@ -174,7 +175,7 @@ SCHEMAS = st.deferred(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SCHEMAS)
 def test_every_plain_schema_has_a_smallest_value(schema):
     fits = compile_schema(schema).fits

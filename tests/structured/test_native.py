@@ -173,11 +173,13 @@ def test_an_object_that_was_cut_is_repaired():
 
 def test_what_was_healed_on_its_way_here_is_said():
     events = called(SHOW)
-    report = HealingReport("call_0", "write_Action", 1, (Step("comma too many", 1, "", ""),))
+    report = HealingReport(
+        "call_0", "write_Action", 1, (Step("trailing comma removed", 1, "", ""),)
+    )
     at = next(n for n, event in enumerate(events) if isinstance(event, cv.CallEnd))
     done = native([*events[:at], cv.Healed(0, report), *events[at:]], spoken(REPLY))
     assert done.end("O1").status == "healed"
-    assert done.end("O1").steps == (ev.Change("comma too many", 1),)
+    assert done.end("O1").steps == (ev.Change("trailing comma removed", 1),)
 
 
 def test_a_model_that_only_writes_objects_comes_to_an_end():

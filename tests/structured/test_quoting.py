@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.structured.play import REPLY, SCHEMAS, call, obj, play, result
 from tests.work import calls_made
 
@@ -54,7 +55,7 @@ QUOTED = st.lists(
 
 
 @pytest.mark.req("TF-17", "TF-51")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(QUOTED, QUOTED, st.lists(st.integers(0, 400), max_size=6))
 def test_a_closed_string_is_text_whatever_it_says(first, second, cuts):
     body = dumps({"x": first, "y": [second]})
@@ -213,7 +214,7 @@ PARTS = st.sampled_from(
 
 
 @pytest.mark.req("TF-19")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(PARTS, max_size=20).map("".join), st.lists(st.integers(0, 300), max_size=8))
 def test_no_cut_changes_what_is_a_quotation(text, cuts):
     edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})

@@ -29,7 +29,7 @@ def test_what_is_valid_is_taken_as_it_was_written():
 def test_what_is_healed_says_how_and_where():
     mended = read_value(ACTION.replace("search", "Search"), ACTIONS)
     assert [(c.what, c.level, c.path) for c in mended.changes] == [
-        ("not one of the choices", 2, "mode")
+        ("enum value matched", 2, "mode")
     ]
     assert mended.closed
 

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.structured.play import ACTION, REPLY, called, obj, play, result, spoken
+from tests.examples import examples
+from tests.structured.play import ACTION, DEMO_SCHEMAS, REPLY, called, obj, play, result, spoken
 
 from toolbridge.core.json import loads
 from toolbridge.structured import events as ev
@@ -27,7 +28,7 @@ WEATHER = {
     },
     "required": ["city", "degrees", "sky"],
 }
-ACTION_SCHEMA = Schemas().get("Action")
+ACTION_SCHEMA = DEMO_SCHEMAS.get("Action")
 
 
 def saved(schema: dict, *texts: str) -> Salvaged:
@@ -129,7 +130,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(JSON)
 def test_whatever_is_saved_fits_and_says_which_required_members_are_new(draft):
     compiled = compile_schema(WEATHER)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.structured.play import (
     ACTION,
     REPLY,
@@ -110,13 +111,13 @@ def finish(answers: list[object], repairs: list[str], changes: dict[str, object]
 
 
 @pytest.mark.req("TF-10", "TF-18", "TF-46", "TF-64")
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(st.lists(SAID | CALLED, max_size=3), REPAIRS, MODES)
 def test_whatever_the_model_writes_the_events_are_in_order(answers, repairs, changes):
     judge(finish(answers, repairs, changes))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(SAID | CALLED, max_size=2), REPAIRS, MODES, st.integers(0, 40), st.booleans())
 def test_wherever_a_stream_is_aborted_the_events_are_in_order(
     answers, repairs, changes, at, expires
@@ -140,7 +141,7 @@ def test_wherever_a_stream_is_aborted_the_events_are_in_order(
 
 
 @pytest.mark.req("TF-19")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(ANSWERS, REPAIRS, MODES)
 def test_no_cut_of_an_answer_changes_what_the_client_is_told(text, repairs, changes):
     whole = finish([spoken(text)], repairs, changes)
@@ -168,7 +169,7 @@ def joined(events: list[ev.Event]) -> list[ev.Event]:
 
 
 @pytest.mark.req("TF-36", "TF-55")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(SAID | CALLED, max_size=3), REPAIRS, MODES)
 def test_the_same_answers_are_told_the_same_way(answers, repairs, changes):
     first, second = (finish(answers, repairs, changes) for _ in range(2))

@@ -6,7 +6,6 @@ a price has a first day or hours of the day, and both compare with seconds since
 """
 
 import msgspec
-from msgspec.structs import replace
 
 from toolbridge.accounting.tariff import Rates, tariff
 from toolbridge.core import events as ev
@@ -50,7 +49,7 @@ def cost_of(usage: Usage, rates: Rates) -> Cost:
 
 
 class Pricing:
-    """A stage that puts the cost into every count and into the message at the end.
+    """A stage that adds the cost to every usage count.
 
     A cost that the provider itself reports stands, unless the configuration has rates.
     """
@@ -66,12 +65,6 @@ class Pricing:
     def feed(self, piece: ev.Event, /) -> list[ev.Event]:
         if isinstance(piece, ev.UsageReported):
             return [ev.UsageReported(self._priced(piece.usage))]
-        if isinstance(piece, ev.Finished):
-            message = replace(piece.message, usage=self._priced(piece.message.usage))
-            return [ev.Finished(piece.reason, message)]
-        if isinstance(piece, ev.Failed):
-            message = replace(piece.message, usage=self._priced(piece.message.usage))
-            return [ev.Failed(piece.problem, message)]
         return [piece]
 
     def close(self) -> list[ev.Event]:

@@ -1,4 +1,4 @@
-"""The command line: one file per command, loaded when it is called."""
+"""The command line: one module per command, imported when the command runs."""
 
 import argparse
 import difflib
@@ -13,21 +13,21 @@ from toolbridge.core.errors import ToolbridgeError
 COMMANDS = {
     "serve": "run the gateway",
     "claude": "run Claude Code through the gateway",
-    "node": "use a model on encrypted nodes: serve it, list hosts, see the money",
-    "ask": "ask a model something, here in the terminal",
-    "translate": "turn one API's stream or request into another's, from stdin to stdout",
-    "read": "find the calls and thoughts in what a model wrote, from stdin to stdout",
-    "conform": "score a gateway: play upstreams that misbehave, check what comes out",
-    "heal": "mend broken tool arguments, from stdin to stdout",
-    "demo": "watch a structured stream: tools, a repair, a pause, the reply",
-    "runs": "list the structured streams that were kept",
-    "show": "show one of them on a time axis",
-    "replay": "tell one of them again, at its own pace",
-    "models": "list the models on offer",
+    "node": "use a model on encrypted nodes: serve it, list hosts, show the balance",
+    "ask": "ask a model in the terminal",
+    "translate": "translate a stream or a request between APIs, from stdin to stdout",
+    "read": "parse tool calls and thoughts in a model's text, from stdin to stdout",
+    "conform": "score a gateway against upstreams that misbehave",
+    "heal": "fix broken tool arguments, from stdin to stdout",
+    "demo": "run a structured stream with tools, a repair and a pause",
+    "runs": "list the recorded structured streams",
+    "show": "show a recorded stream on a time axis",
+    "replay": "print the events of a recorded stream at their own pace",
+    "models": "list the models that can be used",
     "init": "write a toolbridge.toml",
-    "allow": "use the toolbridge.toml of this directory",
-    "doctor": "look for what is wrong, and say what to do",
-    "status": "tell whether a gateway runs in the background",
+    "allow": "allow the toolbridge.toml of this directory",
+    "doctor": "check the setup and show how to fix it",
+    "status": "show the gateway that runs in the background",
     "stop": "stop the gateway that runs in the background",
 }
 
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             return _dispatch(sys.argv[1:] if argv is None else argv)
         finally:
-            # A reader that left is noticed here, and not in the interpreter's last act.
+            # A closed pipe is reported here, and not while the interpreter exits.
             sys.stdout.flush()
     except ToolbridgeError as error:
         print(f"toolbridge: {error}", file=sys.stderr)
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Send what is still buffered nowhere: where it should go, nothing can be written."""
+    """Discard buffered output, because standard output cannot be written."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -70,7 +70,7 @@ def _dispatch(given: list[str]) -> int:
         return 0
     if given[0] not in COMMANDS:
         near = difflib.get_close_matches(given[0], COMMANDS, 1)
-        hint = f"; did you mean `{near[0]}`?" if near else "; `toolbridge --help` lists them"
+        hint = f"; did you mean `{near[0]}`?" if near else "; run `toolbridge --help` for a list"
         print(f"toolbridge: there is no command `{given[0]}`{hint}", file=sys.stderr)
         return 2
     return _run(given[0], given[1:])
@@ -88,7 +88,7 @@ def _run(name: str, given: list[str]) -> int:
 
 
 def _ready_streams() -> None:
-    """Make the standard streams usable: a closed one is empty, and no character is too foreign."""
+    """Replace closed standard streams, and let characters that cannot be encoded be replaced."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
@@ -102,7 +102,7 @@ def _help() -> str:
     return (
         "toolbridge: any LLM client, any model, tool calls that work\n\n"
         f"usage: toolbridge COMMAND [options]\n\ncommands:\n{rows}\n\n"
-        "`toolbridge COMMAND --help` tells more; `toolbridge serve` is the place to start."
+        "Run `toolbridge COMMAND --help` for the options; start with `toolbridge serve`."
     )
 
 

@@ -1,8 +1,8 @@
-"""Allow the toolbridge.toml of a directory: it is used there from now on, until it changes.
+"""Allow the toolbridge.toml of a directory. It is used there until its content changes.
 
-A file in the working directory can name providers, addresses and money, so toolbridge uses it only
-after you have allowed its content. A file named with --config or TOOLBRIDGE_CONFIG, and the one in
-your configuration directory, need no such step.
+A file in the working directory can set providers, addresses and payments, so toolbridge uses it only
+after you have allowed its content. A file given with --config or TOOLBRIDGE_CONFIG, and the one in
+your configuration directory, need no permission.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from toolbridge.core.errors import ConfigError
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", type=Path, default=Path(FILE_NAME), metavar="FILE",
                         help=f"the file (./{FILE_NAME})")  # fmt: skip
-    parser.add_argument("--forget", action="store_true", help="do not use it any more")
+    parser.add_argument("--forget", action="store_true", help="take the permission back")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{path.resolve()} {'is no longer used' if known else 'was not allowed'}")
         return 0
     if not path.exists():
-        raise ConfigError(f"there is no file {path}; `toolbridge init` writes one")
+        raise ConfigError(f"there is no file {path}; create one with `toolbridge init`")
     file = trust.allow(path, os.environ)
-    # Read from the list that was just written, so that exactly what is shown was allowed.
+    # Read through the list that was just written, so that exactly the allowed content is shown.
     content = trust.read_allowed(file, os.environ)
     config = configuration.read(configuration.ConfigSource(file, content))
     print("\n".join([f"allowed {file}", *_contents(config)]))
@@ -39,10 +39,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _contents(config: Config) -> Iterator[str]:
-    """Yield what a user should know of a file that came from elsewhere."""
-    for name, place in config.providers.items():
-        paid = " and may spend money" if place.node else ""
-        yield f"  provider {name}: {place.url or place.api or 'as known'}{paid}"
+    """Yield the parts of a file that the user should check."""
+    for name, provider in config.providers.items():
+        paid = " and may spend money" if provider.node else ""
+        yield f"  provider {name}: {provider.url or provider.api or 'built-in'}{paid}"
     for name, address in config.map.items():
         yield f"  {name} → {address}"
     if tools := (*config.stream.tools, *config.stream.roots, *config.stream.databases.values()):

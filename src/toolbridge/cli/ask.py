@@ -1,6 +1,6 @@
-"""Ask a model something, here in the terminal: `toolbridge ask why is the sky blue`.
+"""Ask a model in the terminal: `toolbridge ask why is the sky blue`.
 
-Text on stdin is added to the question. Thoughts go to stderr with --think.
+Text on stdin is appended to the question. With --think the model's thoughts are printed on stderr.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from toolbridge.upstream.http import Upstream
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="a model's name (the default)")
-    parser.add_argument("-s", "--system", default="", help="what the model should be")
-    parser.add_argument("--think", action="store_true", help="let it think, and show that")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model (the default model)")
+    parser.add_argument("-s", "--system", default="", help="the system prompt")
+    parser.add_argument("--think", action="store_true", help="turn thinking on, and print it")
     parser.add_argument("--json", action="store_true", help="print events, one JSON line each")
     parser.add_argument("prompt", nargs="*", help="the question")
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if not sys.stdin.isatty():
         words = "\n\n".join(part for part in (words, sys.stdin.read()) if part.strip())
     if not words.strip():
-        raise MalformedRequest("there is no question: toolbridge ask why is the sky blue")
+        raise MalformedRequest("the question is missing; try `toolbridge ask why is the sky blue`")
     model, args.model = args.model or "", None
     asyncio.run(_ask(options.load(args), model, words, args))
     return 0
@@ -44,7 +44,7 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
     async with AsyncExitStack() as stack:
         router = Router(config, await stack.enter_async_context(Upstream()))
         stack.push_async_callback(router.close)
-        await router.model_routes.look_around()
+        await router.model_routes.discover()
         route = await router.model_routes.route(model)
         request = Request(
             model=model or route.address,
@@ -54,14 +54,16 @@ async def _ask(config: Config, model: str, words: str, args: argparse.Namespace)
             stream=True,
         )
         counted = router.admit(request, route)
-        attempts = router.attempts(request, route, counted.tokens, attaches=True, tell=_mourn)
+        attempts = router.attempts(
+            request, route, counted.tokens, attaches=True, on_losses=_print_losses
+        )
         async with aclosing(attempts.events()) as batches:
             async for batch in batches:
                 for event in batch:
                     _show(event, as_json=args.json)
 
 
-def _mourn(losses: tuple[Loss, ...]) -> None:
+def _print_losses(losses: tuple[Loss, ...]) -> None:
     for loss in losses:
         print(f"toolbridge: lost {loss}", file=sys.stderr)
 
@@ -78,7 +80,7 @@ def _show(event: ev.Event, *, as_json: bool) -> None:
         case ev.ThinkingEnd():
             print(os.linesep, file=sys.stderr)
         case ev.Lost(loss):
-            _mourn((loss,))
+            _print_losses((loss,))
         case ev.Finished():
             print()
         case ev.Failed(problem):

@@ -1,8 +1,8 @@
-"""Run Claude Code through the gateway; everything after the options is Claude Code's own.
+"""Run Claude Code through the gateway. Arguments after the options are passed to Claude Code.
 
-Starts a gateway if none runs in the background, and stops it again at the end. Claude Code learns
-where the gateway is, which model answers, how much context that has and what it costs, so that it
-shows the truth and compacts in time.
+Starts a gateway if none runs in the background, and stops it at the end. Claude Code is configured
+with the address of the gateway and with the model, its context window and its price, so that it
+shows the right values and compacts in time.
 """
 
 import argparse
@@ -25,16 +25,16 @@ from toolbridge.cli.claude_prices import price_arguments, rates_for
 from toolbridge.config import secret
 from toolbridge.core.errors import ConfigError
 
-# Claude Code refuses a smaller value than this for the window at which it compacts.
+# Claude Code rejects a smaller value for the window at which it compacts.
 LEAST_COMPACT_WINDOW = 100_000
 TIERS = ("opus", "sonnet", "haiku", "fable")
-"""Claude Code's own names for models; each can be told which model it means."""
+"""Claude Code's own names for models; the gateway resolves each to a model."""
 
 OWN = ("--config", "--model", "--claude")
 
 
 class ServedModel(msgspec.Struct, frozen=True):
-    """What the gateway serves for a name."""
+    """The model that the gateway serves for a name."""
 
     address: str
     window: int = 0
@@ -43,8 +43,8 @@ class ServedModel(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """The name for Claude Code: its own for Anthropic's models, else the whole address.
 
-        It takes the window and the price of a Claude name from its own tables, so that another
-        model must not go by one.
+        Claude Code takes the window and the price of a Claude name from its own tables, so other
+        models must not have one.
         """
         provider, _, model = self.address.partition("/")
         return model if provider == "anthropic" else self.address
@@ -52,13 +52,13 @@ class ServedModel(msgspec.Struct, frozen=True):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
-    parser.add_argument("--model", metavar="MODEL", help="the model to use (the default)")
-    parser.add_argument("--claude", metavar="PATH", help="Claude Code's command (from PATH)")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="for Claude Code; -- may precede")
+    parser.add_argument("--model", metavar="MODEL", help="the model (the default model)")
+    parser.add_argument("--claude", metavar="PATH", help="Claude Code's command (claude in PATH)")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="passed to Claude Code")
 
 
 def split(given: list[str]) -> list[str]:
-    """Return `given` with `--` before the first word that is not ours: the rest is the client's."""
+    """Return `given` with `--` before the first argument that is for Claude Code."""
     at = 0
     while at < len(given):
         if given[at] in OWN:
@@ -76,11 +76,11 @@ def run(args: argparse.Namespace) -> int:
     if command is None:
         raise ConfigError(
             f"Claude Code was not found as {wanted!r}; install it with `npm install -g "
-            "@anthropic-ai/claude-code`, or name it with --claude"
+            "@anthropic-ai/claude-code`, or give its path with --claude"
         )
     wanted, args.model = args.model or "", None
     config = options.load(args)
-    # Whoever ends this command ends what it has started: leaving by an exception tidies up.
+    # A signal becomes an exception, so that the gateway and Claude Code are stopped as well.
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, _leave)
     with _gateway(args.config) as running:
@@ -105,7 +105,7 @@ def _gateway(config: Path | None) -> Iterator[state.Running]:
     if running is not None:
         yield running
         return
-    # It is announced to nobody else: another session must not lean on what ends with this one.
+    # Its own pid file: other commands must not use a gateway that stops with this command.
     file = state.pid_file(f"claude-{os.getpid()}")
     flags = [f"--config={config}"] if config else []
     running = state.start_background([*flags, "--port=0"], file=file)
@@ -116,13 +116,15 @@ def _gateway(config: Path | None) -> Iterator[state.Running]:
 
 
 def _run_client(command: list[str], env: Mapping[str, str]) -> int:
-    # Ctrl-C belongs to Claude Code: it interrupts an answer, not this. To ignore it here would be
-    # inherited by the client; a function that does nothing is not.
+    # Ctrl-C is for Claude Code, which interrupts an answer with it. SIG_IGN would be inherited by
+    # the client; a Python function is not.
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
         client = subprocess.Popen(command, env=env)  # noqa: S603  the user's own command
     except OSError as error:
-        raise ConfigError(f"{command[0]} does not start ({error.strerror})") from None
+        raise ConfigError(
+            f"{command[0]} does not start ({error.strerror}); give Claude Code's path with --claude"
+        ) from None
     try:
         status = client.wait()
     finally:
@@ -134,18 +136,18 @@ def _run_client(command: list[str], env: Mapping[str, str]) -> int:
 def environment(
     env: Mapping[str, str], url: str, key: str, served: ServedModel, tiers: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return Claude Code's environment. What the user has set about models and windows stays."""
+    """Return Claude Code's environment; the user's own settings of models and windows are kept."""
     ours = {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_AUTH_TOKEN": key,
-        # Both set would both be sent, and a key for the real API must not leave for elsewhere.
+        # Claude Code would send both, and a key for Anthropic's API must not go to another server.
         "ANTHROPIC_API_KEY": "",
         "ANTHROPIC_MODEL": served.name,
     }
     kept = {
-        # A line that differs between requests would keep a model server from reusing its prefix.
+        # The attribution line differs between requests, so model servers could not cache the prefix.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
-        # `/model` lists what the gateway offers.
+        # `/model` lists the gateway's models.
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
     }
     kept |= {f"ANTHROPIC_DEFAULT_{tier.upper()}_MODEL": name for tier, name in tiers.items()}
@@ -159,24 +161,24 @@ def environment(
 
 
 def _default(url: str) -> str:
-    """Return the model that serves without a name; a Claude name where there is none."""
+    """Return the gateway's default model; a Claude name without one."""
     model = (state.healthy(url) or {}).get("model")
     return model if isinstance(model, str) and model else "claude-sonnet-4-5"
 
 
 def _tiers(url: str, key: str) -> dict[str, str]:
-    """Return what each of Claude Code's own names leads to."""
+    """Return the model that each of Claude Code's own names resolves to."""
     found: dict[str, str] = {}
     for tier in TIERS:
         try:
             found[tier] = ask_for(url, tier, key).name
         except ConfigError:
-            continue  # nothing serves it here; Claude Code says so if it is chosen
+            continue  # no model for it; Claude Code reports that if the user selects it
     return found
 
 
 def ask_for(url: str, model: str, key: str) -> ServedModel:
-    """Return what the gateway serves for `model`; raise with its own words when it does not."""
+    """Return the model that the gateway serves for a name; raise with the gateway's error text."""
     ask = urllib.request.Request(  # noqa: S310  the gateway's own address
         f"{url}/v1/models/{urllib.parse.quote(model, safe='')}",
         headers={"x-api-key": key, "anthropic-version": "2023-06-01"},
@@ -187,10 +189,14 @@ def ask_for(url: str, model: str, key: str) -> ServedModel:
             return ServedModel(address, int(json.load(answer).get("max_input_tokens", 0)))
     except urllib.error.HTTPError as error:
         with error:
-            said = error.read(65_536)
-        raise ConfigError(_message(said) or f"the gateway answered {error.code}") from None
+            body = error.read(65_536)
+        raise ConfigError(
+            _message(body) or f"the gateway at {url} answered {error.code}; see {state.log_file()}"
+        ) from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"the gateway at {url} did not say what it serves: {error}") from None
+        raise ConfigError(
+            f"the gateway at {url} did not answer /v1/models: {error}; see {state.log_file()}"
+        ) from None
 
 
 def _message(body: bytes) -> str:

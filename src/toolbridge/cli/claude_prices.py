@@ -1,8 +1,8 @@
-"""What Claude Code is told about prices.
+"""The prices that `toolbridge claude` passes to Claude Code.
 
-Claude Code shows costs from a price list of its own, and takes a model that is not in it for an
-expensive one. Other prices can come only from managed settings or, with
-CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST, from the program that starts it; that is this one.
+Claude Code shows costs from its own price list, and counts an unknown model as an expensive one.
+Other prices are accepted only from managed settings or, with CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST,
+from the program that starts it.
 """
 
 import json
@@ -19,14 +19,14 @@ from toolbridge.upstream.hosts import hostname, is_loopback
 
 FLAG = "--managed-settings"
 SINCE = (2, 1, 325)
-"""The first version of Claude Code that is known to take prices this way."""
+"""The first version of Claude Code that is known to accept prices this way."""
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 def price_arguments(
     command: str, given: Sequence[str], rates: Mapping[str, RatesConfig]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and variables that give Claude Code the prices of models by name."""
+    """Return Claude Code's arguments and variables with the prices of models by name."""
     taken = any(word.partition("=")[0] == FLAG for word in given)
     if not rates or taken or installed_version(Path(command)) < SINCE:
         return [], {}
@@ -44,20 +44,20 @@ def _row(rates: RatesConfig) -> dict[str, float]:
 
 
 def rates_for(config: Config, names: Mapping[str, str]) -> dict[str, RatesConfig]:
-    """Return the rates of names that lead to addresses, as far as they are known."""
+    """Return the rates of the models at `names` (name → address), as far as they are known."""
     found = {name: rates_of(config, address) for name, address in names.items()}
     return {name: rates for name, rates in found.items() if rates is not None}
 
 
 def rates_of(config: Config, address: str) -> RatesConfig | None:
-    """Return US dollars per million tokens of the model at `address`; None where nobody knows."""
+    """Return the rates of the model at `address` per million tokens; None if unknown."""
     provider, _, model = address.partition("/")
     provider_config = find_providers(config, os.environ).get(provider)
     settings = config.models.get(address) or config.models.get(model)
     if settings is not None and settings.rates is not None:
         return settings.rates
     if provider_config is None or provider_config.api == NODE or provider == "anthropic":
-        return None  # a node's price is its host's; Claude Code knows Anthropic's own
+        return None  # the host sets a node's price; Claude Code has Anthropic's prices
     if provider_config.api == DEMO or is_loopback(hostname(provider_config.url)):
         return RatesConfig()
     from toolbridge.accounting.tariff import tariff  # the price list takes a while to load

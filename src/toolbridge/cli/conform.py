@@ -1,4 +1,4 @@
-"""Score a gateway: play upstreams that misbehave, and check what its clients would see."""
+"""Score a gateway: run upstreams that misbehave, and check the responses that its clients get."""
 
 import argparse
 import asyncio
@@ -8,31 +8,38 @@ from pathlib import Path
 
 from toolbridge.conformance import report, scripted_upstream
 from toolbridge.conformance.cases import APIS, CaseBook, load
-from toolbridge.conformance.runner import CaseOutcome, Runner, ScoredGateway
+from toolbridge.conformance.runner import CaseOutcome, Runner
+from toolbridge.conformance.translation import (
+    ScoredGateway,
+    TranslationCase,
+    TranslationPlayer,
+)
 from toolbridge.core.errors import ConfigError
 
 PORT = 21100
 AT_ONCE = 32
-"""Cases at once against a gateway of our own; another may count how many come from one place."""
+"""Concurrent cases against our own gateway; other gateways may limit requests per client."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", nargs="?", help="where the gateway listens")
+    parser.add_argument("url", nargs="?", help="the URL of the gateway")
     parser.add_argument("--self", action="store_true", dest="own", help="score this toolbridge")
     parser.add_argument("--api", help=f"the client's API: {', '.join(APIS)}; with --self also all")
     parser.add_argument("--upstream", help="the upstream's API (openai_chat; with --self all)")
-    parser.add_argument("--listen", type=int, default=PORT, metavar="PORT", help="of the upstream")
-    parser.add_argument("--model", default="conform", help="the model to ask the gateway for")
+    parser.add_argument(
+        "--listen", type=int, default=PORT, metavar="PORT", help="the upstream's port"
+    )
+    parser.add_argument("--model", default="conform", help="the model name in requests")
     parser.add_argument("--only", default="*", metavar="GLOB", help="a case, a family or a tag")
     parser.add_argument(
-        "--passthrough", action="store_true", help="same API, and the bytes are forwarded untouched"
+        "--passthrough", action="store_true", help="same API, bytes forwarded unchanged"
     )
-    parser.add_argument("--key", default="", help="the key that the gateway wants")
-    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument("--key", default="", help="the key of the gateway")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--list", action="store_true", help="only list the cases")
-    parser.add_argument("--stream", action="store_true", help="the structured streams instead")
+    parser.add_argument("--stream", action="store_true", help="score structured streams instead")
     parser.add_argument(
-        "--save", type=Path, metavar="FOLDER", help="with --stream: the matrix as JSON and SVG"
+        "--save", type=Path, metavar="FOLDER", help="with --stream: save the matrix as JSON and SVG"
     )
 
 
@@ -45,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         return _list(book)
     if bool(args.url) == args.own:
-        raise ConfigError("give the URL of a gateway, or --self")
+        raise ConfigError("give either the URL of a gateway or --self")
     outcomes = asyncio.run(_own(args, book) if args.own else _other(args, book))
     if args.json:
         print(report.as_json(outcomes))
     else:
-        _print(outcomes)
+        print_report(outcomes)
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -61,27 +68,30 @@ def _list(book: CaseBook) -> int:
     return 0
 
 
-def _print(outcomes: list[CaseOutcome]) -> None:
+def print_report(outcomes: list[CaseOutcome], *, seconds: float | None = None) -> None:
     print(report.table(outcomes))
     if failed := report.failures(outcomes):
         print(f"\n{failed}")
-    print(f"\n{report.summary(outcomes)}")
+    print(f"\n{report.summary(outcomes)}" + ("" if seconds is None else f", in {seconds:.0f} s"))
 
 
-def _say(text: str) -> None:
+def _note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
 async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     if not args.api:
-        raise ConfigError(f"say with --api what the client speaks: {', '.join(APIS)}")
+        raise ConfigError(f"give the API of the client with --api: {', '.join(APIS)}")
     upstream = args.upstream or "openai_chat"
     cases = book.select(api=upstream, client=args.api, only=args.only, passthrough=args.passthrough)
     try:
         async with scripted_upstream.serve(args.listen) as played:
-            _say(report.how_to_configure(upstream, played.url, args.model))
+            _note(report.how_to_configure(upstream, played.url, args.model))
             gateway = ScoredGateway(args.url, args.model, args.key, passthrough=args.passthrough)
-            return await Runner(book, played).run(cases, args.api, gateway)
+            player = TranslationPlayer(book, played)
+            return await Runner(player).run(
+                TranslationCase(case, args.api, gateway) for case in cases
+            )
     except OSError as error:
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
 
@@ -89,28 +99,24 @@ async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
 async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
     from toolbridge.conformance import self_gateway
 
-    fronts = _chosen(args.api, self_gateway.served(), "is not served to clients yet")
-    backs = _chosen(args.upstream, self_gateway.spoken(), "cannot be spoken to upstreams yet")
-    outcomes: list[CaseOutcome] = []
+    fronts = _chosen(args.api, self_gateway.served(), "is not served to clients")
+    backs = _chosen(args.upstream, self_gateway.spoken(), "is not supported for upstreams")
+    scored: list[TranslationCase] = []
     async with (
         scripted_upstream.serve() as played,
-        self_gateway.gateway(self_gateway.configured(played.url)) as url,
+        self_gateway.gateway(self_gateway.translation_config(played.url)) as url,
     ):
-        runner = Runner(book, played, at_once=AT_ONCE)
-        runs = []
         for front, back, passthrough in _pairs(fronts, backs):
             cases = book.select(api=back, client=front, only=args.only, passthrough=passthrough)
             gateway = ScoredGateway(
                 url, self_gateway.model(back, passthrough=passthrough), passthrough=passthrough
             )
-            runs.append(runner.run(cases, front, gateway))
-        for found in await asyncio.gather(*runs):
-            outcomes += found
-    return outcomes
+            scored += [TranslationCase(case, front, gateway) for case in cases]
+        return await Runner(TranslationPlayer(book, played), at_once=AT_ONCE).run(scored)
 
 
 def _pairs(fronts: list[str], backs: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yield client API, upstream API and whether bytes are forwarded: the extra rows."""
+    """Yield client API, upstream API and whether bytes are passed through (extra rows)."""
     for front in fronts:
         for back in backs:
             yield front, back, False
@@ -122,5 +128,5 @@ def _chosen(wanted: str | None, available: list[str], why_not: str) -> list[str]
     names = APIS if wanted in {None, "all"} else (wanted,)
     for name in names:
         if name not in available:
-            _say(f"left out: {name} {why_not}")
+            _note(f"left out: {name} {why_not}")
     return [name for name in names if name in available]

@@ -6,10 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-from toolbridge.conformance.streams import report
-from toolbridge.conformance.streams.cases import StreamCase, load, select
-from toolbridge.conformance.streams.runner import StreamOutcome, run_other, run_own
-from toolbridge.conformance.streams.self_gateway import PROVIDER, TOOLS
+from toolbridge.cli.conform import print_report
+from toolbridge.conformance import report
+from toolbridge.conformance.runner import CaseOutcome
+from toolbridge.conformance.self_gateway import STREAM_PROVIDER, STREAM_TOOLS
+from toolbridge.conformance.streams.cases import LABELS, StreamCase, load, select
+from toolbridge.conformance.streams.player import run_other, run_own
 from toolbridge.core.errors import ConfigError
 
 MATRIX = "stream-matrix"
@@ -20,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         return _list(cases)
     if bool(args.url) == args.own:
-        raise ConfigError("give the URL of a gateway, or --self")
+        raise ConfigError("give either the URL of a gateway or --self")
     began = time.monotonic()
     outcomes = asyncio.run(_score(args, cases))
     if args.save is not None:
@@ -28,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(report.as_json(outcomes))
     else:
-        _print(outcomes, time.monotonic() - began)
+        print_report(outcomes, seconds=time.monotonic() - began)
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -39,7 +41,7 @@ def _list(cases: list[StreamCase]) -> int:
     return 0
 
 
-async def _score(args: argparse.Namespace, cases: list[StreamCase]) -> list[StreamOutcome]:
+async def _score(args: argparse.Namespace, cases: list[StreamCase]) -> list[CaseOutcome]:
     if args.own:
         return await run_own(cases)
     print(_how_to_configure(args.listen), file=sys.stderr)
@@ -49,28 +51,22 @@ async def _score(args: argparse.Namespace, cases: list[StreamCase]) -> list[Stre
         raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
 
 
-def _print(outcomes: list[StreamOutcome], seconds: float) -> None:
-    print(report.table(outcomes))
-    if failed := report.failures(outcomes):
-        print(f"\n{failed}")
-    passed = sum(outcome.passed for outcome in outcomes)
-    print(f"\n{passed} passed, {len(outcomes) - passed} failed, in {seconds:.0f} s")
-
-
-def _save(folder: Path, outcomes: list[StreamOutcome]) -> None:
+def _save(folder: Path, outcomes: list[CaseOutcome]) -> None:
+    picture = report.as_svg(outcomes, "Structured streams", LABELS)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{MATRIX}.json").write_text(report.as_json(outcomes) + "\n", "utf-8")
-    (folder / f"{MATRIX}.svg").write_text(report.as_svg(outcomes), "utf-8")
+    (folder / f"{MATRIX}.svg").write_text(picture, "utf-8")
 
 
 def _how_to_configure(port: int) -> str:
     return f"""\
-The gateway's toolbridge.toml needs the model that plays the cases, and the tools that they use:
+The gateway's toolbridge.toml needs the provider that plays the cases, and the tools of the cases:
 
-  [providers.{PROVIDER}]
+  [providers.{STREAM_PROVIDER}]
   api = "openai_chat"
   url = "http://127.0.0.1:{port}/v1"
   retries = 0
   [stream]
-  tools = ["{TOOLS}"]
+  demo = true
+  tools = ["{STREAM_TOOLS}"]
 """

@@ -1,8 +1,8 @@
-"""See a structured stream happen: text, objects, tools, a repair, a pause, and the reply.
+"""Run a structured stream with text, objects, tools, a repair, a pause and a result.
 
-Without more it runs in this process on the embedded model, which needs no key and no network, and
-forgets a member of one object so that there is something to repair. With --model, --profile or
---url a real model does the same. The exit status is 1 when there was no valid reply.
+By default it runs in this process with the embedded model, which needs no key and no network, and
+omits a member of one object so that a repair is needed. With --model, --profile or --url a real
+model is used. The exit status is 1 without a valid result.
 """
 
 import argparse
@@ -25,46 +25,48 @@ from toolbridge.structured import events as fe
 PROMPT = "Find pizza near me; book a table at 7pm if open."
 EMBEDDED = "demo/toolbridge-demo"
 _PACE = 0.02
-"""Seconds between events on a terminal: the embedded model is quicker than the eye."""
+"""Seconds between events on a terminal; without it the events appear all at once."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="a model's name (the embedded one)")
-    parser.add_argument("--profile", help="a profile of values: demo, dev, local, or one of yours")
-    parser.add_argument("--url", help="a running server, such as http://127.0.0.1:3456")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model (the embedded one)")
+    parser.add_argument("--profile", help="a profile: demo, dev, local, or one of yours")
+    parser.add_argument("--url", help="a running gateway, such as http://127.0.0.1:3456")
     parser.add_argument("--json", action="store_true", help="print events, one JSON line each")
     parser.add_argument(
         "--pause",
         type=float,
         default=0.8,
         metavar="S",
-        help="seconds to stop reading (0.8; 0: none)",
+        help="seconds for which reading pauses (0.8; 0 for no pause)",
     )
     parser.add_argument(
         "--pace", type=float, metavar="S", help="seconds between events (0.02 on a terminal)"
     )
-    parser.add_argument("prompt", nargs="*", help=f"what is asked ({PROMPT})")
+    parser.add_argument("prompt", nargs="*", help=f"the prompt ({PROMPT})")
 
 
 def run(args: argparse.Namespace) -> int:
     return asyncio.run(_Show(args).play())
 
 
-def read_order(args: argparse.Namespace) -> StreamOptions:
-    """Return what the command line asks for."""
-    order: StreamOptions = {"profile": args.profile or "demo"}
+def stream_options(args: argparse.Namespace) -> StreamOptions:
+    """Return the options of the stream from the command line."""
+    found: StreamOptions = {"profile": args.profile or "demo"}
     if args.model or not (args.url or args.profile):
-        order["model"] = args.model or EMBEDDED
+        found["model"] = args.model or EMBEDDED
     if args.url:
-        order["url"] = args.url
-        order["api_key"] = os.environ.get("TOOLBRIDGE_KEY", "")
+        found["url"] = args.url
+        found["api_key"] = os.environ.get("TOOLBRIDGE_KEY", "")
     else:
-        order["config"] = options.load(argparse.Namespace(config=args.config))
-    return order
+        found["config"] = options.load(argparse.Namespace(config=args.config))
+    return found
 
 
 class _Show:
+    """Prints the events of one stream as they arrive."""
+
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         terminal = sys.stdout.isatty()
@@ -78,10 +80,10 @@ class _Show:
         prompt = " ".join(self._args.prompt) or PROMPT
         if not self._args.json:
             print(f"“{prompt}”\n")
-        async with astart_stream(prompt, **read_order(self._args)) as stream:
+        async with astart_stream(prompt, **stream_options(self._args)) as stream:
             try:
                 async for event in stream:
-                    self._tell(event)
+                    self._print(event)
                     await self._hold(stream, event)
                 await stream.result()
             except StreamFailed as failure:
@@ -94,16 +96,16 @@ class _Show:
     def _ms(self) -> float:
         return (time.monotonic() - self._began) * 1000
 
-    def _tell(self, event: fe.Event) -> None:
+    def _print(self, event: fe.Event) -> None:
         self._count += 1
         if self._args.json:
             print(line_of(self._ms, self._count, event))
         else:
-            self._trace.tell(self._ms, event)
+            self._trace.write(self._ms, event)
         sys.stdout.flush()
 
     async def _hold(self, stream: AsyncStructuredStream[Json], event: fe.Event) -> None:
-        """Stop reading once, in the middle: what is not read is not written either."""
+        """Pause once in the middle, to show that an unread stream stops its model."""
         if isinstance(event, fe.ToolResult) and not self._paused:
             self._paused = True
             await self._stop_reading(stream)
@@ -114,11 +116,11 @@ class _Show:
         seconds = self._args.pause
         stream.pause()
         self._note(
-            f"paused for {seconds:g} s: nothing is read, and the model gets 128 events ahead at most"
+            f"paused for {seconds:g} s: nothing is read, and the model stops after 128 more events"
         )
         asyncio.get_running_loop().call_later(seconds, stream.resume)
         await stream.resumed()
-        self._note("resumed: nothing is lost")
+        self._note("resumed: no event is lost")
 
     def _note(self, text: str) -> None:
         if not self._args.json:
@@ -136,14 +138,15 @@ class _Show:
         counts = f"{_many(len(stream.tools), 'tool')}, {repaired} repaired, {self._ms / 1000:.2f} s"
         print(f"\n{answer if isinstance(answer, str) else dumps(value)}\n\n{stream.run}: {counts}")
         if not self._args.url:
-            print(f"`toolbridge show {stream.run}` shows it on a time axis")
+            print(f"Run `toolbridge show {stream.run}` to see it on a time axis.")
         return status
 
 
 def line_of(ms: float, n: int, event: fe.Event) -> str:
-    """Return an event as a line of JSON, as `frames.ndjson` has it."""
-    told = {"ms": round(ms, 3), "n": n, "event": fe.name_of(event), "data": fe.data_of(event)}
-    return dumps(told)
+    """Return an event as a JSON line in the format of `frames.ndjson`."""
+    return dumps(
+        {"ms": round(ms, 3), "n": n, "event": fe.name_of(event), "data": fe.data_of(event)}
+    )
 
 
 def _many(count: int, noun: str) -> str:

@@ -1,6 +1,6 @@
-"""Events of a structured stream as lines in a terminal, as they happen.
+"""The events of a structured stream as lines in a terminal.
 
-12 ms  text    I will look for pizza near you.
+12 ms  text    I will search for pizza near you.
 14 ms  object  O1 Action {"mode":"search","target":{"kind":"time","at":"19:00"}}
 15 ms          O1 valid
 """
@@ -21,12 +21,12 @@ _LONGEST = 400
 
 
 def wants_colour(env: Mapping[str, str], *, is_terminal: bool) -> bool:
-    """Whether to write colours: to a terminal, unless somebody has said no."""
+    """Return whether to write colours: on a terminal, without NO_COLOR and TERM=dumb."""
     return is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
 
 
 def plain(text: str) -> str:
-    """Return `text` without anything that a terminal would obey."""
+    """Return `text` with control characters replaced, which a terminal would interpret."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -35,15 +35,16 @@ def cut(text: str, most: int = _LONGEST) -> str:
 
 
 class Trace:
-    """Writes each event when it is told; pieces of one text go on in their line."""
+    """Writes each event as a line; the deltas of one text or object share a line."""
 
     def __init__(self, write: Callable[[str], object], *, colour: bool) -> None:
         self._write = write
         self._colour = colour
         self._open = ""
-        """What the line that is being written is about."""
+        """The id of the block whose line is being written."""
 
-    def tell(self, ms: float, event: fe.Event) -> None:
+    def write(self, ms: float, event: fe.Event) -> None:
+        """Write one event that happened at `ms`."""
         match event:
             case fe.RunTextDelta(text):
                 self._go_on(ms, "text", "text", text)
@@ -60,15 +61,15 @@ class Trace:
             case fe.ResultEnd():
                 self._line(ms, "result", _ending(event))
             case _:
-                self._tell_other(ms, event)
+                self._write_other(ms, event)
 
-    def _tell_other(self, ms: float, event: fe.Event) -> None:
+    def _write_other(self, ms: float, event: fe.Event) -> None:
         match event:
             case fe.RunToolCall(id, name, args, client):
-                who = "  (yours to answer)" if client else ""
+                who = "  (runs in the client)" if client else ""
                 self._line(ms, "tool", f"{id} {name} {dumps(args)}{who}")
             case fe.ToolResult(id, name, result, cached):
-                kept = "  (from before)" if cached else ""
+                kept = "  (cached)" if cached else ""
                 self._line(ms, "tool", f"{id} {name} → {dumps(result)}{kept}")
             case fe.RunError(code, message, id):
                 self._line(ms, "error", f"{code}{f' ({id})' if id else ''}: {message}")
@@ -78,7 +79,7 @@ class Trace:
                 pass
 
     def note(self, ms: float, text: str) -> None:
-        """Say something that is no event."""
+        """Write a line that is not an event."""
         self._line(ms, "pause", text)
 
     def close(self) -> None:
@@ -106,7 +107,7 @@ class Trace:
 
 
 def _ending(event: fe.JsonEnd | fe.ResultEnd) -> str:
-    """Return how a frame ended: as it was written, or with which value instead."""
+    """Return how a frame ended: valid, or the status with the value that replaces it."""
     if event.status == "valid":
         return f"{event.id} valid, {event.length} bytes"
     steps = "".join(f"; {step.what}" for step in event.steps)

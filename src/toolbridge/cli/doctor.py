@@ -1,4 +1,4 @@
-"""Check the setup, and say what to do about each fault; MODEL shows what a name leads to."""
+"""Check the setup and show how to fix each problem; MODEL shows which model a name resolves to."""
 
 import argparse
 import asyncio
@@ -30,13 +30,15 @@ _LISTS = {
     "openai_chat": "/models",
     "openai_responses": "/models",
 }
-"""Where each API lists its models: asked only to see whether anybody answers."""
+"""The model list of each API; requested only to check that the provider answers."""
 
 
 @dataclass(frozen=True)
 class Finding:
+    """One result of a check, with the next step."""
+
     good: bool | None
-    """None for what is worth knowing but neither good nor bad."""
+    """True if all is well, False for a problem, None for a note."""
     what: str
     to_do: str = ""
 
@@ -47,7 +49,9 @@ class Finding:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
-    parser.add_argument("names", nargs="*", metavar="MODEL", help="a name that a client may send")
+    parser.add_argument(
+        "names", nargs="*", metavar="MODEL", help="a model name that a client sends"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     for finding in findings:
         print(finding)
     bad = sum(finding.good is False for finding in findings)
-    print(f"\n{'all is well' if not bad else f'{bad} to mend'}")
+    print(f"\n{'no problems found' if not bad else f'{bad} to fix'}")
     return 1 if bad else 0
 
 
@@ -65,7 +69,9 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
         config, source = options.load_with_source(args)
         Guard(config, secret(config.key))
     except ToolbridgeError as error:
-        yield Finding(False, f"the configuration: {error}", "mend it, or `toolbridge init --force`")
+        yield Finding(
+            False, f"configuration: {error}", "fix it, or write a new one: toolbridge init --force"
+        )
         return
     yield Finding(True, f"configuration: {source.path or 'no configuration file'}")
     if source.refused:
@@ -97,7 +103,10 @@ async def _store() -> Finding:
     trouble = await store.check()
     await store.close()
     if trouble:
-        to_do = "make room or make it writable, or set XDG_STATE_HOME; until then, memory serves"
+        to_do = (
+            "free disk space, make it writable, or set XDG_STATE_HOME; until then values are kept "
+            "in memory only"
+        )
         return Finding(None, f"{path} cannot be used: {trouble}", to_do)
     return Finding(True, f"store: {path}")
 
@@ -106,7 +115,7 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
     async with Upstream() as upstream:
         try:
             model_routes = ModelRoutes(config, upstream)
-            await model_routes.look_around()
+            await model_routes.discover()
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
         found = _default(model_routes)
@@ -128,24 +137,27 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
 
 def _default(model_routes: ModelRoutes) -> list[Finding]:
     if not model_routes.default:
-        to_do = 'name one: default = "provider/model" under [map]'
-        return [Finding(False, f"no model is the default ({model_routes.found})", to_do)]
+        to_do = 'set default = "provider/model" under [map]'
+        return [Finding(False, f"there is no default model ({model_routes.found})", to_do)]
     found = [Finding(True, f"default model: {model_routes.default} ({model_routes.found})")]
     if model_routes.default.startswith("demo/"):
-        to_do = "for a real one: start Ollama and `ollama pull qwen3:8b`, or `toolbridge init`"
-        found.append(Finding(None, "the embedded demo model answers", to_do))
+        to_do = (
+            "for a real model, start Ollama and run `ollama pull qwen3:8b`, or configure a provider "
+            "with `toolbridge init`"
+        )
+        found.append(Finding(None, "only the embedded demo model answers", to_do))
     return found
 
 
 def _name(model_routes: ModelRoutes, name: str) -> str:
-    """Return what to resolve: a default that was found is no entry of the map."""
+    """Return the name to resolve; a discovered default is not in the map."""
     return model_routes.default if name == "default" else name
 
 
 async def _provider(
     upstream: Upstream, model_routes: ModelRoutes, name: str, *, needed: bool
 ) -> Finding:
-    """Return whether a provider answers; one that no name leads to may be down."""
+    """Return whether a provider answers; if no name needs it, a failure is only a note."""
     provider_config = model_routes.provider_configs[name]
     key, bad = secret(provider_config.key), False if needed else None
     if provider_config.api == NODE:
@@ -153,7 +165,9 @@ async def _provider(
         return Finding(bad, wrong, to_do) if wrong else Finding(True, f"{name} has hosts")
     if missing_key(name, provider_config, os.environ):
         return Finding(
-            bad, f"{name} needs a key, and {provider_config.key} is not set", "export it"
+            bad,
+            f"{name} needs a key, and {provider_config.key} is not set",
+            f"export {key_variable(provider_config.key)}",
         )
     try:
         incoming = await upstream.ask(
@@ -166,9 +180,10 @@ async def _provider(
         await incoming.release()
     except ToolbridgeError as error:
         why = str(error).partition(". ")[0]
-        return Finding(bad, why, f"start it, or mend `url` under [providers.{name}]")
+        return Finding(bad, why, f"start it, or correct `url` under [providers.{name}]")
     if incoming.status in {401, 403}:
-        return Finding(bad, f"{name} refuses the key ({incoming.status})", "check it")
+        to_do = f"check {key_variable(provider_config.key) or 'its `key`'}"
+        return Finding(bad, f"{name} rejects the key ({incoming.status})", to_do)
     return Finding(True, f"{name} answers at {provider_config.url}")
 
 
@@ -182,7 +197,9 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
     window = f", {route.target.window} tokens" if route.target.window else ""
     if can is not None and "tools" not in can and not route.is_node:
         return Finding(
-            None, f"{name} → {route.address}{window}{shown}", "this model cannot call tools"
+            None,
+            f"{name} → {route.address}{window}{shown}",
+            "this model cannot call tools; agents need one that can",
         )
     return Finding(True, f"{name} → {route.address}{window}{shown}")
 
@@ -190,7 +207,8 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
 def _keys(config: Config) -> Iterator[Finding]:
     for name, provider_config in config.providers.items():
         if provider_config.key and provider_config.api != NODE and not secret(provider_config.key):
-            yield Finding(False, f"providers.{name}: {provider_config.key} is not set", "export it")
+            to_do = f"export {key_variable(provider_config.key)}"
+            yield Finding(False, f"providers.{name}: {provider_config.key} is not set", to_do)
     for name in sorted(set(providers.names()) - config.providers.keys()):
         if secret(key := providers.load(name).key):
             yield Finding(True, f"{key_variable(key)} is set: `{name}/MODEL` can be used")
@@ -200,7 +218,9 @@ def _claude_code() -> Finding:
     command = shutil.which("claude")
     if command is None:
         return Finding(
-            None, "Claude Code is not installed", "npm install -g @anthropic-ai/claude-code"
+            None,
+            "Claude Code is not installed",
+            "install it with `npm install -g @anthropic-ai/claude-code`",
         )
     try:
         shown = subprocess.run(  # noqa: S603  found on the user's own PATH

@@ -1,7 +1,7 @@
-"""Mend broken tool arguments: text on stdin, JSON on stdout.
+"""Fix broken tool arguments: text on stdin, JSON on stdout.
 
-The answer holds the arguments, the boldest level that was needed, and every step with its before
-and after. The exit status is 1 when nothing could be made of the text.
+The output has the arguments, the highest level that was needed, and every step with the text before
+and after it. The exit status is 1 if the text could not be fixed.
 """
 
 import argparse
@@ -17,7 +17,13 @@ from toolbridge.healing import heal
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", type=Path, metavar="FILE", help="the tool's JSON Schema")
-    parser.add_argument("--level", type=int, default=2, choices=range(4), help="how bold (2)")
+    parser.add_argument(
+        "--level",
+        type=int,
+        default=2,
+        choices=range(4),
+        help="0 strict, 1 syntax, 2 by schema, 3 guesses (2)",
+    )
     parser.add_argument(
         "--no-words",
         action="store_true",
@@ -38,5 +44,5 @@ def _schema(path: Path | None) -> JsonObject | None:
         return None
     schema = maybe_object(path.read_bytes())
     if schema is None:
-        raise MalformedRequest("is not a JSON object", where=str(path))
+        raise MalformedRequest("the file is not a JSON object", where=str(path))
     return schema

@@ -1,4 +1,4 @@
-"""The model of `serve --local`: its file, its engine, and its place in the configuration."""
+"""The model of `toolbridge serve --local`: its file, its engine and its configuration."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ PROVIDER = "local"
 
 @contextmanager
 def served(config: Config, given: str, *, default: bool = True) -> Iterator[Config]:
-    """Serve the model file `given`, or the small one; yield the configuration with it."""
+    """Serve the model file `given`, or SmolLM2 without one; yield the configuration with it."""
     model = Path(given).expanduser() if given else _small()
     settings = config.models.get(f"{PROVIDER}/{model.stem}", ModelConfig())
     print(f"loading {model.name} …", flush=True)
@@ -32,13 +32,13 @@ def _small() -> Path:
     folder = state.state_dir() / "models"
     found = weights.kept(folder)
     if found is None:
-        print(f"fetching {weights.FILE} ({weights.SIZE}, once) into {folder} …", flush=True)
+        print(f"downloading {weights.FILE} ({weights.SIZE}, once) to {folder} …", flush=True)
         found = weights.fetch(folder)
     return found
 
 
 def configured(config: Config, loaded: LoadedModel, *, default: bool) -> Config:
-    """Return `config` with the model as `local/NAME`; what the user has set about it stays."""
+    """Return `config` with the model as `local/NAME`; the user's settings for it are kept."""
     address = f"{PROVIDER}/{loaded.name}"
     provider_config = msgspec.structs.replace(
         providers.load("llamacpp"), url=f"{loaded.url}/v1", key=""

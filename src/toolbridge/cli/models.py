@@ -1,4 +1,4 @@
-"""List the models on offer: the names that clients may ask for, and who answers."""
+"""List the models that can be used: the names for clients, and the provider and model of each."""
 
 import argparse
 import asyncio
@@ -21,12 +21,13 @@ def run(args: argparse.Namespace) -> int:
         mark += f"  ({model.window} tokens)" if model.window else ""
         print(f"{model.id:<{wide}}  →  {model.address}{mark}")
     if not listed:
-        print("no model: configure a provider with `toolbridge init`")
+        print("there are no models; configure a provider with `toolbridge init`")
     return 0
 
 
 async def list_models(config: Config) -> tuple[str, list[ListedModel]]:
+    """Return the address of the default model, and all models."""
     async with Upstream() as upstream:
         model_routes = ModelRoutes(config, upstream)
-        await model_routes.look_around()
+        await model_routes.discover()
         return model_routes.default, await model_routes.listed()

@@ -1,7 +1,6 @@
-"""Read what a model wrote: text on stdin; its words, thoughts and calls as JSON on stdout.
+"""Parse a model's text from stdin; print its text, thoughts and tool calls as JSON on stdout.
 
-The tools are a JSON list, in the shape of any of the APIs. Without --tools, calls are read by any
-name.
+The tools are a JSON list in the shape of any API. Without --tools, calls of any name are accepted.
 """
 
 import argparse
@@ -17,15 +16,15 @@ from toolbridge.dialects.reader import read_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tools", type=Path, metavar="FILE", help="the tools on offer, as JSON")
+    parser.add_argument("--tools", type=Path, metavar="FILE", help="the tools, as JSON")
     parser.add_argument(
         "--dialect",
         default="auto",
         choices=["auto", *dialects.names()],
         metavar="NAME",
-        help=f"how calls are written: auto, {', '.join(dialects.names())}",
+        help=f"the dialect of the calls: auto, {', '.join(dialects.names())}",
     )
-    parser.add_argument("--model", default="", help="a model's name, from which auto knows more")
+    parser.add_argument("--model", default="", help="the model's name, which `auto` uses")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,12 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_tools(path: Path) -> tuple[Tool, ...]:
-    """Return tools from a file, whichever API's shape they have."""
+    """Return the tools in a file, in the shape of any API."""
     try:
         found = loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise MalformedRequest(str(error), where=str(path)) from None
     listed = found.get("tools", found) if isinstance(found, dict) else found
     if not isinstance(listed, list):
-        raise MalformedRequest("is not a list of tools", where=str(path))
+        raise MalformedRequest("the file is not a JSON list of tools", where=str(path))
     return as_tools(listed, str(path))

@@ -1,4 +1,4 @@
-"""List the structured streams that were kept: when, what was asked, of whom, and what it took."""
+"""List the recorded structured streams with time, model, duration, tools, repairs and prompt."""
 
 import argparse
 import os
@@ -17,12 +17,12 @@ _TITLES: tuple[str, ...] = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--limit", type=int, default=20, help="how many, newest first (20)")
-    parser.add_argument("--json", action="store_true", help="print one JSON line each")
+    parser.add_argument("-n", "--limit", type=int, default=20, help="the number of runs (20)")
+    parser.add_argument("--json", action="store_true", help="print one JSON line per run")
 
 
 def run(args: argparse.Namespace) -> int:
-    root = shelf()
+    root = runs_folder()
     found = [_row(root, summary) for summary in list_runs(root)[: max(args.limit, 0)]]
     if args.json:
         for row in found:
@@ -30,26 +30,29 @@ def run(args: argparse.Namespace) -> int:
     elif found:
         _print_table(found)
     else:
-        print(f"no run is kept in {root}: `toolbridge demo` makes one")
+        print(f"there are no runs in {root}; record one with `toolbridge demo`")
     return 0
 
 
-def shelf() -> Path:
-    """Return where runs are kept; raise where there is no such place."""
+def runs_folder() -> Path:
+    """Return the folder of all runs; raise if there is no state directory."""
     root = runs_root(os.environ)
     if root is None:
-        raise MalformedRequest("there is no home to keep runs in: set XDG_STATE_HOME")
+        raise MalformedRequest("there is no state directory; set HOME or XDG_STATE_HOME")
     return root
 
 
 def find_run(given: str) -> RunRecord:
-    """Return the run that `given` names: its id, the beginning of it, or `last`."""
-    root = shelf()
+    """Return the run with the id `given`, the beginning of an id, or `last`."""
+    root = runs_folder()
     ids = [summary.id for summary in list_runs(root)]
     wanted = given if given.startswith("run_") else f"run_{given}"
     found = ids[:1] if given == "last" else [id for id in ids if id.startswith(wanted)]
     if len(found) > 1:
-        raise MalformedRequest(f"{given} may be {', '.join(found[:4])}", where="RUN")
+        raise MalformedRequest(
+            f"several runs begin with {given}: {', '.join(found[:4])}; give more of the id",
+            where="RUN",
+        )
     try:
         return load_run(root, found[0] if found else wanted)
     except LookupError as error:
@@ -57,7 +60,7 @@ def find_run(given: str) -> RunRecord:
 
 
 def prompt_of(record: RunRecord) -> str:
-    """Return what was asked last."""
+    """Return the prompt, or the text of the last message."""
     order = _member(record.prompt, "order")
     prompt, messages = _member(order, "prompt"), _member(order, "messages")
     if isinstance(prompt, str) and prompt:
@@ -75,7 +78,7 @@ def _row(root: Path, summary: Summary) -> JsonObject:
     degraded = metrics.get("degraded")
     try:
         asked = prompt_of(load_run(root, summary.id))
-    except LookupError:  # thrown away meanwhile
+    except LookupError:  # removed in the meantime
         asked = ""
     return {
         "id": summary.id,
@@ -115,7 +118,7 @@ def _cells(row: JsonObject) -> tuple[str, ...]:
         str(row["id"]),
         time.strftime("%Y-%m-%d %H:%M:%S", when),
         plain(str(row["model"])),
-        f"{ms:.0f}" if isinstance(ms, int | float) else "under way",
+        f"{ms:.0f}" if isinstance(ms, int | float) else "running",
         str(row["tools"]),
         str(row["repairs"]),
         str(row["degraded"]),

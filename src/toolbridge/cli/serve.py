@@ -1,4 +1,4 @@
-"""Run the gateway. Clients of the Anthropic Messages API can use it at once."""
+"""Run the gateway. It prints the settings for Claude Code; other clients use the same address."""
 
 import argparse
 import asyncio
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_server(parser)
-    parser.add_argument("--background", action="store_true", help="go on after this command ends")
+    parser.add_argument(
+        "--background", action="store_true", help="start the gateway as a background process"
+    )
     parser.add_argument(
         "--local",
         nargs="?",
         const="",
         metavar="GGUF",
-        help="serve this model file too, or a small one that is fetched once (extra `local`)",
+        help="serve this model file too; without a file, a small model that is downloaded once "
+        "(needs the extra `local`)",
     )
     parser.add_argument("--announce", type=Path, metavar="FILE", help=argparse.SUPPRESS)
 
@@ -60,13 +63,13 @@ def run_server(
     file: Path | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> None:
-    """Serve until a signal comes; `announce` is a file to write the address to."""
+    """Serve until SIGINT or SIGTERM; `announce` is the file to write pid and address to."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, listener, announce, file, env))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's factory where there is one: it halves what a request costs."""
+    """Return uvloop's factory if it is installed; it halves the time of a request."""
     try:
         import uvloop
     except ImportError:
@@ -77,23 +80,23 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _background(args: argparse.Namespace) -> int:
     running = state.find()
     if running is not None:
-        print(f"toolbridge already runs at {running.url} (pid {running.pid})")
+        print(f"a gateway already runs at {running.url} (pid {running.pid})")
         return 0
     names = ("config", "host", "port", "model", "thinking", "log")
     flags = [f"--{n}={v}" for n in names if (v := getattr(args, n)) is not None]
     if args.local is not None:
         flags.append(f"--local={args.local}" if args.local else "--local")
     if args.key:
-        os.environ["TOOLBRIDGE_KEY"] = args.key  # not on the command line, where others can read it
-    # A model may take minutes to fetch and to load.
+        os.environ["TOOLBRIDGE_KEY"] = args.key  # other users can read a command line
+    # A model may take minutes to download and to load.
     running = state.start_background(flags, wait=10.0 if args.local is None else 600.0)
-    print(f"toolbridge runs at {running.url} (pid {running.pid}), log in {state.log_file()}")
+    print(f"the gateway runs at {running.url} (pid {running.pid}), log in {state.log_file()}")
     print(f"export ANTHROPIC_BASE_URL={running.url}")
     return 0
 
 
 def listen(config: Config) -> socket.socket:
-    """Return a listening socket; raise `ConfigError` when the port is taken."""
+    """Return a listening socket; raise `ConfigError` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,20 +113,22 @@ def listen(config: Config) -> socket.socket:
 def _why_not(config: Config, error: OSError) -> str:
     text = f"cannot listen on {config.host}:{config.port} ({error.strerror})"
     if error.errno != errno.EADDRINUSE:
-        return f"{text}; --host and --port choose another address"
+        return f"{text}; choose another address with --host and --port"
     host = "127.0.0.1" if config.host in {"0.0.0.0", "::"} else config.host  # noqa: S104  asked, not bound
     url = f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
     if (health := state.healthy(url)) is None or "model" not in health:
         return (
-            f"{text}: another program uses the port; --port N takes another, --port 0 any free one"
+            f"{text}: another program uses the port; choose another with --port N, or any free one "
+            "with --port 0"
         )
     running = state.find()
     if running is not None and running.url == url:
-        way_out = "`toolbridge status` shows it, `toolbridge stop` ends it"
+        way_out = "stop it with `toolbridge stop`"
     else:
-        way_out = f"use it at {url}, or end it with Ctrl-C where it was started"
+        way_out = f"use it at {url}, or stop it with Ctrl-C in its terminal"
     return (
-        f"{text}: a toolbridge with {health['model']} runs there; {way_out}; --port N takes another"
+        f"{text}: a gateway with the model {health['model']} runs there; {way_out}, or choose "
+        "another port with --port N"
     )
 
 
@@ -145,8 +150,8 @@ async def _serve(
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            # uvicorn raises the signal once more in the end, which would end the process before
-            # anybody has tidied up.
+            # uvicorn raises the signal again at the end, which would end the process before the
+            # pid file is removed and the engine is stopped.
             signals = (signal.SIGINT, signal.SIGTERM)
             before = {number: signal.signal(number, self.handle_exit) for number in signals}
             try:
@@ -170,10 +175,10 @@ async def _serve(
 
 
 def _spare_collector() -> None:
-    """Let the collector of cycles look less often, and never at what was there from the start.
+    """Run the garbage collector less often, and never on the objects that exist at startup.
 
-    A request makes hardly a cycle, but thousands of objects: with the usual limits the collector
-    takes a tenth of all that the server does.
+    A request creates thousands of objects but hardly a reference cycle: with the default
+    thresholds the collector takes a tenth of the server's time.
     """
     gc.collect()
     gc.freeze()
@@ -188,7 +193,7 @@ def address(listener: socket.socket) -> str:
 
 
 class StartReport(msgspec.Struct, frozen=True):
-    """What is known when a gateway starts."""
+    """The facts for the banner of a gateway that has started."""
 
     url: str
     model: str = ""
@@ -203,18 +208,18 @@ async def _start(model_routes: "ModelRoutes", url: str, file: Path | None) -> St
     problems = await model_routes.problems()
     window = 0
     if model_routes.default:
-        with contextlib.suppress(ToolbridgeError):  # the problems have it
+        with contextlib.suppress(ToolbridgeError):  # it is among the problems
             window = (await model_routes.route(model_routes.default)).target.window
     return StartReport(url, model_routes.default, model_routes.found, window, file, problems)
 
 
 def banner(config: Config, start: StartReport) -> str:
-    """Return what a person needs to know to use this server."""
+    """Return the text that is printed at startup: address, client settings, model, problems."""
     lines = [
         f"toolbridge {version()} at {start.url}",
         "",
         "  Claude Code:    toolbridge claude",
-        "                  or by hand, in any terminal:",
+        "                  or set these variables in any terminal:",
         *(f"                  export {line}" for line in recipe(config, start)),
         "",
         f"  Configuration:  {start.file or 'no configuration file'}",
@@ -230,16 +235,17 @@ def banner(config: Config, start: StartReport) -> str:
 
 
 def recipe(config: Config, start: StartReport) -> list[str]:
-    """Return Claude Code's variables.
+    """Return the environment variables for Claude Code.
 
-    It takes the window of a Claude name from its own tables, so that the real name must be set.
+    Claude Code takes the context window of a Claude name from its own tables, so the real name of
+    the model must be set.
     """
     lines = [
         f"ANTHROPIC_BASE_URL={start.url}",
         f"ANTHROPIC_AUTH_TOKEN={'<your key>' if config.key else 'any'}",
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1",
     ]
-    # The demo model is not pinned while an Ollama may still take its place.
+    # The demo model is not set: an Ollama server that starts later becomes the default.
     if start.model and ("default" in config.map or not start.model.startswith("demo/")):
         lines.append(f"ANTHROPIC_MODEL={start.model}")
         if start.window:
@@ -251,16 +257,16 @@ def _about_demo(*, fixed: bool) -> list[str]:
     names = "every name" if fixed else "Claude names only"
     return [
         f"                  This is the embedded demo model; it answers {names}.",
-        "                  For a real one: start Ollama and `ollama pull qwen3:8b` (it is found",
-        "                  by itself), or `toolbridge serve --local` (a model file), or",
-        "                  `toolbridge init` and name a provider.",
+        "                  For a real model: start Ollama and run `ollama pull qwen3:8b` (it is",
+        "                  found automatically), or run `toolbridge serve --local` (a model file),",
+        "                  or configure a provider with `toolbridge init`.",
     ]
 
 
 def _about_thinking(config: Config) -> list[str]:
     rejected = {
-        "auto": "answered without it if the client asks by itself, else rejected (400).",
-        "drop": "answered without it.",
+        "auto": "answered without thinking if an agent attached it, else rejected (400).",
+        "drop": "answered without thinking.",
         "reject": "rejected (400).",
     }[config.thinking]
     return [

@@ -1,6 +1,6 @@
-"""Show a structured stream that was kept, on a time axis: `toolbridge show run_0123456789abcdef`.
+"""Show a recorded structured stream on a time axis: `toolbridge show run_0123456789abcdef`.
 
-RUN is an id, the beginning of one, or `last`.
+RUN is an id, the beginning of an id, or `last`.
 """
 
 import argparse
@@ -9,13 +9,13 @@ import sys
 
 from toolbridge.cli.demo_trace import plain
 from toolbridge.cli.runs import find_run, prompt_of
-from toolbridge.cli.show_timeline import draw, rows_of, told
+from toolbridge.cli.show_timeline import draw, recorded_events, rows_of
 from toolbridge.core.json import JsonObject, dumps
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print all that was kept, as JSON")
-    parser.add_argument("run", metavar="RUN", help="which one")
+    parser.add_argument("--json", action="store_true", help="print the whole record as JSON")
+    parser.add_argument("run", metavar="RUN", help="the id of a run, or `last`")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     metrics = record.metrics if isinstance(record.metrics, dict) else {}
     print(f"{record.id}  {_summary(metrics)}\n“{plain(prompt_of(record))}”\n")
-    rows = rows_of(told(record.frames))
+    rows = rows_of(recorded_events(record.frames))
     width = shutil.get_terminal_size((110, 24)).columns
     for line in draw(rows, max(width, 60), block=_block()):
         print(line.rstrip())
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _summary(metrics: JsonObject) -> str:
     if not metrics:
-        return "(under way, or it was killed)"
+        return "(running, or the process was killed)"
     total, model = metrics.get("total_ms"), metrics.get("model")
     degraded = metrics.get("degraded")
     parts = [

@@ -1,4 +1,4 @@
-"""A run on a time axis: one row for each text, object, tool and result."""
+"""A recorded run on a time axis: one row for each text, object, tool and result."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from toolbridge.structured import events as fe
 
 
 class Row(msgspec.Struct):
-    """Something that took its time."""
+    """One bar of the chart."""
 
     kind: str
     label: str
@@ -21,8 +21,8 @@ class Row(msgspec.Struct):
     over: bool = False
 
 
-def told(frames: Iterable[JsonObject]) -> Iterator[tuple[float, fe.Event]]:
-    """Yield the events of `frames.ndjson` with their times; what cannot be read is passed over."""
+def recorded_events(frames: Iterable[JsonObject]) -> Iterator[tuple[float, fe.Event]]:
+    """Yield the events of `frames.ndjson` with their times; skip lines that cannot be decoded."""
     for frame in frames:
         ms, name = frame.get("ms"), frame.get("event")
         if not isinstance(ms, int | float) or not isinstance(name, str):
@@ -34,7 +34,7 @@ def told(frames: Iterable[JsonObject]) -> Iterator[tuple[float, fe.Event]]:
 
 
 def rows_of(events: Iterable[tuple[float, fe.Event]]) -> list[Row]:
-    """Return what happened, in the order in which it began."""
+    """Return the bars of the chart in the order of their start."""
     rows: list[Row] = []
     by_id: dict[str, Row] = {}
     for ms, event in events:

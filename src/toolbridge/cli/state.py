@@ -1,4 +1,4 @@
-"""The gateway that runs in the background: where it is, and whether it still is."""
+"""The gateway that runs in the background: its pid file, its health, starting and stopping it."""
 
 import json
 import os
@@ -15,17 +15,20 @@ from typing import BinaryIO
 import msgspec
 
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.state_dir import state_dir as find_state_dir
 from toolbridge.store import private_files
 
 
 class Running(msgspec.Struct, frozen=True):
+    """The process and the address of a running gateway."""
+
     pid: int
     url: str
 
 
 def state_dir() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "toolbridge"
+    """Return the state directory of this user; without `HOME`, that of the user database."""
+    return find_state_dir(os.environ) or find_state_dir({"HOME": str(Path.home())}) or Path()
 
 
 def log_file() -> Path:
@@ -33,7 +36,7 @@ def log_file() -> Path:
 
 
 def pid_file(owner: str = "toolbridge") -> Path:
-    """Return where a gateway says that it runs: the shared one, or that of one `owner` alone."""
+    """Return the pid file of the background gateway, or that of one command (`owner`)."""
     return state_dir() / f"{owner}.pid"
 
 
@@ -44,12 +47,12 @@ def write_pid(running: Running, file: Path) -> None:
 
 
 def forget(file: Path | None = None) -> None:
-    with suppress(OSError):  # a place that cannot be written holds no truth about us anyway
+    with suppress(OSError):  # a directory that cannot be written has no pid file of ours
         (file or pid_file()).unlink(missing_ok=True)
 
 
 def find(file: Path | None = None) -> Running | None:
-    """Return the gateway in the background; forget one that died without saying so."""
+    """Return the gateway in the background; remove the pid file of one that has died."""
     try:
         running = msgspec.json.decode((file or pid_file()).read_bytes(), type=Running)
     except (OSError, msgspec.DecodeError):
@@ -61,12 +64,12 @@ def find(file: Path | None = None) -> Running | None:
 
 
 def alive(pid: int) -> bool:
-    """Whether `pid` is a gateway of ours: numbers are given again to other programs."""
+    """Return whether `pid` is a gateway; the system gives old numbers to other programs."""
     return {b"toolbridge", b"serve", b"--announce"} <= set(_command(pid))
 
 
 def _command(pid: int) -> list[bytes]:
-    """Return the words that the process `pid` was started with; none when it has ended."""
+    """Return the command line of the process `pid`; empty if it has ended."""
     if pid <= 0:
         return []
     if Path("/proc/self/cmdline").exists():
@@ -79,7 +82,7 @@ def _command(pid: int) -> list[bytes]:
 
 
 def healthy(url: str, wait: float = 1.0) -> dict[str, object] | None:
-    """Return what the gateway at `url` says of itself; None when it does not answer."""
+    """Return the health of the gateway at `url`; None if it does not answer."""
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=wait) as answer:  # noqa: S310  loopback
             found: dict[str, object] = json.load(answer)
@@ -89,7 +92,7 @@ def healthy(url: str, wait: float = 1.0) -> dict[str, object] | None:
 
 
 def start_background(flags: list[str], wait: float = 10.0, *, file: Path | None = None) -> Running:
-    """Start a gateway that outlives this command, and wait until it serves."""
+    """Start a gateway as a background process, and wait until it answers."""
     file = file or pid_file()
     with _open_log() as log:
         forget(file)
@@ -104,7 +107,7 @@ def start_background(flags: list[str], wait: float = 10.0, *, file: Path | None 
     try:
         running = _wait_for(child, file, wait)
     finally:
-        if running is None and child.poll() is None:  # too slow, or somebody lost patience
+        if running is None and child.poll() is None:  # too slow, or interrupted
             child.terminate()
     if running is None:
         raise ToolbridgeError(f"the gateway did not start; {log_file()} ends with:\n{_tail()}")
@@ -117,7 +120,8 @@ def _open_log() -> BinaryIO:
         return os.fdopen(private_files.open_to_append(log_file()), "ab")
     except OSError as error:
         raise ToolbridgeError(
-            f"cannot write to {state_dir()} ({error.strerror}); XDG_STATE_HOME names another place"
+            f"cannot write to {state_dir()} ({error.strerror}); make it writable, or set "
+            "XDG_STATE_HOME to another directory"
         ) from None
 
 
@@ -132,7 +136,7 @@ def _wait_for(child: "subprocess.Popen[bytes]", file: Path, wait: float) -> Runn
 
 
 def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> bool:
-    """Stop a gateway; return whether it ended by itself in time."""
+    """Stop a gateway; return whether it ended within `wait` seconds without being killed."""
     with suppress(ProcessLookupError):
         os.kill(running.pid, signal.SIGTERM)
     until = time.monotonic() + wait

@@ -1,4 +1,4 @@
-"""Tell whether a gateway runs in the background, and what it serves."""
+"""Show the gateway that runs in the background, and its default model."""
 
 import argparse
 
@@ -12,13 +12,14 @@ def arguments(_: argparse.ArgumentParser) -> None:
 def run(_: argparse.Namespace) -> int:
     running = state.find()
     if running is None:
-        print(
-            "toolbridge does not run in the background; `toolbridge serve --background` starts it"
-        )
+        print("no gateway runs in the background; start one with `toolbridge serve --background`")
         return 3
     health = state.healthy(running.url)
     if health is None:
-        print(f"toolbridge (pid {running.pid}) does not answer at {running.url}")
+        print(
+            f"the gateway (pid {running.pid}) does not answer at {running.url}; stop it with "
+            f"`toolbridge stop`, and see {state.log_file()}"
+        )
         return 4
-    print(f"toolbridge runs at {running.url} (pid {running.pid}), model {health.get('model')}")
+    print(f"a gateway runs at {running.url} (pid {running.pid}), model {health.get('model')}")
     return 0

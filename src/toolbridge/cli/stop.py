@@ -12,10 +12,10 @@ def arguments(_: argparse.ArgumentParser) -> None:
 def run(_: argparse.Namespace) -> int:
     running = state.find()
     if running is None:
-        print("toolbridge does not run in the background")
+        print("no gateway runs in the background")
         return 0
     if state.stop(running):
         print(f"stopped (pid {running.pid})")
     else:
-        print(f"ended by force (pid {running.pid}): it did not stop within 10 s")
+        print(f"killed (pid {running.pid}): it did not stop within 10 s")
     return 0

@@ -1,21 +1,30 @@
-"""A toolbridge of our own to score, in this process, with one provider for every upstream API."""
+"""Gateways to score in this process (`toolbridge conform --self`).
+
+`translation_config` has one provider for every upstream API; `stream_config` has one provider whose
+model plays the cases of structured streams, in four set-ups.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import uvicorn
 
 from toolbridge import codecs
-from toolbridge.config import Config, ModelConfig, ProviderConfig
+from toolbridge.config import Config, ModelConfig, ProviderConfig, StreamConfig
 from toolbridge.conformance import clients, upstreams
 from toolbridge.conformance.cases import APIS
 from toolbridge.conformance.client_requests import CaseRequest
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.server import routes
-from toolbridge.server.app import App, plain_path
+from toolbridge.server.app import App
+from toolbridge.server.dispatch import plain_path
 from toolbridge.server.serving import settings
 
+STREAM_PROVIDER = "conform"
+STREAM_KEY = "conform-key"
+STREAM_TOOLS = str(Path(__file__).parent / "streams" / "tools.py")
 PASSTHROUGH = "passthrough"
 """The second provider of an API: configured as a vendor's own server is."""
 
@@ -45,7 +54,7 @@ def _is_spoken(api: str) -> bool:
 
 
 def model(api: str, *, passthrough: bool = False) -> str:
-    """Return the name under which the house offers an upstream of `api`."""
+    """Return the name under which the gateway serves an upstream of `api`."""
     return f"{_provider(api, passthrough=passthrough)}/conform"
 
 
@@ -53,18 +62,45 @@ def _provider(api: str, *, passthrough: bool = False) -> str:
     return f"conform-{api}-{PASSTHROUGH}" if passthrough else f"conform-{api}"
 
 
-def configured(url: str) -> Config:
+def translation_config(url: str) -> Config:
     """Return the configuration of a gateway whose upstreams are all at `url`."""
-    places: dict[str, ProviderConfig] = {}
+    providers: dict[str, ProviderConfig] = {}
     for api in spoken():
         base = url if api == "gemini" else url + upstreams.load(api).base
         # The first is what a user writes: the default configuration.
-        places[_provider(api)] = ProviderConfig(api=api, url=base)
+        providers[_provider(api)] = ProviderConfig(api=api, url=base)
         passed = ProviderConfig(api=api, url=base, passthrough=True)
-        places[_provider(api, passthrough=True)] = passed
+        providers[_provider(api, passthrough=True)] = passed
     default = model(next(iter(spoken())))
-    known = {name: ModelConfig(thinking=True) for name in (f"{p}/conform" for p in places)}
-    return Config(log="off", port=0, map={"default": default}, providers=places, models=known)
+    known = {name: ModelConfig(thinking=True) for name in (f"{p}/conform" for p in providers)}
+    return Config(log="off", port=0, map={"default": default}, providers=providers, models=known)
+
+
+def stream_config(name: str, url: str) -> Config:
+    """Return the configuration that cases call `name`, of a gateway whose model is at `url`."""
+    streams = {
+        "short": StreamConfig(demo=True, tools=(STREAM_TOOLS,), grace=0.2, ping=0.05),
+        "few": StreamConfig(demo=True, tools=(STREAM_TOOLS,), most=1),
+    }
+    provider = ProviderConfig(api="openai_chat", url=f"{url}/v1", retries=0)
+    return Config(
+        log="off",
+        port=0,
+        key=STREAM_KEY if name == "keyed" else "",
+        map={"default": f"{STREAM_PROVIDER}/default"},
+        providers={STREAM_PROVIDER: provider},
+        stream=streams.get(name, StreamConfig(demo=True, tools=(STREAM_TOOLS,))),
+    )
+
+
+@asynccontextmanager
+async def gateways(configs: Mapping[str, Config]) -> AsyncIterator[dict[str, str]]:
+    """Serve a gateway for each configuration; yield their URLs by the same names."""
+    async with AsyncExitStack() as stack:
+        yield {
+            name: await stack.enter_async_context(gateway(config))
+            for name, config in configs.items()
+        }
 
 
 @asynccontextmanager

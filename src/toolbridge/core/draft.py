@@ -8,7 +8,7 @@ the demo model and the text dialects write through one.
 from collections.abc import Hashable
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import Fold, derive_stop
+from toolbridge.core.fold import finished
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, maybe_object, replace_lone_surrogates
 from toolbridge.core.messages import (
@@ -50,7 +50,6 @@ class _Block:
         self.citations: list[JsonObject] = []
         self.delta = _DELTAS[kind]
         self.pieces: list[str] = []
-        """What is written of it so far: the fold's own list."""
         self.half = ""
         """The first half of a surrogate pair whose second half has not come yet."""
 
@@ -64,7 +63,8 @@ class Draft:
 
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids or Ids()
-        self._fold = Fold()
+        self._usage = Usage()
+        self._texts: list[list[str]] = []
         self._open: dict[Hashable, _Block] = {}
         self._next = 0
         self._called: set[str] = set()
@@ -74,9 +74,9 @@ class Draft:
         self.ended = False
 
     @property
-    def fold(self) -> Fold:
-        """The message so far."""
-        return self._fold
+    def texts(self) -> list[str]:
+        """The text of every text block so far, in their order."""
+        return ["".join(pieces) for pieces in self._texts]
 
     @property
     def empty(self) -> bool:
@@ -93,10 +93,20 @@ class Draft:
         if self.started or self.ended:
             return []
         self.started = True
-        return self._say(ev.Started(id or self._ids.message(), model, envelope))
+        return [ev.Started(id or self._ids.message(), model, envelope)]
 
     def text(self, piece: str, key: Hashable = FLOW) -> list[ev.Event]:
-        """Speak. A block opens with its first character, so there are no empty ones."""
+        """Write text. A block opens with its first character, so there are no empty ones."""
+        block = self._open.get(key)
+        if (  # nearly every piece of nearly every stream
+            block is not None
+            and block.kind == "text"
+            and not (block.half or self.ended)
+            and piece.isascii()
+            and piece
+        ):
+            block.pieces.append(piece)
+            return [ev.TextDelta(block.index, piece)]
         return self._write("text", piece, key)
 
     def think(self, piece: str, key: Hashable = FLOW, *, field: str = "") -> list[ev.Event]:
@@ -147,7 +157,7 @@ class Draft:
             return []
         said = self.start() + self.end(FLOW)
         self._next += 1
-        return said + self._say(ev.PartAdded(self._next - 1, part))
+        return [*said, ev.PartAdded(self._next - 1, part)]
 
     def end(self, key: Hashable = FLOW) -> list[ev.Event]:
         """Close the block at `key`, if it is open."""
@@ -159,25 +169,26 @@ class Draft:
         return self._close(block)
 
     def _close(self, block: _Block) -> list[ev.Event]:
-        written = self._fold.written(block.index)
+        written = "".join(block.pieces)
         opaque = tuple(block.opaque)
         if block.kind == "text":
             part = Text(written, citations=tuple(block.citations), opaque=opaque)
-            return self._say(ev.TextEnd(block.index, part))
+            return [ev.TextEnd(block.index, part)]
         if block.kind == "thinking":
-            return self._say(ev.ThinkingEnd(block.index, Thinking(written, opaque, block.name)))
-        return self._say(ev.CallEnd(block.index, _call(block, written)))
+            return [ev.ThinkingEnd(block.index, Thinking(written, opaque, block.name))]
+        return [ev.CallEnd(block.index, _call(block, written))]
 
     def usage(self, usage: Usage) -> list[ev.Event]:
-        if self.ended or usage == self._fold.usage:
+        if self.ended or usage == self._usage:
             return []
-        return self.start() + self._say(ev.UsageReported(usage))
+        self._usage = usage
+        return [*self.start(), ev.UsageReported(usage)]
 
     def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
         """Report how likely tokens of the text were."""
         if self.ended or not tokens:
             return []
-        return self.start() + self._say(ev.LogprobsReported(tokens))
+        return [*self.start(), ev.LogprobsReported(tokens)]
 
     def alternative(self, choice: int, events: list[ev.Event]) -> list[ev.Event]:
         """Report what another answer to the same request does; its own draft wrote `events`."""
@@ -185,7 +196,7 @@ class Draft:
             return []
         said = self.start()
         for event in events:
-            said += self._say(ev.Alternative(choice, event))
+            said.append(ev.Alternative(choice, event))
         return said
 
     def lose(self, what: str, why: str, *, minor: bool = False) -> list[ev.Event]:
@@ -193,7 +204,7 @@ class Draft:
         if self.ended or what in self._lost:
             return []
         self._lost.add(what)
-        return self.start() + self._say(ev.Lost(Loss(what, why, minor)))
+        return [*self.start(), ev.Lost(Loss(what, why, minor))]
 
     def finish(
         self, claimed: StopReason, *, stop_sequence: str = "", details: StopDetails | None = None
@@ -205,23 +216,17 @@ class Draft:
         # A block is added when it opens, so their order is that of their indices.
         for key in list(self._open):
             said += self.end(key)
-        reason = derive_stop(claimed, calls=self._calls)
-        stop_sequence = stop_sequence if reason == "stop_sequence" else ""
-        details = details if reason == "refusal" else None
-        message = self._fold.finished(reason, stop_sequence=stop_sequence, details=details)
-        said += self._say(ev.Finished(reason, message))
         self.ended = True
-        return said
+        end = finished(claimed, calls=self._calls, stop_sequence=stop_sequence, details=details)
+        return [*said, end]
 
     def fail(self, problem: Problem) -> list[ev.Event]:
         """End badly, with all that came before; what is open stays open."""
         if self.ended:
             return []
         said = self.start()
-        stop: StopReason = "aborted" if problem.kind == "aborted" else "error"
-        said += self._say(ev.Failed(problem, self._fold.finished(stop, problem=problem)))
         self.ended = True
-        return said
+        return [*said, ev.Failed(problem)]
 
     def _write(self, kind: str, piece: str, key: Hashable, name: str = "") -> list[ev.Event]:
         if not piece or self.ended:
@@ -234,9 +239,8 @@ class Draft:
 
     def _pour(self, block: _Block, piece: str) -> list[ev.Event]:
         """Write `piece`, but hold a half of a surrogate pair until the other half comes."""
-        if not block.half and piece.isascii():  # nearly every piece of nearly every stream
-            block.pieces.append(piece)
-            return [block.delta(block.index, piece)]
+        if not block.half and piece.isascii():
+            return self._delta(block, piece)
         whole = block.half + piece
         block.half = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
         whole = replace_lone_surrogates(whole[: len(whole) - len(block.half)])
@@ -252,17 +256,11 @@ class Draft:
         self._next += 1
         block = self._open[key] = _Block(kind, index, id, name)
         if kind == "text":
-            said += self._say(ev.TextStart(index))
-        elif kind == "thinking":
-            said += self._say(ev.ThinkingStart(index, name))
-        else:
-            said += self._say(ev.CallStart(index, id, name))
-        block.pieces = self._fold.pieces(index)
-        return said
-
-    def _say(self, event: ev.Event) -> list[ev.Event]:
-        self._fold.feed(event)
-        return [event]
+            self._texts.append(block.pieces)
+            return [*said, ev.TextStart(index)]
+        if kind == "thinking":
+            return [*said, ev.ThinkingStart(index, name)]
+        return [*said, ev.CallStart(index, id, name)]
 
 
 def _call(block: _Block, written: str) -> Call:

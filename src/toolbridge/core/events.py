@@ -17,6 +17,7 @@ from toolbridge.core.messages import (
     Loss,
     Message,
     Problem,
+    StopDetails,
     StopReason,
     Text,
     Thinking,
@@ -97,6 +98,10 @@ class LogprobsReported(msgspec.Struct, frozen=True, tag="logprobs_reported"):
     tokens: tuple[TokenLogprob, ...]
 
 
+NO_BLOCK = -1
+"""The index of a report on a call that was left out of the answer."""
+
+
 class Healed(msgspec.Struct, frozen=True, tag="healed"):
     index: int
     report: HealingReport
@@ -116,14 +121,24 @@ class Alternative(msgspec.Struct, frozen=True, tag="alternative"):
     event: "Event"
 
 
-class Finished(msgspec.Struct, frozen=True, tag="finished"):
+class Finished(msgspec.Struct, frozen=True, omit_defaults=True, tag="finished"):
+    """The end of a complete answer. `Fold` builds the message from the events before it."""
+
     reason: StopReason
-    message: Message
+    stop_sequence: str = ""
+    """The sequence that ended the answer, where `reason` is `stop_sequence`."""
+    details: StopDetails | None = None
+    """Why the provider refused, where `reason` is `refusal`."""
+    message: Message | None = None
+    """The whole answer. Only the streams of `Client` and `AsyncClient` set it."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
+class Failed(msgspec.Struct, frozen=True, omit_defaults=True, tag="failed"):
+    """The end of an answer that failed or was aborted."""
+
     problem: Problem
-    message: Message
+    message: Message | None = None
+    """The answer up to the failure. Only the streams of `Client` and `AsyncClient` set it."""
 
 
 Event: TypeAlias = (
@@ -146,3 +161,6 @@ Event: TypeAlias = (
     | Finished
     | Failed
 )
+
+DELTAS = (TextDelta, ThinkingDelta, CallDelta)
+"""The events that carry a piece of a block. The block's end carries all of it again."""

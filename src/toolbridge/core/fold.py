@@ -1,4 +1,9 @@
-"""Events in, message out: the partial message at any time, the whole one at the end."""
+"""The fold: events in, one message out.
+
+The code that needs a message holds one `Fold`: the gateway's reply, the streams of the SDK,
+`AnswerAttempts.message`. No stage of the pipe builds a message; `Finished` carries the reason
+why the answer stopped, and this module derives that reason.
+"""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -13,7 +18,6 @@ from toolbridge.core.messages import (
     Loss,
     Message,
     Part,
-    Problem,
     Step,
     StopDetails,
     StopReason,
@@ -34,8 +38,8 @@ BlockEdge: TypeAlias = (
 )
 
 
-class _Open:
-    """A block that is being written. Its pieces are joined once, when somebody asks."""
+class _OpenBlock:
+    """A block that has not ended. Its pieces are joined only when the message is read."""
 
     __slots__ = ("id", "kind", "name", "pieces")
 
@@ -55,7 +59,12 @@ class _Open:
 
 
 class Fold:
-    """The message so far. Feeding is cheap; `message` costs as much as the message is long."""
+    """The message that the events so far describe.
+
+    Feeding an event is cheap; reading `message` takes as long as the message is. The end of a
+    block carries the whole block, so a consumer that reads the message of finished answers only
+    may leave out the deltas, as the stream encoders do.
+    """
 
     def __init__(self) -> None:
         self.id = ""
@@ -66,15 +75,26 @@ class Fold:
         self.losses: list[Loss] = []
         self.logprobs: list[TokenLogprob] = []
         self.alternatives: dict[int, Fold] = {}
-        self._blocks: dict[int, _Open | Part] = {}
+        self._blocks: dict[int, _OpenBlock | Part] = {}
         self._terminal: ev.Finished | ev.Failed | None = None
+
+    def feed_all(self, events: Iterable[ev.Event]) -> None:
+        """Feed events in their order."""
+        blocks = self._blocks
+        for event in events:
+            if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
+                block = blocks.get(event.index)
+                if isinstance(block, _OpenBlock):
+                    block.pieces.append(event.text)
+                    continue
+            self.feed(event)
 
     def feed(self, event: ev.Event) -> None:
         match event:
             case ev.TextDelta(index, piece) | ev.ThinkingDelta(index, piece):
-                self.append(index, piece)
+                self._append(index, piece)
             case ev.CallDelta(index, piece):
-                self.append(index, piece)
+                self._append(index, piece)
             case ev.Started(id, model, envelope):
                 self.id, self.model, self.envelope = id, model, envelope
             case ev.UsageReported(usage):
@@ -92,22 +112,20 @@ class Fold:
             case _:
                 self._feed_block(event)
 
-    def append(self, index: int, piece: str) -> None:
-        """Feed a delta, without making one: the common case, and all that it needs."""
-        self._open(index).pieces.append(piece)
-
-    def pieces(self, index: int) -> list[str]:
-        """Return what is written of the open block `index`, for whoever goes on writing it."""
-        return self._open(index).pieces
+    def _append(self, index: int, piece: str) -> None:
+        block = self._blocks[index]
+        if not isinstance(block, _OpenBlock):
+            raise TypeError(f"block {index} is closed")
+        block.pieces.append(piece)
 
     def _feed_block(self, event: BlockEdge) -> None:
         match event:
             case ev.TextStart(index):
-                self._blocks[index] = _Open("text")
+                self._blocks[index] = _OpenBlock("text")
             case ev.ThinkingStart(index, field):
-                self._blocks[index] = _Open("thinking", name=field)
+                self._blocks[index] = _OpenBlock("thinking", name=field)
             case ev.CallStart(index, id, name):
-                self._blocks[index] = _Open("call", id, name)
+                self._blocks[index] = _OpenBlock("call", id, name)
             case ev.TextEnd(index, part):
                 self._blocks[index] = part
             case ev.ThinkingEnd(index, thought):
@@ -117,68 +135,63 @@ class Fold:
             case ev.PartAdded(index, added):
                 self._blocks[index] = added
 
-    def _open(self, index: int) -> _Open:
-        block = self._blocks[index]
-        if not isinstance(block, _Open):
-            raise TypeError(f"block {index} is closed")
-        return block
-
-    def written(self, index: int) -> str:
-        """Return what was written into the open block `index`."""
-        return "".join(self._open(index).pieces)
-
     @property
     def message(self) -> Message:
-        if self._terminal is not None:
-            return self._terminal.message
-        return self.finished(None)
-
-    def finished(
-        self,
-        stop: StopReason | None,
-        *,
-        stop_sequence: str = "",
-        details: StopDetails | None = None,
-        problem: Problem | None = None,
-    ) -> Message:
-        """Return the message as it is now, with its end."""
+        """The message so far; it has a `stop` once `Finished` or `Failed` was fed."""
+        end = self._terminal
         blocks = (self._blocks[index] for index in sorted(self._blocks))
         return Message(
             id=self.id,
             model=self.model,
-            content=tuple(b.part() if isinstance(b, _Open) else b for b in blocks),
+            content=tuple(b.part() if isinstance(b, _OpenBlock) else b for b in blocks),
             usage=self.usage,
-            stop=stop,
-            stop_sequence=stop_sequence,
-            stop_details=details,
+            stop=None if end is None else _stop_of(end),
+            stop_sequence=end.stop_sequence if isinstance(end, ev.Finished) else "",
+            stop_details=end.details if isinstance(end, ev.Finished) else None,
             logprobs=tuple(self.logprobs),
             healed=tuple(self.healed),
             losses=tuple(self.losses),
             alternatives=tuple(other.message for _, other in sorted(self.alternatives.items())),
-            problem=problem,
+            problem=end.problem if isinstance(end, ev.Failed) else None,
             envelope=self.envelope,
         )
 
-    def refinish(self, event: ev.Finished | ev.Failed) -> ev.Finished | ev.Failed:
-        """Return `event` with the message of this fold: for stages that changed what came before."""
-        old = event.message
-        if isinstance(event, ev.Failed):
-            message = self.finished(old.stop, problem=event.problem)
-            return ev.Failed(event.problem, message)
-        reason = derive_stop(
-            event.reason, calls=any(isinstance(b, Call) for b in self._blocks.values())
-        )
-        stop_sequence = old.stop_sequence if reason == "stop_sequence" else ""
-        details = old.stop_details if reason == "refusal" else None
-        message = self.finished(reason, stop_sequence=stop_sequence, details=details)
-        return ev.Finished(reason, message)
+
+def _stop_of(end: ev.Finished | ev.Failed) -> StopReason:
+    if isinstance(end, ev.Finished):
+        return end.reason
+    return "aborted" if end.problem.kind == "aborted" else "error"
+
+
+def finished(
+    claimed: StopReason,
+    *,
+    calls: bool,
+    stop_sequence: str = "",
+    details: StopDetails | None = None,
+) -> ev.Finished:
+    """Return the end of an answer with the reason that follows from its content and the claim.
+
+    `calls` says whether the answer contains calls. Every stage that adds calls to an answer or
+    removes them ends it with this function.
+    """
+    reason = derive_stop(claimed, calls=calls)
+    stop_sequence = stop_sequence if reason == "stop_sequence" else ""
+    return ev.Finished(reason, stop_sequence, details if reason == "refusal" else None)
+
+
+def settled_end(event: ev.Finished, *, calls: bool) -> ev.Finished:
+    """Return `event` with the reason that follows once a stage has added or removed calls."""
+    return finished(
+        event.reason, calls=calls, stop_sequence=event.stop_sequence, details=event.details
+    )
 
 
 def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:
-    """Return why the answer stopped: first by what was seen in it, then by what was claimed.
+    """Return why the answer stopped, from its content first and then from the upstream's claim.
 
-    Servers end a turn of calls with "stop", and claim calls where there is none; a client that
-    believes either stalls. A cut, a refusal and the like stand as claimed.
+    Some servers end a turn of calls with "stop", and others claim calls where the answer has
+    none; a client that follows either claim waits forever. Other reasons stay as claimed.
     """
     if calls and claimed in {"end", "stop_sequence"}:
         return "tool_use"
@@ -188,10 +201,9 @@ def derive_stop(claimed: StopReason, *, calls: bool) -> StopReason:
 
 
 def collect(events: Iterable[ev.Event]) -> Message:
-    """Return the message that `events` tell."""
+    """Return the message that `events` describe."""
     fold = Fold()
-    for event in events:
-        fold.feed(event)
+    fold.feed_all(events)
     return fold.message
 
 

@@ -3,6 +3,7 @@
 Lists, not generators: a generator that is dropped half-way leaves its stage in a half-state.
 """
 
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 In = TypeVar("In", contravariant=True)
@@ -30,11 +31,42 @@ class Pipe(Generic[A, B, C]):
         self._second = second
 
     def feed(self, piece: A, /) -> list[C]:
-        return [out for middle in self._first.feed(piece) for out in self._second.feed(middle)]
+        written: list[C] = []
+        for middle in self._first.feed(piece):
+            written += self._second.feed(middle)
+        return written
 
     def close(self) -> list[C]:
         last = [out for middle in self._first.close() for out in self._second.feed(middle)]
         return last + self._second.close()
+
+
+class Chain(Generic[A]):
+    """Stages of one type in a row, as one. Without any stage, everything passes unchanged."""
+
+    def __init__(self, stages: Sequence[Stage[A, A]] = ()) -> None:
+        self._stages = tuple(stages)
+
+    def feed(self, piece: A, /) -> list[A]:
+        return self.feed_all([piece])
+
+    def feed_all(self, pieces: list[A]) -> list[A]:
+        """Feed pieces in their order; return what they made certain."""
+        for stage in self._stages:
+            written: list[A] = []
+            for piece in pieces:
+                written += stage.feed(piece)
+            pieces = written
+        return pieces
+
+    def close(self) -> list[A]:
+        rest: list[A] = []
+        for stage in self._stages:
+            written: list[A] = []
+            for piece in rest:
+                written += stage.feed(piece)
+            rest = written + stage.close()
+        return rest
 
 
 class Identity(Generic[A]):

@@ -17,6 +17,7 @@ from toolbridge.demo.fill import Filler
 from toolbridge.demo.intent import read_intents
 from toolbridge.demo.matching import matching_calls
 from toolbridge.demo.offer import OfferedTools
+from toolbridge.demo.restaurant.schemas import SCHEMAS
 from toolbridge.demo.structured_reading import (
     BrokenFrame,
     CalledTool,
@@ -26,7 +27,6 @@ from toolbridge.demo.structured_reading import (
 )
 from toolbridge.demo.structured_values import NoValue, arguments_of, known_in, mended, value_of
 from toolbridge.demo.tools import fulfil
-from toolbridge.structured.builtin import SCHEMAS
 from toolbridge.structured.sentinels import CLOSING, OPENING, Kind, escape, write_frame
 
 _CLAUSE = re.compile(r"[;\n]|(?<=[.!?]) |,? and then |,? then ", re.IGNORECASE)

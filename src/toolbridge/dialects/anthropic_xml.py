@@ -1,4 +1,8 @@
-"""Invocations in `<function_calls>`, as the first Claude models wrote them."""
+"""Invocations in `<function_calls>`: the tool format of Claude up to version 2.
+
+Anthropic's legacy prompt format; many fine-tunes and agents imitate it, with and without the `antml:`
+prefix.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import invoke_xml

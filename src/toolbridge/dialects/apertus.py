@@ -1,4 +1,8 @@
-"""Apertus: a list of objects whose key is the name."""
+"""Apertus: a JSON array of objects whose key is the tool's name.
+
+The template of swiss-ai/Apertus-8B-Instruct-2509 writes it between `<|tools_prefix|>` and
+`<|tools_suffix|>`; `<|inner_prefix|>` opens reasoning.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape

@@ -1,4 +1,7 @@
-"""Apriel: a list in JSON; the thoughts end at a headline."""
+"""Apriel: a JSON array in `<tool_calls>`; the reasoning ends at `[BEGIN FINAL RESPONSE]`.
+
+The template of ServiceNow-AI/Apriel-1.6-15b-Thinker writes it.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape

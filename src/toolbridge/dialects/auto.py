@@ -1,8 +1,8 @@
-"""When nobody knows the dialect, what is seen decides.
+"""Recognises the dialect from the text of an answer.
 
-One loop looks for the marks of all dialects at once. What follows a shared mark tells its dialects
-apart; a frame at the beginning of an answer hands the whole of it to the reader of its frames.
-Forms without a mark count only at the beginning, and only with the name of an offered tool.
+One reader searches for the marks of all dialects at once. The text after a shared mark selects the
+parser; a message header at the beginning selects the reader of that format. Formats without a mark
+count only at the beginning of an answer and with the name of a declared tool.
 """
 
 # ruff: noqa: RUF001 -- the bars of these marks are fullwidth
@@ -41,7 +41,7 @@ _FRAMES = (
 
 @dataclass(frozen=True)
 class _Addressed:
-    """An answer that begins with its recipient, because the prompt has opened the header."""
+    """Reads an answer that begins with its recipient, because the prompt opened the header."""
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class _Addressed:
 
 @dataclass(frozen=True)
 class Auto(MarkReader):
-    """All dialects at once, also the one whose answers begin with the name of a tool."""
+    """Reads all dialects, including functionary_v32, whose answers begin with a tool name."""
 
     @override
     def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
@@ -72,7 +72,7 @@ class Auto(MarkReader):
             yield from super().__call__(scribe, thinking=thinking)
 
     def _is_addressed(self, scribe: EventWriter) -> Wait[bool]:
-        """Tell whether a line with the name of a tool comes first, and JSON after it."""
+        """Whether the answer begins with a line that is a tool name, followed by JSON."""
         cursor = scribe.cursor
         place = cursor.remember()
         yield from cursor.accept(">>>")
@@ -100,9 +100,10 @@ _BARE: dict[str, tuple[CallReader, ...]] = {
 
 @cache
 def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> ReadStream:
-    """Return the reader that knows all dialects, `dialect` first: models drift from their own.
+    """Return a reader of all dialects, with `dialect` preferred.
 
-    Calls of `ignored` dialects stay text.
+    Models drift from their own format, so the others stay active. Calls of `ignored` dialects stay
+    text.
     """
     own = load(dialect).reader if dialect else MarkReader({})
     if not isinstance(own, MarkReader):
@@ -126,7 +127,7 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
 
 
 def _merged(known: list[MarkReader]) -> dict[str, list[CallReader]]:
-    """Return the readers of each mark, and of each mark that another one begins with."""
+    """Return the call readers by mark; a mark also gets the readers of marks it begins with."""
     calls: dict[str, list[CallReader]] = {}
     for prose in known:
         for mark, readers in prose.calls.items():

@@ -1,4 +1,4 @@
-"""What every dialect offers: the door of each file in this folder."""
+"""The interface of a dialect: `Dialect`, which every dialect file instantiates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,15 @@ from toolbridge.wire.tags import Wait
 
 
 class ReadStream(Protocol):
+    """Reads the text of an answer."""
+
     def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        """Read a whole answer; `thinking` when the prompt has opened a thought already."""
+        """Read a whole answer; `thinking` is True if the prompt opened reasoning."""
         ...
 
 
 class Render(Protocol):
-    """How calls and results stand in the history."""
+    """Writes calls and results as text for the history."""
 
     def calls(self, calls: Sequence[Call]) -> str: ...
 
@@ -25,7 +27,7 @@ class Render(Protocol):
 
 @dataclass(frozen=True)
 class ResultText:
-    """What came back for a call, as text."""
+    """The result of a call, as text."""
 
     name: str
     id: str
@@ -34,8 +36,10 @@ class ResultText:
 
 @dataclass(frozen=True)
 class Dialect:
+    """A text format of tool calls and reasoning."""
+
     name: str
     marks: tuple[str, ...]
-    """What an answer in this dialect is known by."""
+    """Text by which an answer in this dialect is recognised."""
     reader: ReadStream
     render: Render

@@ -1,4 +1,7 @@
-"""dots: invocations in `<dots_function_call>`."""
+"""dots: invocations in `<dots_function_call>`.
+
+rednote's dots models; the format is that of the `dots` parsers in vLLM and SGLang.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import invoke_xml

@@ -1,4 +1,7 @@
-"""ERNIE 4.5: JSON in `<tool_call>`, text in `<response>`."""
+"""ERNIE 4.5: JSON in `<tool_call>`, text in `<response>`.
+
+Baidu's ERNIE-4.5-21B-A3B-Thinking; the format is that of vLLM's `ernie45` parser.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

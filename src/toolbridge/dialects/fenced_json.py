@@ -1,4 +1,8 @@
-"""JSON in a fenced block."""
+"""JSON in a code fence.
+
+Models whose marks were stripped or forgotten write it (kronk#950). Only an object with the name of a
+declared tool counts: other fenced JSON is part of the answer.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape

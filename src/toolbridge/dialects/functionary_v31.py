@@ -1,4 +1,7 @@
-"""Functionary 3.1: JSON in `<function=NAME>`."""
+"""Functionary 3.1: JSON in `<function=NAME>`.
+
+The template of meetkai/functionary-medium-v3.1, and the custom tools of Llama 3.1.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

@@ -1,4 +1,7 @@
-"""Functionary 3.2: each message begins with its recipient."""
+"""Functionary 3.2: each message begins with `>>>` and its recipient.
+
+The template of meetkai/functionary-medium-v3.2 writes it; the recipient `all` is text.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Recipes

@@ -1,7 +1,7 @@
-"""Thoughts in tags, for answers without tools: looked for where the answer begins, and only there.
+"""Finds `<think>` at the beginning of answers to requests without tools.
 
-A server without a parser hands on what the model wrote, `<think>` and all. Reading every word for
-that would cost every answer; a thought stands at the beginning, so the first characters decide.
+A server without a reasoning parser returns the model's reasoning in the text. Scanning the whole text
+would slow down every answer; reasoning is at the beginning, so only the first characters are checked.
 """
 
 from toolbridge.core import events as ev
@@ -12,13 +12,15 @@ _OPENERS = ("<think>", "<thinking>")
 
 
 class ThoughtGate:
+    """A stage that passes events through, or sends them to the `think_tags` dialect."""
+
     def __init__(self, ids: Ids | None = None) -> None:
         self._ids = ids
         self._held: list[ev.Event] = []
         self._begun = ""
         self._decided = False
         self.open = False
-        """Whether no thought was found, so that all the rest passes as it is."""
+        """Whether the answer has no reasoning at its beginning: all events pass unchanged."""
         self._stage: DialectStage | None = None
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
@@ -55,4 +57,4 @@ class ThoughtGate:
             self.open = True
             return held
         self._stage = DialectStage((), dialect="think_tags", ids=self._ids)
-        return [said for event in held for said in self._stage.feed(event)]
+        return [out for event in held for out in self._stage.feed(event)]

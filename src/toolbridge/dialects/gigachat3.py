@@ -1,4 +1,7 @@
-"""GigaChat 3: JSON after a token or a role."""
+"""GigaChat 3: JSON after `<|function_call|>` or after the role `function call`.
+
+The template of GigaChat3.1-10B-A1.8B writes it (parser `gigachat3` in vLLM and SGLang).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

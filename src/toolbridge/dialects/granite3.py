@@ -1,4 +1,8 @@
-"""Granite 3: a list in JSON after a token or a tag."""
+"""Granite 3: a JSON array after `<|tool_call|>`.
+
+vLLM's tool_chat_template_granite.jinja writes it. Granite 3.1 writes the text `<tool_call>` instead
+of the token (vllm#11402).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span

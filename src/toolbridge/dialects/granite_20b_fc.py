@@ -1,4 +1,7 @@
-"""Granite 20B: JSON after `<function_call>`."""
+"""Granite 20B: JSON after `<function_call>`.
+
+ibm-granite/granite-20b-functioncalling with vLLM's tool_chat_template_granite_20b_fc.jinja.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

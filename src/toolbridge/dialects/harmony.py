@@ -1,4 +1,9 @@
-"""OpenAI Harmony: channels with recipients."""
+"""OpenAI Harmony, the format of gpt-oss: messages with a channel and a recipient.
+
+The template of openai/gpt-oss-120b and the openai/harmony library define it. The recipient may also
+stand before the channel (ggml-org/llama.cpp#15181), and unknown words in a header must not end the
+answer (openai/harmony#38).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Harmony

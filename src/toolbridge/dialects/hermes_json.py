@@ -1,4 +1,9 @@
-"""Hermes and Qwen: JSON in `<tool_call>`."""
+"""Hermes: JSON in `<tool_call>`.
+
+Nous Research's Hermes 2 Pro defined it; Qwen 2.5, Qwen3, QwQ, Granite 4 and many fine-tunes write it
+(template of Qwen/Qwen3-0.6B). Qwen2.5-Coder often drops the tags (ollama#12174), so bare and fenced
+JSON at the beginning of an answer is read too.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import FENCE, MarkReader

@@ -1,4 +1,8 @@
-"""Tencent Hy3: pairs after a separator, marks with a suffix."""
+"""Tencent Hy3: `<arg_key>`/`<arg_value>` pairs after `<tool_sep>`.
+
+The template of tencent/Hy3. The published tokenizer adds a suffix to every mark
+(`<tool_calls:opensource>`), so marks are read with any suffix.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls

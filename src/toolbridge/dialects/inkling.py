@@ -1,4 +1,7 @@
-"""Inkling: blocks of one kind each."""
+"""Inkling: blocks of one kind each, named by `<|content_…|>` tokens.
+
+The format is that of the `inkling` parsers in vLLM and SGLang.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.frames import Blocks

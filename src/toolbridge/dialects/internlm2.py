@@ -1,4 +1,7 @@
-"""InternLM and Intern-S1: JSON between action marks."""
+"""InternLM 2 and Intern-S1: JSON between `<|action_start|>` and `<|action_end|>`.
+
+vLLM's tool_chat_template_internlm2_tool.jinja (parsers `internlm` in vLLM, `interns1` in SGLang).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape

@@ -1,4 +1,9 @@
-"""Kimi K2: an id that holds the name, then JSON."""
+"""Kimi K2: an id that contains the tool's name, then JSON.
+
+The template of moonshotai/Kimi-K2-Instruct. The id is `functions.NAME:NUMBER`; models also write
+`functionsNAME5` and a bare number (sglang#21377), and some a singular section mark
+(ggml-org/llama.cpp#17376).
+"""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +23,7 @@ _ID = re.compile(r"(?:functions[.:_]?)?(.+?)(?:[:_]?\d+)?")
 
 @dataclass(frozen=True)
 class KimiCalls(NamedJson):
-    """The id is `functions.NAME:NUMBER` and must come back as it was."""
+    """Parses the id, which is returned unchanged: Kimi degrades otherwise (llxprt-code#712)."""
 
     def identify(self, scribe: EventWriter, written: str) -> tuple[str, str]:
         whole, _, _ = written.partition(":")
@@ -32,7 +37,7 @@ class KimiCalls(NamedJson):
 
 
 class KimiRenderer(Renderer):
-    """A call that came from elsewhere gets an id as Kimi writes it."""
+    """Gives calls of other models an id in Kimi's form."""
 
     def calls(self, calls: Sequence[Call]) -> str:
         return super().calls(

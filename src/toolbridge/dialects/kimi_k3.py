@@ -1,4 +1,7 @@
-"""Kimi K3: channels with attributes."""
+"""Kimi K3: channels with attributes, opened by `<|open|>`.
+
+The template of moonshotai/Kimi-K3 writes it (parser `kimi_k3` in vLLM and SGLang).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.channels import Channels

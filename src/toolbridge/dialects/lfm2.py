@@ -1,4 +1,8 @@
-"""Liquid LFM2: Python calls or JSON between marks."""
+"""Liquid LFM2: Python calls or JSON between `<|tool_call_start|>` and `<|tool_call_end|>`.
+
+The template of LiquidAI/LFM2.5-8B-A1B. Values are Python literals with many variants (vllm#48171,
+sglang#27614).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

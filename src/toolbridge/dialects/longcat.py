@@ -1,4 +1,7 @@
-"""LongCat: JSON or pairs in `<longcat_tool_call>`."""
+"""LongCat: JSON or key/value pairs in `<longcat_tool_call>`.
+
+meituan-longcat/LongCat-Flash; the format is that of vLLM's `longcat` parser.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls

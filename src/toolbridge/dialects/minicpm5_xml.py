@@ -1,4 +1,7 @@
-"""MiniCPM 4 and 5: `<function name=…>` with CDATA."""
+"""MiniCPM 4 and 5: `<function name=…>` and `<param name=…>`, values in CDATA.
+
+The template of openbmb/MiniCPM5-1B writes it (parser `minicpm5` in vLLM and SGLang).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.cdata import CdataCalls, protected

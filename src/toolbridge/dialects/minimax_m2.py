@@ -1,4 +1,7 @@
-"""MiniMax M2: invocations in `<minimax:tool_call>`."""
+"""MiniMax M2: invocations in `<minimax:tool_call>`.
+
+The template of MiniMaxAI/MiniMax-M2. Several invocations may share one wrapper (smg#1824).
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.invoke_xml import invoke_xml

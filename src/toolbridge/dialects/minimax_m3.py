@@ -1,4 +1,7 @@
-"""MiniMax M3: a tree of tags behind a token."""
+"""MiniMax M3: a tree of tags, each after the token `]<]minimax[>[`.
+
+The template of MiniMaxAI/MiniMax-M3. Nested objects and lists are nested tags.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader, Span

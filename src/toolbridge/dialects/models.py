@@ -1,4 +1,4 @@
-"""Which models write which dialect: the first part that stands in the name decides."""
+"""The dialect of each model family. The first row whose text occurs in the model's name applies."""
 
 MODELS: tuple[tuple[str, str], ...] = (
     ("deepseek-v4", "deepseek_dsml_v4"),

@@ -1,4 +1,7 @@
-"""Muse Glimmer: messages with recipients, calls as invocations."""
+"""Meta Muse Glimmer: messages with recipients, calls as `<atem:invoke>`.
+
+The template muse-glimmer.jinja (parsers `muse_glimmer` in vLLM, `muse` in SGLang).
+"""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ _NAME = re.compile(r"[^\s\"'<>]*")
 
 @dataclass(frozen=True)
 class AtemCalls(InvokeCalls):
-    """Invocations whose tag a model now and then breaks with a mark of its frames."""
+    """Parses invocations; the model sometimes writes `<|message|>` inside the tag (Ollama's tests)."""
 
     def call_header(self, scribe: EventWriter) -> Wait[Header]:
         cursor = scribe.cursor

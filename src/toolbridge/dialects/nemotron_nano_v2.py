@@ -1,4 +1,7 @@
-"""Nemotron Nano 2: a list in JSON in `<TOOLCALL>`."""
+"""Nemotron Nano 2: a JSON array in `<TOOLCALL>`.
+
+The template of nvidia/NVIDIA-Nemotron-Nano-9B-v2 writes it.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape

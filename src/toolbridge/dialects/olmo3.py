@@ -1,4 +1,7 @@
-"""OLMo 3: Python calls, one a line, in `<function_calls>`."""
+"""OLMo 3: Python calls, one per line, in `<function_calls>`.
+
+allenai/Olmo-3-7B-Instruct and 32B; the format is that of vLLM's `olmo3` parser.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

@@ -1,4 +1,8 @@
-"""Poolside Laguna: pairs in `<tool_call>`, now and then in `<user>`."""
+"""Poolside Laguna: `<arg_key>`/`<arg_value>` pairs in `<tool_call>`.
+
+The template of poolside's Laguna-XS-2.1. Ollama's parser also accepts calls that the model wrote in
+`<user>` tags and bare JSON.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.arg_pairs import PairCalls

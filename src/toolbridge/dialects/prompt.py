@@ -1,4 +1,8 @@
-"""Tools for models that were never taught to call one: in their prompt, and in their history."""
+"""Tool use by prompt, for models without a tool template.
+
+The tools are described in the system prompt with an example in a dialect, and past calls and results
+are written as text. Used with the setting `tools = false`.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -41,7 +45,7 @@ _MUST = {
 def tool_prompt(
     tools: Sequence[Tool], dialect: str = "hermes_json", choice: ToolChoice | None = None
 ) -> str:
-    """Return what a model must be told to use `tools` in `dialect`; nothing without tools."""
+    """Return the prompt that describes `tools` in `dialect`; empty without tools."""
     choice = choice or ToolChoice()
     offered = [
         tool
@@ -74,8 +78,8 @@ def _example(tool: Tool, dialect: Dialect) -> str:
 def render_history(request: Request, dialect: str = "hermes_json") -> Request:
     """Return the request for a model without tools of its own.
 
-    The tools stand in the system prompt, behind the caller's own words; calls and results of the
-    history are text in the dialect.
+    The tools are appended to the system prompt; calls and results of the history become text in the
+    dialect.
     """
     prompt = tool_prompt(request.tools, dialect, request.tool_choice)
     names = {
@@ -85,22 +89,22 @@ def render_history(request: Request, dialect: str = "hermes_json") -> Request:
         if isinstance(part, Call)
     }
     render = load(dialect)
-    turns = tuple(_written(turn, render, names) for turn in request.turns)
+    turns = tuple(_turn_as_text(turn, render, names) for turn in request.turns)
     system = (*request.system, Text(prompt)) if prompt else request.system
     return msgspec.structs.replace(
         request, turns=turns, system=system, tools=(), tool_choice=ToolChoice()
     )
 
 
-def _written(turn: Turn, dialect: Dialect, names: dict[str, str]) -> Turn:
+def _turn_as_text(turn: Turn, dialect: Dialect, names: dict[str, str]) -> Turn:
     content: list[Part] = []
     calls: list[Call] = []
     results: list[Result] = []
     for part in turn.content:
         if not isinstance(part, Call):
-            _say(content, calls, dialect.render.calls)
+            _append_calls(content, calls, dialect.render.calls)
         if not isinstance(part, Result):
-            _say_results(content, results, dialect, names)
+            _append_results(content, results, dialect, names)
         match part:
             case Call():
                 calls.append(part)
@@ -108,22 +112,24 @@ def _written(turn: Turn, dialect: Dialect, names: dict[str, str]) -> Turn:
                 results.append(part)
             case _:
                 content.append(part)
-    _say(content, calls, dialect.render.calls)
-    _say_results(content, results, dialect, names)
+    _append_calls(content, calls, dialect.render.calls)
+    _append_results(content, results, dialect, names)
     return Turn(turn.role, tuple(content))
 
 
-def _say(content: list[Part], calls: list[Call], render: Callable[[Sequence[Call]], str]) -> None:
+def _append_calls(
+    content: list[Part], calls: list[Call], render: Callable[[Sequence[Call]], str]
+) -> None:
     if calls:
         before = "\n" if content and isinstance(content[-1], Text) else ""
         content.append(Text(before + render(calls)))
         calls.clear()
 
 
-def _say_results(
+def _append_results(
     content: list[Part], results: list[Result], dialect: Dialect, names: dict[str, str]
 ) -> None:
-    """Write results as text; what is no text in them follows."""
+    """Append results as text; their images and files follow."""
     if not results:
         return
     answers = [
@@ -136,5 +142,5 @@ def _say_results(
 
 
 def _text(result: Result) -> str:
-    said = "\n".join(part.text for part in result.content if isinstance(part, Text))
-    return f"Error: {said}" if result.is_error else said
+    text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return f"Error: {text}" if result.is_error else text

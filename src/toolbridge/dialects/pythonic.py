@@ -1,11 +1,19 @@
-"""Python calls in a list."""
+"""Python calls in a list.
+
+`pythonic` follows vLLM's tool_chat_template_toolace.jinja (Llama 3.2, ToolACE) and Gemma 3;
+`llama4_pythonic` tool_chat_template_llama4_pythonic.jinja, with `<|python_start|>` and
+`<|python_end|>`. Llama 4's template quotes every value, so numbers arrive as strings and are
+converted by the tool's schema.
+"""
+
+from dataclasses import replace
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.render import Renderer, python
 
-DIALECT = Dialect(
+_PYTHONIC = Dialect(
     name="pythonic",
     marks=("<|python_start|>",),
     reader=MarkReader(
@@ -27,3 +35,5 @@ DIALECT = Dialect(
         result='{"output": $json}',
     ),
 )
+_LLAMA4_PYTHONIC = replace(_PYTHONIC, name="llama4_pythonic")
+DIALECTS = (_PYTHONIC, _LLAMA4_PYTHONIC)

@@ -1,4 +1,7 @@
-"""Qwen-Agent: names and arguments behind flowers."""
+"""Qwen-Agent: name and arguments after `✿FUNCTION✿` and `✿ARGS✿`.
+
+The function call prompt of QwenLM/Qwen-Agent for Qwen 1.5 and Qwen 2.
+"""
 
 # ruff: noqa: RUF001 -- the model may write a fullwidth colon
 

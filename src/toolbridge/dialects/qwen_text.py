@@ -1,4 +1,7 @@
-"""`[Calling tool: NAME(JSON)]`, which small Qwen models fall back to."""
+"""`[Calling tool: NAME(JSON)]`, which small and quantised Qwen3 models write instead of their format.
+
+The text may contain `})]` inside a string (Rapid-MLX#1591), so the JSON decides where a call ends.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader

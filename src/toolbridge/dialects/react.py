@@ -1,4 +1,7 @@
-"""ReAct: `Action:` and `Action Input:` on lines of their own."""
+"""ReAct: `Action:` and `Action Input:` on lines of their own.
+
+The prompt format of LangChain agents, which older Qwen, GLM and Yi agents were trained on.
+"""
 
 from dataclasses import dataclass
 
@@ -16,10 +19,7 @@ _CALLS = NamedJson(separators=("Action Input:",), close=())
 
 @dataclass(frozen=True)
 class Scaffold:
-    """A line of thought that leads to an action: the form asks for it, so it belongs to the call.
-
-    Any other thought is one.
-    """
+    """Skips a `Thought:` line before an action, which the format requires and which is no reasoning."""
 
     calls: CallReader = _CALLS
 

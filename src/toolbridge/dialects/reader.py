@@ -1,4 +1,7 @@
-"""Text in, events out: what a model wrote becomes words, thoughts and calls."""
+"""Reads the text of a model in a dialect: text in, events with text, reasoning and calls out.
+
+`TextReader` is the stage that the library offers and `DialectStage` uses; `read_text` reads a whole text.
+"""
 
 import codecs
 from collections.abc import Generator, Mapping, Sequence
@@ -21,11 +24,11 @@ from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.toolbox import Toolbox
 
 Offered: TypeAlias = Sequence[Tool | Mapping[str, Json]] | None
-"""Tools in our words or in any API's shape; None where nobody knows them."""
+"""Tools as `Tool` or as JSON of any API; None if they are unknown."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a text says."""
+    """The text, the reasoning and the calls of an answer."""
 
     content: str = ""
     reasoning: str = ""
@@ -35,11 +38,11 @@ class Reading(msgspec.Struct, frozen=True):
 class TextReader:
     """The stage from text to events.
 
-    `tools` are those of the request: without any, calls stay text, and a name that nobody offered
-    is none. `None` says that the tools are unknown: every name is then taken as it stands.
+    `tools` are those of the request: with an empty list calls stay text, and an undeclared name is
+    not a call. `None` means that the tools are unknown, so every name is accepted.
 
-    `reasoning_open` tells whether the prompt has opened a thought, or how the prompt ended. With
-    `thoughts=False` thoughts stay text, marks and all; with `None` they are left out.
+    `reasoning_open` is True if the prompt opened reasoning, or the end of the prompt itself. With
+    `thoughts=False` reasoning stays in the text with its marks; with `None` it is omitted.
     """
 
     def __init__(
@@ -64,15 +67,18 @@ class TextReader:
         self._model = model
 
     def feed(self, piece: str | bytes, /) -> list[Event]:
-        """Read on. Bytes are UTF-8, and may be cut inside of a character."""
+        """Read the next piece; bytes are UTF-8 and may end inside a character."""
         events = [] if self._draft.started else self._start()
         text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
-        self._scribe.cursor.feed(text)
-        self._go_on()
+        if self._scribe.passes(text):  # nearly every piece of nearly every answer
+            self._scribe.text(text)
+        else:
+            self._scribe.cursor.feed(text)
+            self._go_on()
         return events + self._scribe.drain()
 
     def close(self, reason: StopReason = "end") -> list[Event]:
-        """Return what the end makes certain; `reason` is what the upstream says of it."""
+        """Return the remaining events; `reason` is the stop reason of the upstream."""
         self._scribe.cut_short = reason in _CUT
         return self._start() + self.flush() + self._draft.finish(reason)
 
@@ -82,7 +88,7 @@ class TextReader:
         return self._scribe.in_call
 
     def flush(self) -> list[Event]:
-        """End the text without ending the answer."""
+        """Return the remaining events of the text without ending the answer."""
         self._scribe.cursor.feed(self._bytes.decode(b"", final=True))
         self._scribe.cursor.end()
         self._go_on()
@@ -102,9 +108,9 @@ _CUT = frozenset({"length", "context_overflow", "refusal", "error", "aborted"})
 
 
 def reader_of(dialect: str, model: str = "", ignored: frozenset[str] = frozenset()) -> ReadStream:
-    """Return what reads a dialect; `auto` goes by the model, then by what is seen.
+    """Return the reader of a dialect; `auto` uses the model's dialect and recognises all others.
 
-    `auto` does not look for `ignored` dialects.
+    `auto` does not recognise `ignored` dialects.
     """
     if dialect == "auto":
         return auto_reader(for_model(model) or "", ignored)
@@ -120,7 +126,7 @@ def read_text(
     reasoning_open: bool | str = False,
     thoughts: bool | None = True,
 ) -> Reading:
-    """Return what a whole text says."""
+    """Return the text, reasoning and calls in `text`."""
     reader = TextReader(
         tools, dialect=dialect, model=model, reasoning_open=reasoning_open, thoughts=thoughts
     )

@@ -1,4 +1,8 @@
-"""Seed-OSS: `<function=NAME>` in `<seed:tool_call>`."""
+"""Seed-OSS: `<function=NAME>` in `<seed:tool_call>`.
+
+The template of ByteDance-Seed/Seed-OSS-36B-Instruct: the format of Qwen3-Coder with other wrappers and
+without line ends around values.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.function_xml import function_xml

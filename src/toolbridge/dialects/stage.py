@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import Fold
+from toolbridge.core.fold import settled_end
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import StopReason, Text, Thinking, Tool
 from toolbridge.dialects.engines.mark_reader import MarkReader
@@ -29,7 +29,7 @@ _OUTER = (
 )  # fmt: skip
 """What a reader says of an answer, and not of a block: here the answer is another's."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
-_DELTAS = (ev.TextDelta, ev.CallDelta, ev.ThinkingDelta)
+_NO_MARKS = Marks(())
 
 
 class DialectStage:
@@ -50,46 +50,30 @@ class DialectStage:
         self._model = model
         self._reasoning_open = reasoning_open
         self._ids = ids or Ids("dialects")
-        self._fold = Fold()
         self._numbers = _Numbers()
         self._reader: TextReader | None = None
         self._readers = 0
         self._text = Text("")
         """The text that has ended, with what is attached to it."""
         reader = self._read_stream
-        marks = reader.drafts if tools and isinstance(reader, MarkReader) else ()
-        self._thought = _Thought(Marks(marks))
+        marks = reader.draft_marks if tools and isinstance(reader, MarkReader) else _NO_MARKS
+        self._thought = _Thought(marks)
         self._called: dict[str, str] = {}
         """The ids of calls, as they were written and as they were said."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
             reader = self._reader or self._open_reader()
-            said = self._said(reader.feed(event.text))
-        elif isinstance(event, ev.Finished):
-            return self._end(event, self._finished(event.reason))
-        elif isinstance(event, ev.Failed):
-            return self._end(event, self._failed())
-        else:
-            said = self._read(event)
-        self._keep(said)
-        return said
+            return self._said(reader.feed(event.text))
+        if isinstance(event, ev.Finished):
+            said = self._finished(event.reason)
+            return [*said, settled_end(event, calls=bool(self._called))]
+        if isinstance(event, ev.Failed):
+            return [*self._failed(), event]
+        return self._read(event)
 
     def close(self) -> list[ev.Event]:
         return []
-
-    def _end(self, event: ev.Finished | ev.Failed, said: list[ev.Event]) -> list[ev.Event]:
-        self._keep(said)
-        return [*said, self._fold.refinish(event)]
-
-    def _keep(self, said: list[ev.Event]) -> None:
-        for event in said:
-            if isinstance(event, ev.TextDelta):
-                self._fold.append(event.index, event.text)
-            elif isinstance(event, ev.CallDelta):
-                self._fold.append(event.index, event.json)
-            else:
-                self._fold.feed(event)
 
     def _read(self, event: ev.Event) -> list[ev.Event]:
         match event:
@@ -133,7 +117,10 @@ class DialectStage:
         return said
 
     def _said(self, events: list[ev.Event]) -> list[ev.Event]:
-        if len(events) == 1 and isinstance(events[0], _DELTAS):
+        if len(events) == 1 and isinstance(events[0], ev.DELTAS):
+            index = events[0].index
+            if self._numbers.given.get((self._readers, index)) == index:
+                return events
             return self._numbers.give(self._readers, [events[0]])
         kept = [
             self._with_own_id(event) if isinstance(event, _CALL_EDGES) else event
@@ -175,10 +162,10 @@ class _Numbers:
     """Gives the blocks of several sources one row of indices."""
 
     def __init__(self) -> None:
-        self._given: dict[tuple[Hashable, int], int] = {}
+        self.given: dict[tuple[Hashable, int], int] = {}
 
     def give(self, source: Hashable, events: Sequence[_Numbered]) -> list[ev.Event]:
-        given = self._given
+        given = self.given
         said: list[ev.Event] = []
         for event in events:
             index = given.setdefault((source, event.index), len(given))

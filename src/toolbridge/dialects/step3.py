@@ -1,4 +1,7 @@
-"""Step 3: invocations between DeepSeek-like marks."""
+"""Step 3: `<steptml:invoke>` between marks like DeepSeek's.
+
+stepfun-ai/step3; the format is that of the `step3` parsers in vLLM and SGLang.
+"""
 
 # ruff: noqa: RUF001 -- the bars of these marks are fullwidth
 

@@ -1,4 +1,7 @@
-"""The sentinels of our own structured streams."""
+"""The frames of toolbridge's structured streams (`/v1/stream`), as a tool format.
+
+Any model can be prompted to write them; docs/reference/stream.md describes the frames.
+"""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ _ATTRIBUTE = re.compile(r"(\w+)=([^\s⟧]+)")
 
 @dataclass(frozen=True)
 class SentinelCalls:
-    """A sentinel with attributes, JSON, and the sentinel that ends it."""
+    """Parses a sentinel with attributes, JSON, and the end sentinel."""
 
     @property
     def closing(self) -> tuple[str, ...]:

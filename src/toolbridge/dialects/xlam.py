@@ -1,4 +1,7 @@
-"""xLAM 2: a list in JSON, bare, fenced or in borrowed marks."""
+"""xLAM 2: a JSON array, bare, fenced, or in the marks of Mistral or Hermes.
+
+Salesforce Llama-xLAM-2 and Qwen-xLAM; vLLM's tool_chat_template_xlam_qwen.jinja and `xlam` parser.
+"""
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
+from toolbridge.healing import steps
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.names import heal_choice, heal_key
 from toolbridge.healing.reading import TolerantReading, brief
@@ -29,6 +30,13 @@ _NUMBERS = (int, float)
 _HOLDERS = (dict, list)
 _SIMPLE = frozenset({"anyOf", "oneOf", "allOf"})
 Path = tuple[str | int, ...]
+_CONVERTED = {
+    "string": steps.TO_STRING,
+    "integer": steps.TO_INTEGER,
+    "number": steps.TO_NUMBER,
+    "boolean": steps.TO_BOOLEAN,
+    "null": steps.TO_NULL,
+}
 
 
 class Coercion:
@@ -114,7 +122,7 @@ class Coercion:
             inner = self._read_nested(value, dict, path)
             return value if inner is None else self.coerce(inner, rule, path)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-            self.say("a list around an object", path, value, value[0])
+            self.say(steps.OUT_OF_LIST, path, value, value[0])
             return self.coerce(value[0], rule, path)
         if not isinstance(value, dict):
             return value
@@ -141,7 +149,7 @@ class Coercion:
                 return False
             if key in self._schema.members(rule):
                 return False
-            self.say("a member that is not allowed", (*path, key), member, None, level=3)
+            self.say(steps.UNKNOWN_KEY, (*path, key), member, None, level=3)
             return True
         if not (member is None or (isinstance(member, str) and _is_null_word(member))):
             return False
@@ -149,7 +157,7 @@ class Coercion:
             return False
         if self._schema.fits(None, wanted) or self._may_be_text(member, wanted):
             return False
-        self.say("nothing for an optional member", (*path, key), member, None)
+        self.say(steps.NULL_REMOVED, (*path, key), member, None)
         return True
 
     def _may_be_text(self, member: Json, wanted: Json) -> bool:
@@ -178,7 +186,7 @@ class Coercion:
             name = meant.get(key, key)
             name = key if name in twice else name
             if name != key:
-                self.steps.append(Step(_at("key", path), 2, key, name))
+                self.steps.append(Step(_at(steps.KEY, path), 2, key, name))
             renamed[name] = member
         return renamed
 
@@ -213,12 +221,12 @@ class Coercion:
         if isinstance(value, dict) and len(value) == 1:
             only = next(iter(value.values()))
             if isinstance(only, list) and not self._schema.fits(value, items):
-                self.say("an object around a list", path, value, only)
+                self.say(steps.OUT_OF_OBJECT, path, value, only)
                 return self.coerce(only, rule, path)
         item = self.coerce(value, items, path)
         if not self._schema.fits(item, items):
             return value
-        self.say("one for a list", path, value, [item])
+        self.say(steps.WRAPPED, path, value, [item])
         return [item]
 
     # Scalars.
@@ -230,13 +238,14 @@ class Coercion:
             healed = self._scalar(inner, name, path)
         else:
             healed = self._scalar(value, name, path)
-        healed = self._choice(healed, rule)
+        chosen = self._choice(healed, rule)
         if not self._schema.fits(
-            healed, rule if rule.get("type") == name else {**rule, "type": name}
+            chosen, rule if rule.get("type") == name else {**rule, "type": name}
         ):
             return value
-        self.say(f"not {name}", path, value, healed)
-        return healed
+        what = steps.CHOICE if healed is value else _CONVERTED.get(name, steps.CHOICE)
+        self.say(what, path, value, chosen)
+        return chosen
 
     def _scalar(self, value: Json, name: str, path: Path) -> Json:
         match name:
@@ -264,7 +273,7 @@ class Coercion:
     def _to_choice(self, value: Json, rule: JsonObject, path: Path) -> Json:
         healed = self._choice(value, rule)
         if healed is not value:
-            self.say("not one of the choices", path, value, healed)
+            self.say(steps.CHOICE, path, value, healed)
         return healed
 
     def _choice(self, value: Json, rule: JsonObject) -> Json:
@@ -288,7 +297,7 @@ class Coercion:
         if kind is dict and not isinstance(reading.value, dict):
             return None
         self.cut |= reading.cut or reading.open
-        self.say("text for a value", path, text, reading.value)
+        self.say(steps.NESTED_JSON, path, text, reading.value)
         self.steps += reading.steps
         return reading.value
 

@@ -11,10 +11,10 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject, dumps, replace_lone_surrogates
 from toolbridge.core.messages import Step
+from toolbridge.healing import steps
 from toolbridge.healing.coercion import ENVELOPE, Coercion, Path
 from toolbridge.healing.names import plain
 from toolbridge.healing.reading import (
-    NOT_FINITE,
     TolerantReading,
     brief,
     clip,
@@ -49,10 +49,7 @@ class Healing(msgspec.Struct, frozen=True):
 
     @property
     def hopeless(self) -> bool:
-        return any(step.what == HOPELESS for step in self.steps)
-
-
-HOPELESS = "hopeless"
+        return any(step.what == steps.UNREADABLE for step in self.steps)
 
 
 def heal(
@@ -111,7 +108,7 @@ class Ladder:
         if reading.doubtful:
             if self._level < 3:
                 return self._hopeless()
-            self._steps.append(Step("a guess", 3, clip(self._text), ""))
+            self._steps.append(Step(steps.GUESS, 3, clip(self._text), ""))
         value = self._as_object(reading.value) if reading.found else self._as_text()
         if value is None:
             return self._hopeless()
@@ -127,7 +124,7 @@ class Ladder:
         level = 0
         for step in self._steps:
             level = max(level, step.level)
-            if step.what == NOT_FINITE:
+            if step.what == steps.NOT_FINITE:
                 clean = finite(value)
                 value = clean if isinstance(clean, dict) else value
         return Healing(value, level, tuple(self._steps), self._cut, self._open)
@@ -165,7 +162,7 @@ class Ladder:
         return self._known
 
     def _hopeless(self) -> Healing:
-        step = Step(HOPELESS, 0, clip(self._text), "")
+        step = Step(steps.UNREADABLE, 0, clip(self._text), "")
         return Healing({"raw": self._text}, 0, (step,), self._cut, self._open)
 
     # What is not an object yet.
@@ -174,7 +171,7 @@ class Ladder:
         if isinstance(value, dict):
             return value
         if value is None or value in ("", []):
-            self._say("nothing for no arguments", value, {}, level=1)
+            self._say(steps.EMPTY, value, {}, level=1)
             return {}
         if isinstance(value, list):
             objects = [item for item in value if isinstance(item, dict)]
@@ -192,9 +189,7 @@ class Ladder:
         chosen = objects[0]
         for other in objects[1:]:
             chosen = other if grows(chosen, other) else chosen
-        self._say(
-            "a list around an object", list(objects), chosen, level=1 if len(objects) == 1 else 2
-        )
+        self._say(steps.OUT_OF_LIST, list(objects), chosen, level=1 if len(objects) == 1 else 2)
         return chosen
 
     def _by_position(self, values: list[Json]) -> JsonObject | None:
@@ -206,7 +201,7 @@ class Ladder:
         pairs = dict(zip(names, values, strict=True))
         if not all(self._rules.fits(pairs[name], members.get(name, True)) for name in names):
             return None
-        self._say("values without names", values, pairs)
+        self._say(steps.BY_POSITION, values, pairs)
         return pairs
 
     def _as_parameter(self, value: Json) -> JsonObject | None:
@@ -224,7 +219,7 @@ class Ladder:
             return None  # PX-27: words that name no parameter are not the value of one
         if not self._rules.fits(healed, members[name]):
             return None
-        self._say("a value without its name", value, {name: healed})
+        self._say(steps.ONLY_PARAMETER, value, {name: healed})
         return {name: healed}
 
     def _as_text(self) -> JsonObject | None:
@@ -236,7 +231,7 @@ class Ladder:
             return None
         word = text.strip("()").lower()
         if word in {"none", "null", "undefined", "nil", ""}:
-            self._say("nothing for no arguments", text, {}, level=1)
+            self._say(steps.EMPTY, text, {}, level=1)
             return {}
         self._open = True
         return self._as_parameter(text)
@@ -277,7 +272,7 @@ class Ladder:
             if found is None:
                 break
             key, inner = found
-            self._say(f"arguments inside {key!r}", value, inner)
+            self._say(f"{steps.WRAPPER}: {key}", value, inner)
             self._base = (*self._base, key)
             value = inner
         return value
@@ -339,7 +334,7 @@ _AROUND = frozenset(WRAPPERS) | _WHOLE_CALLS
 _WRAPPER_KEYS = frozenset(WRAPPERS) | ENVELOPE
 
 
-def _is_words_in_braces(steps: Sequence[Step]) -> bool:
+def _is_words_in_braces(done: Sequence[Step]) -> bool:
     """Whether a first word became a key, and the key a parameter: `{sudo rm -rf /}` is no command."""
-    done = {step.what.partition(":")[0] for step in steps}
-    return {"missing colon", "key"} <= done
+    names = {step.what.partition(":")[0] for step in done}
+    return {steps.MISSING_COLON, steps.KEY} <= names

@@ -3,9 +3,10 @@
 import re
 
 from toolbridge.core.json import JsonObject
+from toolbridge.healing import steps
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.scalars import ScalarReader
-from toolbridge.healing.strings import INNER_QUOTES, OpenContainer
+from toolbridge.healing.strings import OpenContainer
 
 
 class MemberReader(ScalarReader):
@@ -54,13 +55,13 @@ class MemberReader(ScalarReader):
     def _note_quotes(self, clear: re.Match[str]) -> None:
         bare = clear.start(3)
         if bare >= 0:
-            self.note("missing quote", bare)
+            self.note(steps.MISSING_QUOTES, bare)
         else:
-            self.note("single quotes", max(clear.start(1), clear.start(2)) - 1)
+            self.note(steps.SINGLE_QUOTES, max(clear.start(1), clear.start(2)) - 1)
 
     def doubt_repeated(self) -> None:
         """Judge a key that comes again: after quotes inside a string, that ended too early."""
-        self.hopeless |= INNER_QUOTES in self.notes
+        self.hopeless |= steps.INNER_QUOTES in self.notes
 
     def read_bare_key(self, frame: OpenContainer) -> bool:
         found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)
@@ -74,7 +75,7 @@ class MemberReader(ScalarReader):
             frame.words.append(word.group())
             return False
         frame.key = found.group(1) if found.re is lx.BARE_KEY else found.group()
-        self.note("missing quote")
+        self.note(steps.MISSING_QUOTES)
         self.at = found.end(1) if found.re is lx.BARE_KEY else found.end()
         if self.text[self.at : self.at + 1] in lx.CLOSERS:
             self.at += 1
@@ -87,7 +88,7 @@ class MemberReader(ScalarReader):
             return self._value_follows(frame)
         self.at = separator.end()
         if separator.group(1) != ":":
-            self.note("wrong colon", separator.start(1))
+            self.note(steps.WRONG_COLON, separator.start(1))
         return True
 
     def _value_follows(self, frame: OpenContainer) -> bool:
@@ -100,5 +101,5 @@ class MemberReader(ScalarReader):
         if mark in lx.ENDS or mark in lx.SEPARATORS:
             frame.words.append(frame.key)
             return False
-        self.note("missing colon")
+        self.note(steps.MISSING_COLON)
         return True

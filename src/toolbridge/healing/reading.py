@@ -8,8 +8,8 @@ import msgspec
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
+from toolbridge.healing import steps
 from toolbridge.healing import tokens as lx
-from toolbridge.healing.strings import INNER_QUOTES, LOST_QUOTE
 from toolbridge.healing.syntax import TolerantReader
 
 MAX_LAYERS = 4
@@ -101,7 +101,7 @@ def _take_value(value: Json, text: str, reading: TolerantReading) -> str | None:
     """Take a value; return the text inside a string that holds more JSON."""
     reading.value, reading.found = value, True
     if isinstance(value, str) and value.lstrip()[:1] in _MORE_JSON:
-        reading.take("encoded as a string", text)
+        reading.take(steps.STRING_DECODED, text)
         reading.found = False
         return value
     return None
@@ -112,20 +112,20 @@ def _peel(text: str, reading: TolerantReading) -> str | None:
     if _BARE.match(text) and (text.find(text[:8], 8) < 0 or not _last_emission(text)):
         return None
     if _ENTITIES.match(text):
-        reading.take("HTML entities", text)
+        reading.take(steps.ENTITIES, text)
         return html.unescape(text)
     if _ESCAPED.match(text) and not _PLAIN_QUOTE.search(text):
-        reading.take("escaped twice", text)
+        reading.take(steps.DOUBLE_ESCAPES, text)
         return lx.unescape_layer(text)
     if _QUOTED.match(text):
         stripped = text.strip()
         closed = len(stripped) > 1 and stripped[-1] == stripped[0]
-        reading.take("encoded as a string", text)
+        reading.take(steps.STRING_DECODED, text)
         reading.cut |= not closed
         return lx.unescape_layer(stripped[1 : -1 if closed else None])
     again = _last_emission(text)
     if again:
-        reading.take("sent again and again", text)
+        reading.take(steps.COPIES, text)
         return text[again:]
     return None
 
@@ -165,7 +165,7 @@ def take_reader(reader: TolerantReader, reading: TolerantReading) -> None:
     reading.open = reader.open
     reading.doubtful = reader.doubtful
     text, notes = reader.text, reader.notes
-    reading.guessed = INNER_QUOTES in notes or LOST_QUOTE in notes
+    reading.guessed = steps.INNER_QUOTES in notes or steps.CLOSING_QUOTE in notes
     reading.notes += [
         (what, 1, text[at - 12 if at > 12 else 0 : at + 48]) for what, at in notes.items()
     ]
@@ -178,7 +178,7 @@ def _one(docs: list[Json], reading: TolerantReading) -> Json:
     full = [doc for doc in docs if doc not in ({}, [])]
     if not full:
         return docs[0] if docs else None
-    reading.take("several values", show(docs), 2)
+    reading.take(steps.MERGED, show(docs), 2)
     merged = full[0]
     for doc in full[1:]:
         if grows(merged, doc):
@@ -199,9 +199,6 @@ def grows(old: Json, new: Json) -> bool:
     if isinstance(old, str) and isinstance(new, str):
         return new.startswith(old)
     return old == new
-
-
-NOT_FINITE = "number that is not finite"
 
 
 def finite(value: Json) -> Json:

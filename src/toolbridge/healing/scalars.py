@@ -1,6 +1,7 @@
 """Numbers, words and texts without quotes: the values that are neither objects nor lists."""
 
 from toolbridge.core.json import Json
+from toolbridge.healing import steps
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.strings import LONG, OpenContainer, StringReader
 
@@ -19,7 +20,7 @@ class ScalarReader(StringReader):
 
     def skip_backslash(self) -> None:
         if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in lx.CLOSERS:
-            self.note("escaped quotes")
+            self.note(steps.ESCAPED_QUOTES)
             self.at += 1
 
     def read_scalar(self, frame: OpenContainer) -> None:
@@ -28,7 +29,7 @@ class ScalarReader(StringReader):
             self.skip_backslash()
         prefix = lx.PREFIX.match(text, self.at)
         if prefix is not None:
-            self.note("literal that is not JSON's")
+            self.note(steps.LITERAL)
             self.at = prefix.end()
         if text[self.at] in lx.QUOTES:
             self.put(self.read_joined(self.read_string(key=False)))
@@ -49,14 +50,14 @@ class ScalarReader(StringReader):
         """Read the strings that a plus joins to `first`."""
         pieces = [first]
         while (joined := lx.JOINED.match(self.text, self.at)) is not None:
-            self.note("joined strings")
+            self.note(steps.JOINED)
             self.at = joined.end()
             pieces.append(self.read_string(key=False))
         return "".join(pieces)
 
     def _put_number(self, written: str, value: float, end: int) -> None:
         if not lx.STRICT_NUMBER.fullmatch(written):
-            self.note("number that is not JSON's")
+            self.note(steps.NUMBER)
         self.at = end
         # A number that the end of the text touches may have more digits.
         self.cut |= end >= self.size and bool(self.stack[0].closer)
@@ -67,7 +68,7 @@ class ScalarReader(StringReader):
         value = lx.literal(word)[1]
         if word not in {"true", "false", "null"}:
             finite = not isinstance(value, float)
-            self.note("literal that is not JSON's" if finite else "number that is not finite")
+            self.note(steps.LITERAL if finite else steps.NOT_FINITE)
         return value
 
     def _read_bare(self, frame: OpenContainer) -> None:
@@ -90,7 +91,7 @@ class ScalarReader(StringReader):
         if at >= self.size and self._cut_scalar(text[start:]):
             return
         raw = text[start:at].strip()
-        self.note("missing quote", start)
+        self.note(steps.MISSING_QUOTES, start)
         if raw[-1:] in lx.CLOSERS and raw[-1] not in raw[:-1]:
             raw = raw[:-1]
         # Quotes that do not pair, or a key: more than one value is in it.
@@ -119,12 +120,12 @@ class ScalarReader(StringReader):
         rest = rest.strip()
         whole = lx.half_literal(rest.lower()) if rest.isalpha() else ""
         if whole:
-            self.note("unfinished literal", self.size - 1)
+            self.note(steps.CUT_LITERAL, self.size - 1)
             self.put(lx.literal(whole)[1])
             return True
         if len(rest) > 64 or not lx.HALF_NUMBER.fullmatch(rest):
             return False
-        self.note("unfinished number", self.size - 1)
+        self.note(steps.CUT_NUMBER, self.size - 1)
         value = lx.number(rest.rstrip("+-eE.") or "x")
         if value is not None:
             self.put(value)

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import msgspec
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import OWN_ENDS, Fold, cut_report
+from toolbridge.core.fold import OWN_ENDS, cut_report, settled_end
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Call, HealingReport, Step, Tool
 from toolbridge.healing.ladder import Ladder
 from toolbridge.healing.names import heal_name
 from toolbridge.healing.schema import Schema
+from toolbridge.healing.steps import CUT_BY_LIMIT, CUT_OFF, TOOL_NAME
 from toolbridge.healing.streaming import HealedArguments, StreamHealing
 
 _FREEFORM: JsonObject = {
@@ -50,7 +51,6 @@ class Healer:
         self._rules = {tool.name: Schema(schema_of(tool)) for tool in tools}
         self._freeform = frozenset(tool.name for tool in tools if tool.freeform)
         self._level = level
-        self._fold = Fold()
         self._blocks: dict[int, _Block] = {}
         self._order: list[_Block] = []
         self._decided = 0
@@ -60,6 +60,11 @@ class Healer:
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if not self._rules:
             return [event]
+        if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
+            index = self._blocks[event.index].place
+            if index >= 0:
+                same = index == event.index
+                return [event if same else ev.TextDelta(index, event.text)]
         self._take(event)
         out, self._out = self._out, []
         return out
@@ -82,9 +87,9 @@ class Healer:
             case ev.Finished() | ev.Failed():
                 self._finish(event)
             case ev.Started() | ev.UsageReported() | ev.LogprobsReported():
-                self._say(event)
+                self._out.append(event)
             case ev.Lost() | ev.Alternative():
-                self._say(event)
+                self._out.append(event)
             case (
                 ev.TextDelta() | ev.TextEnd() | ev.ThinkingDelta() | ev.ThinkingEnd() | ev.Healed()
             ):
@@ -101,7 +106,7 @@ class Healer:
         flow = StreamHealing(rules, level=self._level, words=name in self._freeform)
         block = self._add(event.index, _Block(flow))
         if name != event.name:
-            block.steps = (Step("name", 2, event.name, name),)
+            block.steps = (Step(TOOL_NAME, 2, event.name, name),)
         block.start = ev.CallStart(event.index, event.id, name)
 
     def _write_call(self, block: _Block, json: str) -> None:
@@ -159,7 +164,10 @@ class Healer:
                 self._settle_last(block, block.outcome, event)
             elif not block.decided:
                 self._drop(block)
-        self._say(self._fold.refinish(event))
+        if isinstance(event, ev.Finished):
+            calls = any(block.flow is not None and not block.dropped for block in self._order)
+            event = settled_end(event, calls=calls)
+        self._out.append(event)
 
     def _settle_last(
         self, block: _Block, outcome: HealedArguments, event: ev.Finished | ev.Failed
@@ -178,15 +186,15 @@ class Healer:
             self._drop(block)
 
     def _report_cut(self, block: _Block) -> None:
-        """Report a call that is left out: it has no block any more, so no event can say it."""
+        """Report a call that is left out of the answer: it has no block any more."""
         if block.call is not None and block.flow is not None:
             cut = msgspec.structs.replace(block.call, raw=block.flow.text)
-            self._fold.healed.append(cut_report(cut))
+            self._out.append(ev.Healed(ev.NO_BLOCK, cut_report(cut)))
 
     def _broken(self, block: _Block, outcome: HealedArguments, *, limit: bool) -> HealedArguments:
         text = block.flow.text if block.flow else ""
         raw: JsonObject = {"raw": text}
-        step = Step("cut off by the token limit" if limit else "cut off", 0, text[-60:], "")
+        step = Step(CUT_BY_LIMIT if limit else CUT_OFF, 0, text[-60:], "")
         return HealedArguments(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
 
     # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
@@ -220,11 +228,7 @@ class Healer:
         if block.place < 0:
             block.box.append(event)
         else:
-            self._say(msgspec.structs.replace(event, index=block.place))
-
-    def _say(self, event: ev.Event) -> None:
-        self._fold.feed(event)
-        self._out.append(event)
+            self._out.append(msgspec.structs.replace(event, index=block.place))
 
 
 def schema_of(tool: Tool) -> JsonObject:

@@ -14,6 +14,7 @@ from toolbridge.core.json import JsonObject, dumps, loads
 from toolbridge.core.messages import Step
 from toolbridge.healing.ladder import Healing, Ladder
 from toolbridge.healing.schema import Schema
+from toolbridge.healing.steps import CONTROL_CHARACTER
 from toolbridge.healing.syntax import TolerantReader
 from toolbridge.wire.json_stream import JsonReader, Member
 
@@ -188,7 +189,7 @@ class StreamHealing:
         text = self.text
         whole = self._reader.value if self._reader.complete and not self._stopped else None
         if isinstance(whole, dict):
-            steps = (Step("raw control character", 1, dumps(self._escaped), ""),)
+            steps = (Step(CONTROL_CHARACTER, 1, dumps(self._escaped), ""),)
             return HealedArguments(whole, "".join(self._kept), steps if self._escaped else ())
         if not self.sent:
             return self._heal_all(text)

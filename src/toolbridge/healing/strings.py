@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from toolbridge.core.json import Json
+from toolbridge.healing import steps
 from toolbridge.healing import tokens as lx
 
 LONG = 2000
@@ -16,13 +17,12 @@ LONG = 2000
 
 
 _MAY_FOLLOW = ("//", "/*", "</", "<|", "<\uff5c", "```")
-INNER_QUOTES = "quotes inside a string"
-LOST_QUOTE = "missing closing quote"
 _SUSPECT = frozenset(
     {
-        "wrong bracket", "extra bracket", "missing comma", "missing colon", "missing value", "set",
-        "key without a value", "object begun again", "text behind", "wrong colon", "comment",
-        "missing quote", "single quotes", "curly quotes", "backticks", "triple quotes",
+        steps.WRONG_BRACKET, steps.EXTRA_BRACKET, steps.MISSING_COMMA, steps.MISSING_COLON,
+        steps.NO_VALUE, steps.SET, steps.NO_COLON, steps.RESTARTED, steps.TEXT_AFTER,
+        steps.WRONG_COLON, steps.COMMENT, steps.MISSING_QUOTES, steps.SINGLE_QUOTES,
+        steps.CURLY_QUOTES, steps.BACKTICKS, steps.TRIPLE_QUOTES,
     }
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ class StringReader:
 
     def note(self, what: str, at: int = -1) -> None:
         # Quotes were taken for text: if something new is odd from here on, they were not.
-        if what in _SUSPECT and INNER_QUOTES in self.notes and what not in self.notes:
+        if what in _SUSPECT and steps.INNER_QUOTES in self.notes and what not in self.notes:
             self.hopeless = True
         self.notes.setdefault(what, self.at if at < 0 else at)
 
@@ -101,11 +101,11 @@ class StringReader:
         if text.startswith((quote * 3,), start) and quote in "\"'`":
             end = text.find(quote * 3, start + 3)
             if end > 0 and self._ends(end + 3, key=key, dirty=True):
-                self.note("triple quotes", start)
+                self.note(steps.TRIPLE_QUOTES, start)
                 self.at = end + 3
                 return self._content(start + 3, end)
         if quote != '"':
-            self.note(_QUOTE_NAMES.get(quote, "curly quotes"), start)
+            self.note(_QUOTE_NAMES.get(quote, steps.CURLY_QUOTES), start)
         return self.finish_string(start + 1, start + 1, lx.CLOSERS[quote], key=key)
 
     def finish_string(self, start: int, floor: int, closers: str, *, key: bool = False) -> str:
@@ -121,7 +121,7 @@ class StringReader:
             if text[at] == "\\":
                 if self._escaped_end(at, closers, escaped=escaped, key=key):
                     self.at = at + 2
-                    self.note("escaped quotes", at)
+                    self.note(steps.ESCAPED_QUOTES, at)
                     return self._content(start, at if escaped or key else at + 1)
                 at += 2
                 continue
@@ -145,12 +145,12 @@ class StringReader:
         raw = self.text[start:end]
         content, sound = lx.unescape(raw)
         if not sound:
-            self.note("escape that is not JSON's", start)
+            self.note(steps.INVALID_ESCAPE, start)
         if inner >= 0:
-            self.note(INNER_QUOTES, inner)
+            self.note(steps.INNER_QUOTES, inner)
             self.hopeless |= len(raw) > LONG
         if not raw.isprintable() and any(mark < " " for mark in raw):
-            self.note("raw control character", start)
+            self.note(steps.CONTROL_CHARACTER, start)
         return content
 
     # What may follow the end of a string.
@@ -223,7 +223,7 @@ class StringReader:
         found = lx.QUOTED_KEY.match(self.text, at)
         if found is None:
             found = self._bare_key(at)
-        if found is None and "missing colon" in self.notes:
+        if found is None and steps.MISSING_COLON in self.notes:
             found = lx.LONE_KEY.match(self.text, at)
         if found is None:
             return not dirty and self.text[at] in lx.QUOTES and self._cut_key(at)
@@ -233,7 +233,7 @@ class StringReader:
     def _bare_key(self, at: int) -> re.Match[str] | None:
         """Match a key without quotes, where it is a known name or where others came like it."""
         found = lx.BARE_KEY.match(self.text, at)
-        if found is None or not self.keys or "missing quote" in self.notes:
+        if found is None or not self.keys or steps.MISSING_QUOTES in self.notes:
             return found
         return found if found.group(1) in self.keys else None
 
@@ -329,7 +329,7 @@ class StringReader:
     def _end_half_key(self, start: int) -> str:
         found = lx.HALF_KEY.match(self.text, start)
         name = found.group(1) if found else ""
-        self.note("missing quote", start)
+        self.note(steps.MISSING_QUOTES, start)
         self.at = start + len(name)
         return name
 
@@ -355,7 +355,7 @@ class StringReader:
         end -= comma
         if end < floor or end - start > LONG:
             return None
-        self.note(LOST_QUOTE, end)
+        self.note(steps.CLOSING_QUOTE, end)
         self.at = end
         return self._content(start, end)
 
@@ -373,7 +373,7 @@ class StringReader:
         self.cut = True
         self.at = self.size
         end = self._without_brackets(max(start, floor))
-        self.note("unfinished string", start)
+        self.note(steps.CUT_STRING, start)
         return self._content(start, lx.without_half_escape(text, start, end), inner)
 
     def _without_brackets(self, start: int) -> int:
@@ -391,4 +391,4 @@ class StringReader:
         return end
 
 
-_QUOTE_NAMES = {"'": "single quotes", "`": "backticks"}
+_QUOTE_NAMES = {"'": steps.SINGLE_QUOTES, "`": steps.BACKTICKS}

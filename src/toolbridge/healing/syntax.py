@@ -7,6 +7,7 @@ It knows no schema but the names of the parameters, which tell a key from a piec
 import re
 
 from toolbridge.core.json import Json, JsonObject
+from toolbridge.healing import steps
 from toolbridge.healing import tokens as lx
 from toolbridge.healing.members import MemberReader
 from toolbridge.healing.strings import OpenContainer
@@ -61,19 +62,19 @@ class TolerantReader(MemberReader):
             # A member without its brace: what is no name of a parameter is prose in front of JSON.
             value = text[found.end() : found.end() + 64].lstrip()[:1]
             if not value.startswith("{") or found.group(1) in self.keys:
-                self.note("missing brace", at)
+                self.note(steps.MISSING_BRACES, at)
                 self._begin({}, "")
                 return True
         call = lx.CALL.match(text, at)
         if call is not None:
-            self.note("call in parentheses", at)
+            self.note(steps.CALL_NOTATION, at)
             self.at = call.end()
             self._begin({}, ")")
             return True
         start = lx.START.search(text, at)
         if start is None:
             return False
-        self.note("text in front", at)
+        self.note(steps.TEXT_BEFORE, at)
         self.at = start.start()
         return self._open_bracket()
 
@@ -94,7 +95,7 @@ class TolerantReader(MemberReader):
             start, self.at = self.at, between.end() if between else self.at
             if self.at >= self.size:
                 if text[start:].strip():
-                    self.note("extra bracket", start)
+                    self.note(steps.EXTRA_BRACKET, start)
                 return
             if self._goes_on():
                 continue
@@ -102,14 +103,14 @@ class TolerantReader(MemberReader):
                 self._leave_behind(self.at)
                 return
             # A wrong bracket ended the value before: what follows belongs to it.
-            self.hopeless |= "wrong bracket" in self.notes
+            self.hopeless |= steps.WRONG_BRACKET in self.notes
             if not self._open_bracket():
                 return
             self._run()
 
     def _leave_behind(self, at: int) -> None:
         """Pass over the text behind the value, unless it looks like a part of it."""
-        self.note("end mark" if self.ends_here(at) else "text behind")
+        self.note(steps.END_TAG if self.ends_here(at) else steps.TEXT_AFTER)
         # With quotes in it and a brace at its end, it is the rest of a string that ended too early.
         self.hopeless |= self.text.endswith(("}", "}\n")) and self.text.find('"', at) >= 0
 
@@ -119,7 +120,7 @@ class TolerantReader(MemberReader):
         found = lx.QUOTED_KEY.match(self.text, self.at)
         if not isinstance(last, dict) or found is None:
             return False
-        self.note("extra bracket")
+        self.note(steps.EXTRA_BRACKET)
         self.docs.pop()
         self._begin(last, "}")
         self._run()
@@ -133,13 +134,12 @@ class TolerantReader(MemberReader):
     def _open_bracket(self) -> bool:
         bracket, stack = self.text[self.at], self.stack
         if len(stack) >= MAX_DEPTH:
-            self.note("nested too deeply")
             self.hopeless = True
             return False
         if bracket == "(":
-            self.note("parentheses")
+            self.note(steps.PARENTHESES)
         elif bracket not in "{[":
-            self.note("full-width punctuation")
+            self.note(steps.FULL_WIDTH)
         holder: JsonObject | list[Json] = {} if bracket in "{\uff5b" else []
         if stack:
             self.put(holder)
@@ -183,7 +183,7 @@ class TolerantReader(MemberReader):
         """Whether the model ended its call here, without the brackets."""
         if not self.ends_here(self.at):
             return False
-        self.note("end mark")
+        self.note(steps.END_TAG)
         self.at = self.size
         return True
 
@@ -207,9 +207,9 @@ class TolerantReader(MemberReader):
             return
         bare = filler.strip()
         if not fresh and not bare and self.text[self.at] not in lx.ENDS:
-            self.note("missing comma", at)
+            self.note(steps.MISSING_COMMA, at)
         elif bare and (fresh or bare != "," or self.text[self.at] in lx.ENDS):
-            self.note(_filler_name(bare), at)
+            self.note(_filler_name(bare, self.text[self.at]), at)
 
     def _close_bracket(self, frame: OpenContainer) -> None:
         """Take a closing bracket: the one that is due, or a wrong or an early one."""
@@ -219,7 +219,7 @@ class TolerantReader(MemberReader):
             self._pop()
             return
         parent = self.stack[-2] if len(self.stack) > 1 else None
-        self.note("wrong bracket", at)
+        self.note(steps.WRONG_BRACKET, at)
         if parent is not None and parent.closer == mark and not self._is_typo(at):
             self._pop()  # the bracket is the parent's; ours is missing
             return
@@ -248,9 +248,9 @@ class TolerantReader(MemberReader):
 
     def _with_words(self, frame: OpenContainer) -> Json:
         if frame.holder or not self.stack:
-            self.note("key without a value")
+            self.note(steps.NO_COLON)
             return frame.holder
-        self.note("set")
+        self.note(steps.SET)
         self.put(frame.words)
         return frame.words
 
@@ -258,7 +258,7 @@ class TolerantReader(MemberReader):
         """Close what is open: the text is over."""
         self.open = True
         if any(frame.closer for frame in self.stack):
-            self.note("missing bracket", max(self.size - 1, 0))
+            self.note(steps.MISSING_BRACKET, max(self.size - 1, 0))
         while self.stack:
             self._pop()
 
@@ -293,9 +293,9 @@ class TolerantReader(MemberReader):
         mark = self.text[self.at : self.at + 1]
         if not mark:
             self.cut = True
-            self.note("missing value", self.size - 1)
+            self.note(steps.NO_VALUE, self.size - 1)
         elif mark in lx.SEPARATORS or mark in lx.ENDS:
-            self.note("missing value")
+            self.note(steps.NO_VALUE)
         elif mark in lx.OPENERS:
             self._open_bracket()
         else:
@@ -318,7 +318,7 @@ class TolerantReader(MemberReader):
             return
         key = holder.pop()
         parent = self.stack[-2] if len(self.stack) > 1 else None
-        self.note("missing bracket")
+        self.note(steps.MISSING_BRACKET)
         if parent is not None and isinstance(parent.holder, dict):
             self._pop()
             parent.key = str(key)
@@ -330,27 +330,25 @@ class TolerantReader(MemberReader):
     def _restart(self) -> None:
         """An object begins where a key should stand: the one before it was left unfinished."""
         if len(self.stack) == 1:
-            self.note("object begun again")
+            self.note(steps.RESTARTED)
             self.doubtful |= not self.restarts(self.at)
             self._pop()
         elif isinstance(self.stack[-2].holder, list):
-            self.note("missing bracket")
+            self.note(steps.MISSING_BRACKET)
             self._pop()
         else:
             self.hopeless = True
 
 
-def _filler_name(filler: str) -> str:
+def _filler_name(filler: str, following: str) -> str:
     if "//" in filler or "/*" in filler or "#" in filler:
-        return "comment"
+        return steps.COMMENT
     if "." in filler or "\u2026" in filler:
-        return "ellipsis"
+        return steps.ELLIPSIS
     if "\\" in filler:
-        return "escaped white space"
+        return steps.ESCAPED_SPACE
     if "," in filler:
-        return "comma too many"
+        return steps.TRAILING_COMMA if following in lx.ENDS else steps.EXTRA_COMMA
     return (
-        "wrong separator"
-        if filler.strip("\ufeff\u200b\u200c\u200d\u2060")
-        else "invisible character"
+        steps.WRONG_SEPARATOR if filler.strip("\ufeff\u200b\u200c\u200d\u2060") else steps.INVISIBLE
     )

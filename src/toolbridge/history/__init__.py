@@ -1,7 +1,10 @@
-"""The one pass that makes any transcript legal for its target.
+"""Makes a conversation valid for the API that receives it.
 
-A transcript that is legal already comes back equal, and a second pass changes nothing: a model
-server finds its cached prefix again only when the same past always becomes the same bytes.
+Each API has rules about the messages of a request: Anthropic needs every `tool_use` answered in the
+next user message, OpenAI limits ids and tool names, Gemini needs alternating roles. Clients that
+compact, interrupt or switch models send conversations that break them. `prepare` applies the passes
+of this package in order; each module names the rule it satisfies. A valid conversation is returned
+unchanged and equal input gives equal output, because model servers cache prompts by their prefix.
 """
 
 from typing import Literal
@@ -16,17 +19,19 @@ from toolbridge.history.empty import without_empty_text
 from toolbridge.history.ids import legal_ids
 from toolbridge.history.names import legal_names
 from toolbridge.history.pairing import settle
-from toolbridge.history.past_calls import Heal, PastCalls, mend
+from toolbridge.history.past_calls import Heal, PastCalls, heal_past_calls
 from toolbridge.history.sequence import one_at_a_time
 
 __all__ = ["Heal", "Prepared", "prepare"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
+    """A request that its target accepts, and what was lost on the way."""
+
     request: Request
     losses: tuple[Loss, ...]
     names: dict[str, str]
-    """The target's name of a tool to the client's own, for every tool that had to be renamed."""
+    """The client's name of each renamed tool, by the name that is sent."""
 
 
 def prepare(
@@ -39,13 +44,13 @@ def prepare(
 ) -> Prepared:
     """Return `request` as its target accepts it.
 
-    `sequential` tells parallel calls of the past one after the other. `heal` mends the inputs of
-    past calls; without it the past stays as the model wrote it. What goes to the `same_api` keeps
-    the order of its results and the bounds of its messages.
+    `sequential` splits parallel calls into one call per turn. `heal` corrects the arguments of past
+    calls; without it they stay as the model wrote them. With `same_api`, results keep the client's
+    order and messages of the same role stay separate.
     """
     losses: list[Loss] = []
     links = link(request.turns)
-    past = mend(request, links, heal, losses) if heal else PastCalls()
+    past = heal_past_calls(request, links, heal, losses) if heal else PastCalls()
     order: Literal["calls", "client", "loose"] = "client" if same_api else "calls"
     if not rules.pairs:
         order = "loose"
@@ -58,7 +63,7 @@ def prepare(
     if not rules.system_in_place:
         turns = roles.fold_system(turns, losses)
     if rules.alternate:
-        # A client that repeats a role in its own API has its reason, and its API takes it.
+        # Anthropic merges consecutive messages of one role itself, so its clients may send them.
         turns = roles.begin_with_user(turns if same_api else roles.merge(turns))
     turns = roles.finish(turns, request.turns, rules, losses)
     turns = legal_ids(turns, rules)

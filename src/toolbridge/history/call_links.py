@@ -1,4 +1,8 @@
-"""Which result answers which call."""
+"""Finds the call that each tool result belongs to.
+
+The other passes use these links instead of ids: some servers number their calls from zero in every
+answer, so an id can occur several times in one conversation.
+"""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -9,62 +13,64 @@ import msgspec
 from toolbridge.core.messages import Call, Part, Result, Turn
 from toolbridge.history.ids import fresh_id
 
-Place: TypeAlias = tuple[int, int]
-"""The number of a turn and the number of a part in it, as the client sent them."""
+PartIndex: TypeAlias = tuple[int, int]
+"""The index of a turn in the client's request, and of a part in that turn."""
 
 
 class CallLinks(msgspec.Struct, frozen=True):
-    calls: dict[Place, Call]
-    results: dict[Place, Result]
-    """Those that answer a call."""
-    result_of: dict[Place, Place]
-    """From a call to its result."""
-    call_of: dict[Place, Place]
-    """From a result to its call; a result that is not here is an orphan."""
-    ids: dict[Place, str]
-    """New ids for calls whose own is empty or was used before."""
+    """The calls and results of a conversation, and which belong together."""
+
+    calls: dict[PartIndex, Call]
+    results: dict[PartIndex, Result]
+    """Results that belong to a call."""
+    result_of: dict[PartIndex, PartIndex]
+    """The result of each answered call."""
+    call_of: dict[PartIndex, PartIndex]
+    """The call of each result; a result without a call is missing here."""
+    ids: dict[PartIndex, str]
+    """New ids for calls whose id is empty or was used before."""
 
 
 def link(turns: Sequence[Turn]) -> CallLinks:
-    """Find the call of every result.
+    """Return the links between calls and results.
 
-    Ids may repeat, since some servers count from zero in every answer: a result belongs to the
-    latest answer that still waits for that id, and there to its first such call.
+    Where an id occurs in several answers, a result belongs to the latest answer that has an
+    unanswered call with that id, and there to the first such call.
     """
     links = CallLinks({}, {}, {}, {}, {})
-    waiting: dict[str, list[tuple[int, deque[Place]]]] = {}
+    waiting: dict[str, list[tuple[int, deque[PartIndex]]]] = {}
     seen: dict[str, int] = {}
-    for place, answer, part in _walk(turns):
+    for position, answer, part in _walk(turns):
         if isinstance(part, Call):
-            links.calls[place] = part
+            links.calls[position] = part
             seen[part.id] = seen.get(part.id, 0) + 1
             if not part.id or seen[part.id] > 1:
-                links.ids[place] = fresh_id(part.id, seen[part.id])
+                links.ids[position] = fresh_id(part.id, seen[part.id])
             groups = waiting.setdefault(part.id, [])
             if not groups or groups[-1][0] != answer:
                 groups.append((answer, deque()))
-            groups[-1][1].append(place)
+            groups[-1][1].append(position)
         elif isinstance(part, Result) and waiting.get(part.call_id):
-            call = _take(waiting[part.call_id])
-            links.results[place] = part
-            links.result_of[call] = place
-            links.call_of[place] = call
+            call = _take_first(waiting[part.call_id])
+            links.results[position] = part
+            links.result_of[call] = position
+            links.call_of[position] = call
     return links
 
 
-def _walk(turns: Sequence[Turn]) -> Iterator[tuple[Place, int, Part]]:
-    """Return every part with its place and the number of the run of same-role turns it is in."""
-    run = 0
+def _walk(turns: Sequence[Turn]) -> Iterator[tuple[PartIndex, int, Part]]:
+    """Yield each part with its index and the number of its group of consecutive same-role turns."""
+    group = 0
     for number, turn in enumerate(turns):
         if number and turn.role != turns[number - 1].role:
-            run += 1
+            group += 1
         for index, part in enumerate(turn.content):
-            yield (number, index), run, part
+            yield (number, index), group, part
 
 
-def _take(groups: list[tuple[int, deque[Place]]]) -> Place:
-    _, places = groups[-1]
-    first = places.popleft()
-    if not places:
+def _take_first(groups: list[tuple[int, deque[PartIndex]]]) -> PartIndex:
+    _, positions = groups[-1]
+    first = positions.popleft()
+    if not positions:
         groups.pop()
     return first

@@ -1,4 +1,8 @@
-"""Text that says nothing, left out where a target refuses it."""
+"""Removes empty text.
+
+Anthropic, Messages API: "text content blocks must be non-empty" and "must contain non-whitespace
+text". Gemini rejects contents without parts.
+"""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -15,30 +19,30 @@ def without_empty_text(
 ) -> tuple[list[Turn], tuple[Text, ...]]:
     """Return turns and system without text that is empty or white space.
 
-    A turn that says nothing else goes too. Only where the conversation would then be empty, or
-    would end with the assistant though it did not before, the user says a full stop.
+    Turns without other content are removed too. If no turn remains, or if the conversation would
+    now end with the assistant, a user turn with a full stop is added.
     """
     kept = [turn for turn in map(_turn, turns) if turn.content]
     ends_with_user = bool(turns) and turns[-1].role != "assistant"
     if (turns and not kept) or (ends_with_user and kept[-1].role == "assistant"):
         kept.append(Turn("user", (Text("."),)))
-    return kept, _said(system)
+    return kept, _without_empty(system)
 
 
 def _turn(turn: Turn) -> Turn:
-    content = tuple(_part(part) for part in _said(turn.content))
+    content = tuple(_part(part) for part in _without_empty(turn.content))
     return turn if content == turn.content else replace(turn, content=content)
 
 
 def _part(part: Part) -> Part:
     if not isinstance(part, Result):
         return part
-    content = _said(part.content)
+    content = _without_empty(part.content)
     return part if len(content) == len(part.content) else replace(part, content=content)
 
 
-def _said(parts: tuple[P, ...]) -> tuple[P, ...]:
-    """Return all parts but empty text. An opaque token may hang on a text that has no words."""
+def _without_empty(parts: tuple[P, ...]) -> tuple[P, ...]:
+    """Return `parts` without empty text; a text that carries an opaque token is kept."""
     return tuple(
         part
         for part in parts

@@ -1,7 +1,8 @@
-"""Files that a provider keeps, and that the client names by an id.
+"""Replaces references to files that are stored with another provider.
 
-An id means nothing to any other provider, or somebody else's file. It is never sent there: a note
-stands in its place, and the loss says what to do. OpenAI's two APIs share their files.
+Anthropic, OpenAI and Google have file APIs; a request names an uploaded file by its id. At another
+provider that id is unknown or belongs to a different file, so it is never sent there: a note
+replaces the file, and a loss asks for the data itself. OpenAI's two APIs share their files.
 """
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ HOMES = {
     "openai_responses": "openai",
     "gemini": "google",
 }
-"""Whose files the ids of an API are."""
+"""The vendor that stores the files of each API."""
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/")
 
 
@@ -35,10 +36,10 @@ def own_files(
 ) -> tuple[Request, list[Loss]]:
     """Return `request` without the files that its target cannot read.
 
-    `files` says whose file ids the target takes; None where that is unknown: those of its own API.
+    `files` is the vendor whose file ids the target accepts; None means that of the target's API.
     """
     home = HOMES.get(request.origin, "")
-    # A request that was made for its target, by the library, names that target's own files.
+    # A request that the library built has no origin: its file ids are those of the target.
     if not home or home == (HOMES.get(api) if files is None else files):
         return request, []
     if not any(map(_holds_file, request.turns)):
@@ -49,6 +50,8 @@ def own_files(
 
 
 class _Notes:
+    """Replaces files with notes and collects the losses."""
+
     def __init__(self, home: str, provider: str) -> None:
         self._home = home
         self._provider = provider or "this provider"
@@ -73,8 +76,8 @@ class _Notes:
         self.losses.append(Loss(part.source.path if part.source else "file", why))
         name = part.title if isinstance(part, Document) and part.title else ""
         kind = "image" if isinstance(part, Image) else "file"
-        said = f"{kind} {name!r}" if name else kind
-        return Text(f"[{said} is not available: it is kept by another provider]")
+        label = f"{kind} {name!r}" if name else kind
+        return Text(f"[{label} is not available: it is kept by another provider]")
 
 
 def _holds_file(turn: Turn) -> bool:

@@ -1,7 +1,9 @@
-"""Call ids that a target accepts.
+"""Replaces call ids that the target rejects.
 
-A new id is a function of the old one, so a call and its result get the same one, and the same past
-gets the same ids in every request. Nobody needs the way back: an answer brings ids of its own.
+Anthropic: `tool_use.id` matches `^[a-zA-Z0-9_-]+$`. OpenAI: at most 40 characters in chat, 64 in
+Responses. Mistral: exactly nine letters and digits. A new id is a hash of the old one, so a call and
+its result stay paired and every request of a conversation gets the same ids. No way back is needed:
+the next answer has ids of its own.
 """
 
 import re
@@ -38,17 +40,17 @@ def _part(part: Part, legal: dict[str, str]) -> Part:
 
 
 def legal_id(id: str, rules: Rules) -> str:
-    """Return `id` when the rules allow it, else one that they do allow."""
+    """Return `id` if the rules allow it, else a valid id derived from it."""
     if _fits(id, rules):
         return id
     digits = _digits(id)
     whole = f"call_{digits}"
-    # Some servers want letters and digits only, and an exact number of them.
+    # Mistral accepts exactly nine letters and digits.
     return whole if _fits(whole, rules) else digits[: rules.id_length or None]
 
 
 def fresh_id(id: str, occurrence: int) -> str:
-    """Return an id for a call whose own is empty, or is used for the nth time."""
+    """Return an id for a call whose id is empty or occurs for the nth time."""
     return f"call_{_digits(f'{id}#{occurrence}')}"
 
 
@@ -58,6 +60,6 @@ def _fits(id: str, rules: Rules) -> bool:
 
 
 def _digits(id: str) -> str:
-    """Return 24 lower-case letters and digits that stand for `id`."""
+    """Return a hash of `id` as 24 lower-case letters and digits."""
     digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=15).digest()
     return b32encode(digest).decode().lower()

@@ -1,7 +1,8 @@
-"""Tool names that a target accepts, and the way back.
+"""Replaces tool names that the target rejects, and keeps the mapping back.
 
-A new name keeps what can be read of the old one and ends in six digits of its hash: two long names
-that begin alike stay two.
+OpenAI chat: `^[a-zA-Z0-9_-]{1,64}$`. Anthropic and OpenAI Responses: up to 128 such characters.
+Gemini: a letter or an underscore first. A new name keeps the readable part of the old one and ends
+in six digits of its hash, so that two long names with the same beginning stay different.
 """
 
 import re
@@ -24,7 +25,7 @@ from toolbridge.core.messages import (
 
 
 def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]]:
-    """Return the request with legal names, and from each new name the client's own."""
+    """Return the request with valid names, and the client's name by each new name."""
     names = set(_names(request))
     legal: dict[str, str] = {}
     for name in sorted(names):
@@ -44,12 +45,12 @@ def legal_names(request: Request, rules: Rules) -> tuple[Request, dict[str, str]
 
 
 def legal_name(name: str, rules: Rules, salt: str = "") -> str:
-    """Return a legal name that stands for `name`."""
+    """Return a valid name derived from `name`."""
     digest = blake2b((salt + name).encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
     room = rules.name_length - 7 if rules.name_length else len(name) + 7
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "tool"
     short = f"{plain[:room]}_{digest}"
-    # Some APIs want a letter first.
+    # Gemini: function names begin with a letter or an underscore.
     return short if _fits(short, rules) else f"{f't_{plain}'[:room]}_{digest}"
 
 
@@ -75,7 +76,7 @@ def _names(request: Request) -> Iterable[str]:
             if isinstance(part, Call | Reference):
                 yield part.name
             elif isinstance(part, Result):
-                if part.name:  # an orphan that nobody could name
+                if part.name:  # empty for a result without a call
                     yield part.name
                 yield from (p.name for p in part.content if isinstance(p, Reference))
 

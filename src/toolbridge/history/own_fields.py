@@ -1,7 +1,8 @@
-"""What only the client's own API understands, beyond its top level: said, then left out.
+"""Removes fields of messages, parts and tools that exist only in the client's API.
 
-Parts and tools know which of their fields no other API has. A message's own fields (a speaker's
-name, a phase) stand in a part of their own; they go back to the same API and are lost elsewhere.
+Decoders record such fields on the part or tool they belong to; fields of a message itself, such as
+OpenAI's `name`, are kept in a part of kind `message`. They return to the same API; for any other
+API this module removes them and reports each as a loss.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from toolbridge.core.messages import Foreign, Loss, Origin, Part, Request, Resul
 from toolbridge.core.shared_fields import title
 
 MESSAGE = "message"
-"""The kind of a foreign part that holds the fields of a message."""
+"""The kind of the foreign part that carries the fields of a message."""
 
 _MINOR = frozenset(
     {
@@ -21,14 +22,14 @@ _MINOR = frozenset(
         "metadata", "citations",
     }
 )  # fmt: skip
-"""Fields that no answer depends on."""
+"""Fields that do not influence the answer: their loss is minor."""
 _CACHE = {"anthropic": "cache_control"}
 
 
 def without_own_fields(request: Request, api: str, *, marks: bool) -> tuple[Request, list[Loss]]:
-    """Return `request` for another API than its own, and what is lost of its fields.
+    """Return `request` without the fields of its own API, and the losses.
 
-    `marks` says whether the target can be told which prefix to cache.
+    `marks` is True if the target accepts cache breakpoints.
     """
     sources = [(one, one.source) for one in _all(request) if one.source is not None]
     paths = [path for _, source in sources for path in _paths(source)]
@@ -61,7 +62,7 @@ def _all(request: Request) -> list[Part | Tool | Turn]:
 
 
 def _namespaces(request: Request) -> Iterator[str]:
-    """Yield the paths of what is said of namespaces beside their descriptions."""
+    """Yield the paths of the fields of tool namespaces other than their descriptions."""
     kept = request.extra.get("namespaces")
     for name, fields in kept.items() if isinstance(kept, dict) else ():
         first = next((tool for tool in request.tools if tool.namespace == name), None)
@@ -71,15 +72,15 @@ def _namespaces(request: Request) -> Iterator[str]:
 
 
 def _introduced(request: Request) -> tuple[Tool, ...]:
-    """Return the tools, of each namespace the first with what is said of all of them.
+    """Return the tools; the first of each namespace carries the namespace's description.
 
-    Namespaces are laid flat elsewhere: nothing else would tell the model what they are for.
+    OpenAI Responses groups tools in namespaces; other APIs have none, so their tools are listed flat.
     """
     kept = request.extra.get("namespaces")
-    said = dict(kept) if isinstance(kept, dict) else {}
+    unused = dict(kept) if isinstance(kept, dict) else {}
     tools: list[Tool] = []
     for tool in request.tools:
-        fields = said.pop(tool.namespace, None) if tool.namespace else None
+        fields = unused.pop(tool.namespace, None) if tool.namespace else None
         about = fields.get("description") if isinstance(fields, dict) else None
         if isinstance(about, str) and about:
             tools.append(

@@ -1,8 +1,10 @@
-"""Calls and their results, side by side.
+"""Puts tool results directly after their calls.
 
-The results of a turn's calls stand in one user turn directly after it, in the order of the calls,
-in front of whatever else the user says there. Real transcripts break this in every way: a user
-interrupts, a client compacts, parallel results come in the order in which they were done.
+Anthropic: "`tool_use` ids were found without `tool_result` blocks immediately after"; all results in
+one user message, before its other content. OpenAI chat: "An assistant message with 'tool_calls' must
+be followed by tool messages responding to each 'tool_call_id'". Gemini: a function response follows
+its call. Clients break this when a user interrupts, when they compact, and when parallel results
+arrive in another order (anthropics/claude-code#14173, #8484).
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Call, Loss, Part, Result, Text, Turn
-from toolbridge.history.call_links import CallLinks, Place
+from toolbridge.history.call_links import CallLinks, PartIndex
 from toolbridge.history.past_calls import PastCalls
 
 NO_RESULT = "[no result: the call was interrupted]"
@@ -24,16 +26,18 @@ def settle(
     losses: list[Loss],
     order: Literal["calls", "client", "loose"] = "calls",
 ) -> list[Turn]:
-    """Return `turns` as `past` mended them, with every call named and its result behind it.
+    """Return `turns` with the corrections of `past` and each result after its call.
 
-    Results that stand in one turn are put in the order of their calls, or are left in the client's;
-    `loose` leaves results where they are.
+    `order` sorts the results of one turn: as their calls, or as the client sent them; `loose` does
+    not move results at all.
     """
     settling = _Settling(turns, links, past, losses)
     return settling.unpaired() if order == "loose" else settling.paired(order)
 
 
 class _Settling:
+    """Rebuilds the turns of one conversation; calls without a result get an error as result."""
+
     def __init__(
         self, turns: Sequence[Turn], links: CallLinks, past: PastCalls, losses: list[Loss]
     ) -> None:
@@ -53,84 +57,86 @@ class _Settling:
 
     def paired(self, order: str) -> list[Turn]:
         settled: list[Turn] = []
-        owed: list[Part] = []  # results of calls in the last settled turn
+        pending: list[Part] = []  # results of calls in the last settled turn
         for number, turn in enumerate(self._turns):
-            spoken, results = self._spoken(number), self._owed(number, order)
-            if owed and turn.role == "assistant":
-                # Two turns that both call wait for their results together: one turn.
-                settled[-1] = replace(settled[-1], content=settled[-1].content + spoken)
-                owed += results
+            others, results = self._without_results(number), self._results_of(number, order)
+            if pending and turn.role == "assistant":
+                # Consecutive assistant turns with calls become one turn, followed by all results.
+                settled[-1] = replace(settled[-1], content=settled[-1].content + others)
+                pending += results
                 continue
-            if owed and turn.role == "system":
-                settled.append(Turn("user", tuple(owed)))
-                owed = []
-            content = (*owed, *spoken)
-            owed = results
+            if pending and turn.role == "system":
+                settled.append(Turn("user", tuple(pending)))
+                pending = []
+            content = (*pending, *others)
+            pending = results
             if content or not turn.content:
                 settled.append(replace(turn, content=content))
-        if owed:
-            settled.append(Turn("user", tuple(owed)))
+        if pending:
+            settled.append(Turn("user", tuple(pending)))
         return settled
 
-    def _parts(self, number: int) -> list[tuple[Place, Part]]:
-        """Return the parts of a turn that are kept, calls with the ids and inputs they now have."""
-        kept: list[tuple[Place, Part]] = []
+    def _parts(self, number: int) -> list[tuple[PartIndex, Part]]:
+        """Return the parts of a turn that are kept, calls with their new ids and arguments."""
+        kept: list[tuple[PartIndex, Part]] = []
         for index, part in enumerate(self._turns[number].content):
-            place = (number, index)
-            if place in self._past.dropped:
+            position = (number, index)
+            if position in self._past.dropped:
                 continue
-            kept.append((place, self._call(place, part) if isinstance(part, Call) else part))
+            kept.append((position, self._call(position, part) if isinstance(part, Call) else part))
         return kept
 
-    def _spoken(self, number: int) -> tuple[Part, ...]:
-        """Return all of a turn but the results of calls, which stand elsewhere."""
-        spoken: list[Part] = []
-        for place, part in self._parts(number):
+    def _without_results(self, number: int) -> tuple[Part, ...]:
+        """Return the content of a turn without results; a result without a call becomes text."""
+        others: list[Part] = []
+        for position, part in self._parts(number):
             if not isinstance(part, Result):
-                spoken.append(part)
-            elif place not in self._links.call_of:
-                self._lose(place, "a result without its call is told as text")
-                spoken += _told(part)
-        return tuple(spoken)
+                others.append(part)
+            elif position not in self._links.call_of:
+                self._lose(position, "a result without its call is sent as text")
+                others += _as_user_content(part)
+        return tuple(others)
 
-    def _owed(self, number: int, order: str) -> list[Part]:
-        calls = [(place, part) for place, part in self._parts(number) if isinstance(part, Call)]
+    def _results_of(self, number: int, order: str) -> list[Part]:
+        calls = [
+            (position, part) for position, part in self._parts(number) if isinstance(part, Call)
+        ]
         if order == "client":
-            # Clients send parallel results as they were done; no API that pairs by id minds.
+            # Clients send parallel results as they finish; APIs that pair by id accept any order.
             last = (len(self._turns), 0)
             calls.sort(key=lambda call: self._links.result_of.get(call[0], last))
-        return [self._answer(place, call) for place, call in calls]
+        return [self._answer(position, call) for position, call in calls]
 
-    def _answer(self, place: Place, call: Call) -> Result:
-        at = self._links.result_of.get(place)
+    def _answer(self, position: PartIndex, call: Call) -> Result:
+        at = self._links.result_of.get(position)
         if at is None:
-            self._lose(place, "a call without a result is answered with an error")
+            self._lose(position, "a call without a result is answered with an error")
             return Result(call.id, (Text(NO_RESULT),), is_error=True, name=call.name)
         return self._result(at, self._links.results[at])
 
-    def _call(self, place: Place, call: Call) -> Call:
-        call = self._past.calls.get(place, call)
-        id = self._links.ids.get(place, call.id)
+    def _call(self, position: PartIndex, call: Call) -> Call:
+        call = self._past.calls.get(position, call)
+        id = self._links.ids.get(position, call.id)
         return call if id == call.id else replace(call, id=id)
 
-    def _result(self, place: Place, result: Result) -> Result:
-        at = self._links.call_of.get(place)
+    def _result(self, position: PartIndex, result: Result) -> Result:
+        at = self._links.call_of.get(position)
         if at is None:
             return result
-        asked = self._links.calls[at]
-        call = self._call(at, asked)
-        # A result goes by the name of its call also where healing has put that name right.
-        name = result.name if result.name and call.name == asked.name else call.name
+        original = self._links.calls[at]
+        call = self._call(at, original)
+        # The result's tool name follows the call's, also where healing corrected that name.
+        name = result.name if result.name and call.name == original.name else call.name
         if (call.id, name) == (result.call_id, result.name):
             return result
         return replace(result, call_id=call.id, name=name)
 
-    def _lose(self, place: Place, why: str) -> None:
-        self._losses.append(Loss(f"turns.{place[0]}.content.{place[1]}", why))
+    def _lose(self, position: PartIndex, why: str) -> None:
+        self._losses.append(Loss(f"turns.{position[0]}.content.{position[1]}", why))
 
 
-def _told(result: Result) -> list[Part]:
-    """Return an orphan as what a user may say: its text after a heading, its pictures as they are."""
+def _as_user_content(result: Result) -> list[Part]:
+    """Return the content of a result without a call as user content, with a heading."""
     heading = f"[result of an earlier call {result.call_id}]"
     first, *rest = result.content or (Text(""),)
     if isinstance(first, Text):

@@ -1,7 +1,9 @@
-"""Mistakes of the past, mended.
+"""Corrects the arguments of past calls, and removes pairs that only document a mistake.
 
-A model repeats what it sees. A past call with a wrong input teaches it to write such calls, and an
-error that answers an input which is right by now teaches it nothing, so both go together.
+A model imitates its own history: a past call with wrong arguments makes it write more of them, and
+the client's validation error no longer applies once the arguments are healed, so call and error are
+removed together (PX-X3). Claude Code reports validation errors as `<tool_use_error>` results and
+cancels the other calls of a turn when one of them fails.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.messages import Call, Loss, Request, Result, Text, Tool
-from toolbridge.history.call_links import CallLinks, Place
+from toolbridge.history.call_links import CallLinks, PartIndex
 
 Heal: TypeAlias = Callable[[Call, Tool], Call | None]
-"""Returns the call as its tool's schema wants it, or None where nothing can be done."""
+"""Returns the call with arguments that fit its tool's schema, or None if it cannot be healed."""
 
 _MARK = "<tool_use_error>"
 _REFUSED = ("inputvalidationerror", "mcp error -32602")
@@ -22,36 +24,44 @@ _CANCELLED = ("sibling tool call errored", "cancelled: parallel tool call")
 
 
 class PastCalls(msgspec.Struct, frozen=True):
-    calls: dict[Place, Call] = msgspec.field(default_factory=dict)
-    """Calls that were mended."""
-    dropped: frozenset[Place] = frozenset()
-    """Calls and results that nobody needs to see again."""
+    """What healing changed in the past calls of a conversation."""
+
+    calls: dict[PartIndex, Call] = msgspec.field(default_factory=dict)
+    """The healed calls."""
+    dropped: frozenset[PartIndex] = frozenset()
+    """Calls and results that are removed."""
 
 
-def mend(request: Request, links: CallLinks, heal: Heal, losses: list[Loss]) -> PastCalls:
-    """Mend past inputs; drop pairs that only tell of a mistake that is mended, or of no run."""
+def heal_past_calls(
+    request: Request, links: CallLinks, heal: Heal, losses: list[Loss]
+) -> PastCalls:
+    """Return the healed calls, and the pairs to remove: cancelled calls and healed refused ones."""
     tools = _by_name(request.tools)
-    calls: dict[Place, Call] = {}
-    dropped: set[Place] = set()
-    for place, call in links.calls.items():
-        at = links.result_of.get(place)
+    calls: dict[PartIndex, Call] = {}
+    dropped: set[PartIndex] = set()
+    for index, call in links.calls.items():
+        at = links.result_of.get(index)
         if at and _begins(links.results[at], _CANCELLED):
-            dropped |= {place, at}
-            losses.append(_loss(place, "a call that was cancelled before it ran is left out"))
+            dropped |= {index, at}
+            losses.append(_loss(index, "a call that was cancelled before it ran is left out"))
             continue
         healed = _healed(call, tools, heal)
         if healed is None:
             continue
         if at and _begins(links.results[at], _REFUSED):
-            dropped |= {place, at}
-            losses.append(_loss(place, "a refused input that can be mended is left out"))
+            dropped |= {index, at}
+            losses.append(
+                _loss(
+                    index, "a call that was rejected for arguments that are now healed is left out"
+                )
+            )
         else:
-            calls[place] = healed
+            calls[index] = healed
     return PastCalls(calls, frozenset(dropped))
 
 
 def _healed(call: Call, tools: dict[str, Tool], heal: Heal) -> Call | None:
-    """Return the mended call, or None when it is right as it is or beyond help."""
+    """Return the healed call, or None when nothing changes."""
     tool = tools.get(call.name) or tools.get(call.name.lower())
     if tool is None:
         return None
@@ -63,7 +73,7 @@ def _healed(call: Call, tools: dict[str, Tool], heal: Heal) -> Call | None:
 
 
 def _as_written(call: Call) -> Call:
-    """Return the call with what the model wrote, which Claude Code wraps when it is not JSON."""
+    """Return the call with the model's own text, which Claude Code wraps in `__unparsedToolInput`."""
     wrapped = call.arguments.get("__unparsedToolInput")
     if isinstance(wrapped, dict) and isinstance(raw := wrapped.get("raw"), str):
         return replace(call, arguments={}, raw=raw)
@@ -71,14 +81,14 @@ def _as_written(call: Call) -> Call:
 
 
 def _begins(result: Result, words: tuple[str, ...]) -> bool:
-    """Whether the client itself, not the tool, says an error that begins with one of `words`."""
+    """Whether `result` is an error of the client, not of the tool, that begins with one of `words`."""
     text = next((part.text for part in result.content if isinstance(part, Text)), "")
     head = text[:200].lstrip().removeprefix(_MARK).lstrip().lower()
     return result.is_error and head.startswith(words)
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Return the tools by name; the lower-case name finds one too, where it is no other's."""
+    """Return the tools by name, and by lower-case name where that is free."""
     named: dict[str, Tool] = {}
     for tool in tools:
         if tool.hosted is None:
@@ -86,5 +96,5 @@ def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     return named | {tool.name: tool for tool in tools if tool.hosted is None}
 
 
-def _loss(place: Place, why: str) -> Loss:
-    return Loss(f"turns.{place[0]}.content.{place[1]}", why)
+def _loss(index: PartIndex, why: str) -> Loss:
+    return Loss(f"turns.{index[0]}.content.{index[1]}", why)

@@ -1,4 +1,8 @@
-"""What changes from one request to the next though nobody said anything new."""
+"""Removes volatile text from the system prompt.
+
+Model servers reuse the cached prefix of a prompt. A line that changes with every request at the
+beginning of the system prompt makes that cache useless.
+"""
 
 from msgspec.structs import replace
 
@@ -10,8 +14,8 @@ BILLING = "x-anthropic-billing-header:"
 def strip_volatile(system: tuple[Text, ...]) -> tuple[Text, ...]:
     """Return the system prompt without Claude Code's billing line, for every target but Anthropic.
 
-    The line differs between kinds of request, stands first of all, and so spoils the whole cached
-    prefix of a model server.
+    Claude Code sends an attribution block first, and its text differs between kinds of request.
+    Anthropic expects it there.
     """
     return tuple(part for part in map(_stripped, system) if part is not None)
 

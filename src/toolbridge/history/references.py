@@ -1,4 +1,9 @@
-"""Tools that a search found, for targets that know nothing of tool search."""
+"""Deferred tools, for targets without tool search.
+
+Anthropic (`defer_loading`) and OpenAI Responses let a client declare tools that the model does not
+see until a search returns a reference to them. Other APIs have only the list of tools, so a found
+tool is added to that list.
+"""
 
 from collections.abc import Iterator
 
@@ -8,10 +13,10 @@ from toolbridge.core.messages import Loss, Part, Reference, Request, Result, Too
 
 
 def available_tools(request: Request) -> Request:
-    """Return the request with the deferred tools that were found on offer, and without the others.
+    """Return the request with the deferred tools that were found, and without the others.
 
-    What was found stands at the end, in the order of finding: the tools in front of it keep their
-    places, and with them the prefix that a server has cached.
+    Found tools are appended in the order in which they were found, so that the cached prefix of the
+    prompt stays valid.
     """
     deferred = {tool.name: tool for tool in request.tools if tool.deferred}
     if not deferred:
@@ -23,11 +28,11 @@ def available_tools(request: Request) -> Request:
 
 
 def offer_deferred(request: Request, *, same_api: bool, defers: bool) -> tuple[Request, list[Loss]]:
-    """Return `request` with its deferred tools as a target without a tool search of its own needs.
+    """Return `request` with deferred tools for a target without tool search.
 
-    Where the client itself runs a search (Claude Code's ToolSearch, Codex's tool_search), tools
-    wait until it finds them. Where only the client's API could search, they would never be found:
-    they are offered like any other. A target that `defers` keeps them deferred for a client's search.
+    If the client itself searches (Claude Code's ToolSearch, Codex's tool_search), a tool is offered
+    once a search found it. If the search would run at the client's API, all tools are offered at
+    once. A target that `defers` keeps tools deferred for a client's search.
     """
     deferred = [tool for tool in request.tools if tool.deferred]
     searched = _client_searches(request)
@@ -38,7 +43,7 @@ def offer_deferred(request: Request, *, same_api: bool, defers: bool) -> tuple[R
     losses: list[Loss] = []
     if searched and hidden:
         where = hidden[0].source.path if hidden[0].source else "tools"
-        why = f"deferred tools are offered once a search names them ({len(hidden)} wait)"
+        why = f"deferred tools are offered once a search names them ({len(hidden)} not yet)"
         losses.append(Loss(where, why, minor=True))
     elif not searched:
         names += [tool.name for tool in hidden]

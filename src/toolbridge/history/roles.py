@@ -1,4 +1,9 @@
-"""Whose turn it is."""
+"""Makes the roles of a conversation valid.
+
+Anthropic and Gemini: the first message is the user's, and roles alternate. Gemini and Claude 4.6 and
+later reject a conversation that ends with the assistant (prefill). Only some models accept system
+messages after the first user message.
+"""
 
 from collections.abc import Sequence
 
@@ -11,15 +16,15 @@ _OPEN, _CLOSE = "<system-reminder>", "</system-reminder>"
 
 
 def fold_system(turns: Sequence[Turn], losses: list[Loss]) -> list[Turn]:
-    """Return `turns` with system turns said by the user, marked, where they stand.
+    """Return `turns` with system turns as user turns, marked as `<system-reminder>`.
 
-    Their place matters: hoisted to the top, each would change the prefix that a server has cached.
+    They keep their position: moved into the system prompt, each would change the cached prefix.
     """
     folded = sum(turn.role == "system" for turn in turns)
     if not folded:
         return list(turns)
     # Claude Code sends many of these with every request: one loss for all of them.
-    why = "a system turn inside the conversation is said by the user, marked as a reminder"
+    why = "a system message inside the conversation is sent as a user message, marked as a reminder"
     losses.append(Loss("turns", f"{why} ({folded})" if folded > 1 else why))
     return [
         Turn("user", _reminder(turn.content)) if turn.role == "system" else turn for turn in turns
@@ -37,7 +42,7 @@ def _marked(part: Text) -> Text:
 
 
 def merge(turns: Sequence[Turn]) -> list[Turn]:
-    """Return `turns` with neighbours of the same role as one."""
+    """Return `turns` with consecutive turns of one role joined."""
     merged: list[Turn] = []
     run: list[Turn] = []
     for turn in turns:
@@ -55,7 +60,7 @@ def _joined(run: list[Turn]) -> Turn:
 
 
 def begin_with_user(turns: list[Turn]) -> list[Turn]:
-    """Return `turns` with a user's full stop in front of an assistant that speaks first."""
+    """Return `turns` with a user turn first: a full stop is added before an assistant turn."""
     first = next((n for n, turn in enumerate(turns) if turn.role != "system"), None)
     if first is None or turns[first].role == "user":
         return turns
@@ -65,7 +70,7 @@ def begin_with_user(turns: list[Turn]) -> list[Turn]:
 def finish(
     turns: list[Turn], original: Sequence[Turn], rules: Rules, losses: list[Loss]
 ) -> list[Turn]:
-    """Return `turns` with an end that the target can answer."""
+    """Return `turns` with an end that the target accepts."""
     if not original:
         return turns
     if not turns:
@@ -75,6 +80,6 @@ def finish(
     if original[-1].role == "assistant":
         if rules.may_end_with_assistant:
             return turns
-        why = "the target does not continue an assistant's turn: the user asks it to go on"
+        why = 'the target does not continue an assistant message: "Continue." is added'
         losses.append(Loss(f"turns.{len(original) - 1}", why))
     return [*turns, Turn("user", (Text("Continue."),))]

@@ -1,8 +1,9 @@
-"""Opaque tokens of another maker, which nobody else can read.
+"""Removes opaque tokens that another model created.
 
-A signature or an encrypted thought goes back only to the provider, API and model that made it: any
-other refuses the request, or ignores the thought. Where the maker is not known, which is so for a
-client that talked to the provider without us, the API alone decides.
+Anthropic's thinking signatures, OpenAI's encrypted reasoning and Gemini's thought signatures are
+valid only for the provider, API and model that created them; others reject the request or ignore the
+token (router-for-me/CLIProxyAPI#1584, anthropics/anthropic-sdk-python#1598). Without a recorded
+origin, which is the case when the client used the provider directly, only the API is compared.
 """
 
 from msgspec.structs import replace
@@ -13,14 +14,14 @@ _SEALS = frozenset({"signature", "redacted", "encrypted", "thought_signature"})
 
 
 def maker_name(api: str, provider: str, model: str) -> str:
-    """Return how the maker of tokens is written in `Opaque.origin`."""
+    """Return the `Opaque.origin` of tokens that this model creates."""
     return f"{api}/{provider}/{model}"
 
 
 def own_seals(request: Request, maker: str, *, signed_only: bool) -> tuple[Request, list[Loss]]:
-    """Return `request` without the tokens of other makers of the same API.
+    """Return `request` without tokens that other models of the same API created.
 
-    A thought that loses its token goes too where the API takes back only `signed_only` ones.
+    With `signed_only` (Anthropic), thinking without its signature is removed too.
     """
     if not any(_bears_foreign(turn, maker) for turn in request.turns):
         return request, []
@@ -28,8 +29,8 @@ def own_seals(request: Request, maker: str, *, signed_only: bool) -> tuple[Reque
     foreign: list[tuple[str, str]] = []
     turns = tuple(_turn(turn, maker, foreign, signed_only=signed_only) for turn in request.turns)
     where, origin = foreign[0]
-    said = "signed" if api != "openai_responses" else "sealed"
-    why = f"was {said} by {origin.partition('/')[2]}, and only that model can read it"
+    verb = "signed" if api != "openai_responses" else "encrypted"
+    why = f"was {verb} by {origin.partition('/')[2]}, and only that model can read it"
     return replace(request, turns=turns), [Loss(where, why)]
 
 
@@ -59,7 +60,7 @@ def _turn(turn: Turn, maker: str, foreign: list[tuple[str, str]], *, signed_only
 def _part(part: Part, maker: str) -> Part:
     if not isinstance(part, Text | Thinking | Call):
         return part
-    # The id of a thought is as good as its seal: without it, nobody finds the thought.
+    # OpenAI Responses: a reasoning item is found by its id, so the id is removed as well.
     kinds = _SEALS | {"item"} if isinstance(part, Thinking) else _SEALS
     kept = tuple(t for t in part.opaque if t.kind not in kinds or not _is_foreign(t, maker))
     return part if len(kept) == len(part.opaque) else replace(part, opaque=kept)

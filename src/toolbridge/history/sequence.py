@@ -1,4 +1,7 @@
-"""Parallel calls, told one at a time to models that only know one call per turn."""
+"""Splits parallel calls into one call per turn.
+
+For models whose chat template accepts one call per assistant message (setting `sequential_tools`).
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,22 +10,22 @@ from toolbridge.core.messages import Call, Part, Result, Turn
 
 
 def one_at_a_time(turns: Sequence[Turn]) -> list[Turn]:
-    """Return paired `turns` with N calls of one turn as N pairs of a call and its result.
+    """Return `turns` with N calls of one turn as N pairs of a call and its result.
 
-    What was said before a call goes with it; what follows the last call stays with that one, and
-    what the user says beside the results comes after the last pair.
+    Content before a call stays with that call, content after the last call with the last one; other
+    user content follows the last pair.
     """
-    told: list[Turn] = []
+    split: list[Turn] = []
     skip = False
     for turn, after in pairwise((*turns, Turn("system", ()))):
         if skip:
             skip = False
         elif sum(isinstance(part, Call) for part in turn.content) > 1:
-            told += _pairs(turn, after)
+            split += _pairs(turn, after)
             skip = True
         else:
-            told.append(turn)
-    return told
+            split.append(turn)
+    return split
 
 
 def _pairs(asking: Turn, answering: Turn) -> list[Turn]:

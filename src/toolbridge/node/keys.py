@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.encryption import Secret, check_private
+from toolbridge.node.protocol.encryption import Secret, check_private
 
 VARIABLES = ("CLAUDE_BRIDGE_PRIVATE_KEY", "TOOLBRIDGE_NODE_KEY")
 

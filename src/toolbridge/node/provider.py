@@ -4,37 +4,38 @@ With a chain, hosts are found and paid; with `host_url` and `host_key`, one host
 """
 
 import random
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import encryption
-from toolbridge.node.abi import Value
-from toolbridge.node.account import Account
-from toolbridge.node.address import address_of
-from toolbridge.node.calls import SessionTerms
-from toolbridge.node.chain import Chain
-from toolbridge.node.connection import Timeouts, fresh_key
-from toolbridge.node.encryption import Secret
-from toolbridge.node.exchange import Batch, Prompt
-from toolbridge.node.finder import Finder, Search
-from toolbridge.node.funding import ChainFunding, FundingContext
-from toolbridge.node.hosts import FoundHosts, HostRequirements, is_private
-from toolbridge.node.jobs import Funding, Host, Job, PrepaidJob
-from toolbridge.node.ledger import Budget, Ledger
-from toolbridge.node.messages import BASE_SEPOLIA
-from toolbridge.node.plan import Plan, make_plan
-from toolbridge.node.pool import NodePool
-from toolbridge.node.probing import Prober
-from toolbridge.node.registry import HostRegistry, model_bytes
-from toolbridge.node.rpc import Rpc
-from toolbridge.node.session import NodeSession, Settings
-from toolbridge.node.settings import NATIVE, NodeSettings, read_public
-from toolbridge.node.settling import SettledJob
+from toolbridge.node.chain.abi import Value
+from toolbridge.node.chain.address import address_of
+from toolbridge.node.chain.calls import SessionTerms
+from toolbridge.node.chain.client import Chain
+from toolbridge.node.chain.contracts import NATIVE
+from toolbridge.node.chain.rpc import Rpc
+from toolbridge.node.funding.account import Account
+from toolbridge.node.funding.chain_funding import ChainFunding, FundingContext
+from toolbridge.node.funding.jobs import Funding, Host, Job, PrepaidJob
+from toolbridge.node.funding.ledger import Budget, Ledger
+from toolbridge.node.funding.plan import Plan, make_plan
+from toolbridge.node.funding.settling import SettledJob
+from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements, is_private
+from toolbridge.node.hosts.finder import Finder, Search
+from toolbridge.node.hosts.probing import Prober
+from toolbridge.node.hosts.registry import HostRegistry, model_bytes
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.protocol.messages import BASE_SEPOLIA
+from toolbridge.node.session.connection import Timeouts, fresh_key
+from toolbridge.node.session.exchange import Prompt
+from toolbridge.node.session.pool import NodePool
+from toolbridge.node.session.session import NodeAnswer, NodeSession, SessionSettings
+from toolbridge.node.settings import NodeSettings, read_public
 
 LEDGER = "node-ledger.sqlite"
 
@@ -111,15 +112,13 @@ class NodeProvider:
 
     # ── what it does ──
 
-    async def answer(self, prompt: Prompt) -> AsyncGenerator[Batch, None]:
-        """Yield what the model does. Raise while nothing was yielded; later, failures are events."""
+    def answer(self, prompt: Prompt) -> NodeAnswer:
+        """Return the answer to `prompt`; its first read pays for a job and sends the prompt."""
         if self._pool is None:
-            raise RuntimeError("the place is not open")
+            raise RuntimeError("the node provider is not open")
         if not self._paying and not self._settings.direct:
             raise ConfigError("without a private key no session can be paid")
-        async with aclosing(self._pool.answer(prompt)) as batches:
-            async for batch in batches:
-                yield batch
+        return self._pool.answer(prompt)
 
     async def hosts(self, *, measure: bool = False) -> FoundHosts:
         """Return the hosts that serve the model, the best first, and why others are left out."""
@@ -183,7 +182,7 @@ class NodeProvider:
 
     def _session(self, funding: Funding) -> NodeSession:
         return NodeSession(
-            funding, self._wallet, Settings(self._waits, memory=self._settings.memory)
+            funding, self._wallet, SessionSettings(self._waits, memory=self._settings.memory)
         )
 
     async def _pays(self, stack: AsyncExitStack) -> ChainFunding:

@@ -7,16 +7,15 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node import networks
-from toolbridge.node.address import model_id
-from toolbridge.node.amounts import ETHER, parse_amount
-from toolbridge.node.encryption import compressed
-from toolbridge.node.networks import Network
-from toolbridge.node.scoring import Mode
+from toolbridge.node.chain import networks
+from toolbridge.node.chain.address import model_id
+from toolbridge.node.chain.amounts import ETHER, parse_amount
+from toolbridge.node.chain.contracts import NATIVE
+from toolbridge.node.chain.networks import Network
+from toolbridge.node.hosts.scoring import Mode
+from toolbridge.node.protocol.encryption import compressed
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-NATIVE = "0x" + "00" * 20
-"""How contracts name the chain's own coin."""
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _DEPOSIT = {"native": "0.0002", "token": "0.50"}

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from toolbridge.core import events as ev
-from toolbridge.core.fold import Fold
-from toolbridge.core.messages import Message, Text
+from toolbridge.core.fold import finished
+from toolbridge.core.messages import Text
 
 # ── in text ──────────────────────────────────────────────────────────────────
 
@@ -114,11 +114,11 @@ class StopScanner:
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = stops
-        self._fold = Fold()
         self._texts: dict[int, Scissors] = {}
         """The texts that are open."""
-        self._begun: set[int] = set()
-        """Those of them that the client knows of."""
+        self._begun: dict[int, list[str]] = {}
+        """The pieces of each text that has been started in the output."""
+        self._calls = False
         self._others: set[int] = set()
         """The thoughts and calls that are open."""
         self._hit = ""
@@ -146,17 +146,16 @@ class StopScanner:
             case ev.TextEnd(index):
                 said = self._tell(index, self._texts[index].close()) + self._begin(index)
                 del self._texts[index]
-                return said + self._say(event)
+                return [*said, event]
             case ev.ThinkingStart(index) | ev.CallStart(index):
                 self._others.add(index)
-                return self._begin_all() + self._say(event)
+                return [*self._begin_all(), event]
             case ev.ThinkingEnd(index) | ev.CallEnd(index):
-                self._others.discard(index)
-                return self._say(event)
+                return self._end_other(index, event)
             case ev.PartAdded():
-                return self._begin_all() + self._say(event)
+                return [*self._begin_all(), event]
             case _:
-                return self._say(event)
+                return [event]
 
     def _cut(self, index: int, text: str) -> list[ev.Event]:
         scissors = self._texts[index]
@@ -167,32 +166,36 @@ class StopScanner:
         for place in sorted(self._texts):
             said += self._tell(place, self._texts[place].close())
             if place in self._begun:
-                said += self._say(ev.TextEnd(place, Text(self._fold.written(place))))
+                said.append(ev.TextEnd(place, Text("".join(self._begun[place]))))
         return said + self._maybe_end()
 
     def _feed_rest(self, event: ev.Event) -> list[ev.Event]:
         """Let through what belongs to the blocks that were open at the cut, the counts and the losses."""
         match event:
             case ev.UsageReported() | ev.Lost():
-                return self._say(event)
+                return [event]
             case ev.ThinkingDelta(index) | ev.CallDelta(index) if index in self._others:
-                return self._say(event)
+                return [event]
             case ev.ThinkingEnd(index) | ev.CallEnd(index) if index in self._others:
-                self._others.discard(index)
-                return self._say(event) + self._maybe_end()
+                return self._end_other(index, event) + self._maybe_end()
             case _:
                 return []
 
+    def _end_other(self, index: int, event: ev.ThinkingEnd | ev.CallEnd) -> list[ev.Event]:
+        self._others.discard(index)
+        self._calls = self._calls or isinstance(event, ev.CallEnd)
+        return [event]
+
     def _maybe_end(self) -> list[ev.Event]:
-        return [] if self._others else self._end(ev.Finished("end", Message()))
+        return [] if self._others else self._end(ev.Finished("end"))
 
     def _end(self, event: ev.Finished | ev.Failed) -> list[ev.Event]:
         self.done = bool(self._hit)
         if not self._hit:
-            return self._flush() + self._say(event)
-        if isinstance(event, ev.Finished):
-            event = ev.Finished("stop_sequence", Message(stop_sequence=self._hit))
-        return self._say(self._fold.refinish(event))
+            return [*self._flush(), event]
+        if isinstance(event, ev.Failed):
+            return [event]
+        return [finished("stop_sequence", calls=self._calls, stop_sequence=self._hit)]
 
     def _flush(self) -> list[ev.Event]:
         """Tell what is held of texts that a failure leaves open."""
@@ -204,7 +207,9 @@ class StopScanner:
     def _tell(self, index: int, text: str) -> list[ev.Event]:
         if not text:
             return []
-        return self._begin(index) + self._say(ev.TextDelta(index, text))
+        said = self._begin(index)
+        self._begun[index].append(text)
+        return [*said, ev.TextDelta(index, text)]
 
     def _begin_all(self) -> list[ev.Event]:
         """Begin the texts that are open: blocks are told in the order of their numbers."""
@@ -213,9 +218,5 @@ class StopScanner:
     def _begin(self, index: int) -> list[ev.Event]:
         if index in self._begun:
             return []
-        self._begun.add(index)
-        return self._say(ev.TextStart(index))
-
-    def _say(self, event: ev.Event) -> list[ev.Event]:
-        self._fold.feed(event)
-        return [event]
+        self._begun[index] = []
+        return [ev.TextStart(index)]

@@ -1,4 +1,8 @@
-"""Places that speak an API, as data: one TOML file each. A user's table of the same name wins."""
+"""The built-in providers, one TOML file each.
+
+A file has the API, the URL, the variable of the key and the quirks of a provider. `routing/providers`
+merges it with the user's `[providers.NAME]` table, whose values replace these.
+"""
 
 from importlib.resources import files
 
@@ -6,11 +10,12 @@ from toolbridge.config import ProviderConfig, parse_provider
 
 
 def names() -> list[str]:
-    """Return the name of every place that is known without configuration."""
+    """Return the names of the built-in providers."""
     here = files(__name__).iterdir()
     return sorted(f.name.removesuffix(".toml") for f in here if f.name.endswith(".toml"))
 
 
 def load(name: str) -> ProviderConfig:
+    """Return the settings of a built-in provider."""
     source = files(__name__) / f"{name}.toml"
     return parse_provider(source.read_text("utf-8"), f"{name}.toml")

@@ -1,11 +1,11 @@
-"""From a request to the events that the client is told, over as many attempts as it takes.
+"""Attempts: a request is sent until it is answered or no retry is allowed.
 
-Until the client has been told anything of the content, a failure is ours to mend: the same request
-is sent again, after the wait that the provider asks for, or at once without what it refused. From
-the first word on, a second answer would not match the first, and a failure is told.
+While the client has received no content, a failed attempt is repeated: after the delay that the
+provider asks for, or at once without the feature that the provider rejected. After the first
+content a second answer would not match the first, so the failure becomes the last event.
 
-Translated requests and passthrough share this: they differ in what is sent and in what is kept of
-the answer, not in when to ask again.
+Translated requests and passthrough share this module: they differ in what is sent and in what is
+kept of the answer, not in when a request is repeated.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated, error_of
-from toolbridge.core.fold import collect, without_cut_calls
+from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
@@ -36,23 +36,23 @@ class SendableRequest(Protocol):
 
     route: Route
     retries_empty: bool
-    """Whether an answer without any content is asked for once more."""
+    """Whether the request is repeated once after an answer without any content."""
 
     def source(self, ids: Ids) -> Source:
-        """Return a new answer, yet to be asked for."""
+        """Return the source of a new answer; the request is sent at its first read."""
         ...
 
     def stages(self, seed: bytes) -> AnswerStages:
-        """Return what the events of that answer pass through."""
+        """Return the stages for the events of that answer."""
         ...
 
     def downgrade(self, problem: Problem) -> bool:
-        """Leave out what the provider refused; return whether there was such a thing."""
+        """Leave out the feature that the provider rejected; return whether there was one."""
         ...
 
 
 class AnswerAttempts:
-    """One answer to one request."""
+    """The answer to one request, over as many attempts as are allowed."""
 
     def __init__(self, request: SendableRequest) -> None:
         self._request = request
@@ -61,19 +61,19 @@ class AnswerAttempts:
 
     @property
     def maker(self) -> str:
-        """Whose signatures the answer bears: the provider, API and model that are asked."""
+        """The provider, API and model that sign the answer's opaque tokens."""
         route = self._request.route
         return maker_name(route.provider_config.api, route.provider, route.target.model)
 
     @property
     def aborts(self) -> bool:
-        """Whether a failure in mid-stream is told by hanging up alone."""
+        """Whether a failure in mid-stream closes the connection instead of sending an error."""
         return self._request.route.provider_config.midstream_failure == "abort"
 
     async def events(self) -> AsyncGenerator[Batch, None]:
-        """Yield what the model does, one batch per delivery of the network.
+        """Yield the events of the answer, one batch per chunk from the network.
 
-        Raise while nothing was yielded; afterwards a failure is the last event. A batch is empty
+        A failure before the first batch is raised; a later one is the last event. A batch is empty
         only in passthrough, where bytes may arrive that no event describes.
         """
         while True:
@@ -86,31 +86,34 @@ class AnswerAttempts:
                     await attempt.close()
                 return
             except ToolbridgeError as error:
-                if attempt.spoke or not await self._again(error.problem):
+                if attempt.has_content or not await self._again(error.problem):
                     raise
 
     async def message(self) -> Message:
-        """Return the whole answer. The client hears nothing before, so any failure is ours."""
+        """Return the whole answer; every failure may be retried, as nothing was sent yet."""
         while True:
             attempt = self._attempt()
-            last: ev.Event | None = None
+            fold = Fold()
             try:
                 try:
                     while (batch := await attempt.read()) is not None:
-                        last = batch[-1] if batch else last
+                        fold.feed_all(batch)
                 finally:
                     await attempt.close()
-                if isinstance(last, ev.Finished):
-                    return without_cut_calls(last.message)
-                if isinstance(last, ev.Failed):
-                    raise error_of(last.problem)
-                raise Truncated(f"{self._request.route.provider} ended without an end")
+                message = fold.message
+                if message.problem is not None:
+                    raise error_of(message.problem)
+                if message.stop is not None:
+                    return without_cut_calls(message)
+                raise Truncated(
+                    f"{self._request.route.provider} closed the connection before its answer ended"
+                )
             except ToolbridgeError as error:
                 if not await self._again(error.problem):
                     raise
 
     async def _again(self, problem: Problem) -> bool:
-        """Whether to ask again: at once without what was refused, or after a wait."""
+        """Return whether to send the request again; wait first unless it was downgraded."""
         if self._request.downgrade(problem):
             self.attempts = 0
             return True
@@ -130,7 +133,7 @@ class AnswerAttempts:
 
 
 class KnownAnswer:
-    """An answer that is known without asking a model, told like any other."""
+    """An answer that needs no request to a model; it has the methods of `AnswerAttempts`."""
 
     aborts = False
     maker = ""
@@ -146,61 +149,60 @@ class KnownAnswer:
 
 
 class _Attempt:
-    """One attempt's events, nothing before there is content.
+    """The events of one attempt, held back until there is content.
 
-    Raises a failure that comes before any content; tells one that comes later.
+    A failure before any content is raised; a later one is returned as an event.
     """
 
     def __init__(self, source: Source, stages: AnswerStages, *, bare: bool) -> None:
         self._source = source
         self._stages = stages
         self._bare = bare
-        """Whether an answer without any content is taken for one."""
+        """Whether an answer without any content is accepted."""
         self._held: Batch = []
         self._over = False
-        self.spoke = False
+        self.has_content = False
 
     async def read(self) -> Batch | None:
-        """Return what is to be told next, None at the end."""
+        """Return the next events, None at the end."""
         while not self._over:
             try:
                 piece = await self._source.read()
                 batch = [] if piece is None else self._stages.feed_all(piece)
             except ToolbridgeError as error:
-                if not self.spoke:
+                if not self.has_content:
                     raise
                 self._over = True
-                broken = Message(stop="error", problem=error.problem)
-                return self._stages.feed(ev.Failed(error.problem, broken))
+                return self._stages.feed(ev.Failed(error.problem))
             if piece is None:
                 self._over = True
                 return self._held + self._stages.close() or None
-            # After a failure there is nothing more to read, whether or not the provider hangs up.
+            # A failure ends the answer, even if the provider keeps the connection open.
             self._over = self._stages.done or (bool(batch) and isinstance(batch[-1], ev.Failed))
-            if self.spoke:
+            if self.has_content:
                 if batch or self._source.passing:
                     return batch
-            elif self._is_worth_telling(batch):
+            elif self._hold(batch):
                 held, self._held = self._held, []
                 return held
         return None
 
     async def close(self) -> None:
-        """Hang up, unless all was read: a provider would go on writing for nobody."""
+        """Close the connection unless all was read, so that the provider stops generating."""
         await self._source.close()
 
-    def _is_worth_telling(self, batch: Batch) -> bool:
-        """Whether all so far holds anything that cannot be taken back by asking again."""
+    def _hold(self, batch: Batch) -> bool:
+        """Keep `batch`; return whether there is content now, after which no retry is possible."""
         self._held += batch
-        self.spoke = self._speaks(self._held) or self._source.passing
-        return self.spoke
+        self.has_content = self._finds_content(self._held) or self._source.passing
+        return self.has_content
 
-    def _speaks(self, batch: Batch) -> bool:
+    def _finds_content(self, batch: Batch) -> bool:
         for event in batch:
             if isinstance(event, ev.Failed):
                 raise error_of(event.problem)
             if isinstance(event, ev.Finished):
-                if not (self._bare or event.message.content) and event.reason == "end":
+                if not self._bare and event.reason == "end":
                     raise _EmptyAnswer
                 return True
             if not isinstance(event, _PRELUDE):
@@ -209,10 +211,10 @@ class _Attempt:
 
 
 class _EmptyAnswer(ToolbridgeError):
-    """The model said nothing at all; asked once more, it mostly does."""
+    """Raised for an answer without content; a second attempt mostly has some."""
 
     kind = "overloaded"
 
     def __init__(self) -> None:
-        super().__init__("the model gave an empty answer")
+        super().__init__("the model returned an empty answer; send the request again")
         self.problem = msgspec.structs.replace(self.problem, retry_after=0.0)

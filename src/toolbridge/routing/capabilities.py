@@ -1,4 +1,8 @@
-"""What a model can do, and how much context it has: the configuration, then the server, then names."""
+"""The capabilities and the context window of a model.
+
+The configuration comes first, then what an Ollama server reports, then the prefix of the model's
+name. `models.ModelRoutes` builds the `Target` of each route with this.
+"""
 
 from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
@@ -9,7 +13,7 @@ from toolbridge.upstream.ollama import ModelDetails
 
 
 def window_of(provider_config: ProviderConfig, settings: ModelConfig, shown: ModelDetails) -> int:
-    """Return the tokens of context that are used of a model; 0 where nobody knows."""
+    """Return the context window in tokens; 0 if it is unknown."""
     window = settings.window or shown.window or provider_config.window
     if provider_config.window_cap and not settings.window:
         window = min(window, provider_config.window_cap) if window else provider_config.window_cap
@@ -23,7 +27,7 @@ def target_of(
     settings: ModelConfig,
     shown: ModelDetails,
 ) -> Target:
-    """Return the model as requests are encoded for it."""
+    """Return the target that requests for the model are encoded for."""
     return Target(
         model=model,
         provider=provider,
@@ -39,7 +43,7 @@ def target_of(
 def _capabilities(
     provider_config: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
 ) -> frozenset[str] | None:
-    """Return what the model can: by the configuration, then the server, then the name's prefix."""
+    """Return the model's capabilities; None if nothing is known and nothing is to be removed."""
     if provider_config.api == DEMO:
         return frozenset({"tools", "thinking", "vision"})
     if provider_config.api == NODE:
@@ -60,10 +64,10 @@ def _capabilities(
 
 
 def _of_node(settings: ModelConfig) -> frozenset[str]:
-    """Return what a model on a node can.
+    """Return the capabilities of a model on a node.
 
-    Every node takes a wish to think and none takes tools; a picture is described to the model where
-    the host has somebody for that, and nobody says so beforehand.
+    Every node accepts thinking and none accepts tools. A host may describe pictures to its model,
+    but does not announce it, so vision is on only if the configuration sets it.
     """
     thinks = {"thinking"} if settings.thinking is not False else set()
     return frozenset(thinks | ({"vision"} if settings.vision else set()))

@@ -1,4 +1,8 @@
-"""What the providers of one server list, and which model serves when the user named none."""
+"""Discovery: the models that Ollama servers list, and the default model.
+
+`models.ModelRoutes` uses it. A server that does not answer is not asked again for some seconds, so
+that an address that drops packets does not delay every request.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,26 +21,31 @@ from toolbridge.upstream.ollama import OllamaCatalog, OllamaModel
 
 DEMO_ADDRESS = f"{DEMO}/{DEMO_MODEL}"
 LIST_WAIT = 1.2
-"""Clients give a list of models three seconds; it takes two such waits."""
-LOOK_WAIT = 0.5
+"""Seconds to wait for a list. Clients wait three seconds for `/v1/models`, which takes two waits."""
+FIRST_WAIT = 0.5
+"""Seconds to wait for an Ollama server on this machine when nothing is configured."""
 SILENCE_KEPT = 5.0
-"""Seconds for which a server that let us wait in vain is not asked for its list again."""
+"""Seconds for which a server that timed out is not asked for its list again."""
 SLOW = 0.2
-"""Seconds: a refused connection takes less, and costs nothing to try again."""
+"""Seconds. A refused connection takes less, so it can be tried again at once."""
+INTERVAL = 2.0
+"""Seconds between searches for an Ollama server while only the demo model can answer."""
+SLOW_INTERVAL = 30.0
+"""The same where a search was slow: an address that drops packets must not delay requests."""
 
 
 class DiscoveredModels(msgspec.Struct, frozen=True):
-    """What serves when the user named no model."""
+    """The default model, and how it was found."""
 
     default: str = ""
     how: str = ""
-    """In words for the banner."""
+    """A phrase for the banner."""
     nothing: bool = False
     """Whether nothing is configured and nothing was found: the demo model answers Claude names."""
 
 
 class Discovery:
-    """Asks Ollama servers for their models."""
+    """Asks Ollama servers for their models and chooses the default model."""
 
     def __init__(
         self,
@@ -50,31 +59,57 @@ class Discovery:
         self._upstream = upstream
         self._env = env
         self._catalogs: dict[str, OllamaCatalog] = {}
-        self._silent: dict[str, float] = {}
-        """Provider → when it may be asked again."""
+        self._silent_until: dict[str, float] = {}
+        """Provider → the time from which it is asked again."""
+        self._next_search = 0.0
+        self._searching = asyncio.Lock()
+        self.found = DiscoveredModels()
         self.names: dict[str, list[str]] = {}
         """Provider → the models that it listed last; a provider that did not answer has no entry."""
 
-    async def look(self) -> DiscoveredModels:
-        """Return what serves when the configuration does not say."""
+    def use_configured(self, address: str) -> None:
+        """Take the default model from the configuration."""
+        self.found = DiscoveredModels(address, "configured")
+
+    async def discover(self) -> bool:
+        """Search for the default model; return whether it has changed."""
+        before = self.found.default
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        self.found = await self._search()
+        if clock() - started > SLOW:
+            self._next_search = clock() + SLOW_INTERVAL
+        else:
+            self._next_search = clock() + (INTERVAL if self.found.default else 0.0)
+        return self.found.default != before
+
+    async def rediscover(self) -> bool:
+        """Search again if only the demo model can answer and the interval is over."""
+        provisional = self.found.nothing or not self.found.default
+        if not provisional or self._searching.locked():
+            return False
+        async with self._searching:
+            if asyncio.get_running_loop().time() < self._next_search:
+                return False
+            return await self.discover()
+
+    async def _search(self) -> DiscoveredModels:
         if self._config.providers:
             for provider in self._config.providers:
                 if found := await self._first_model(provider):
                     return DiscoveredModels(found, f"the first model of {provider}")
             return DiscoveredModels(how="no configured provider offers a model yet")
-        await self.refresh(OLLAMA, wait=LOOK_WAIT)
+        await self.refresh(OLLAMA, wait=FIRST_WAIT)
         if best := await self._best(OLLAMA) if OLLAMA in self.names else "":
             return DiscoveredModels(f"{OLLAMA}/{best}", "found on this machine's Ollama")
         if OLLAMA in self.names:
             why = "Ollama answers but has no chat model yet (ollama pull qwen3:8b)"
         else:
             why = "no provider is configured and no Ollama answers"
-        # A map without a default is a choice of models, and none of them is the demo.
-        return (
-            DiscoveredModels(how=why)
-            if self._config.map
-            else DiscoveredModels(DEMO_ADDRESS, why, nothing=True)
-        )
+        # A map without a default is a choice of models, and the demo model is not among them.
+        if self._config.map:
+            return DiscoveredModels(how=why)
+        return DiscoveredModels(DEMO_ADDRESS, why, nothing=True)
 
     async def _first_model(self, provider: str) -> str:
         for address in self._config.models:
@@ -97,10 +132,10 @@ class Discovery:
         return next(tools, chat[0].name if chat else "")
 
     async def refresh(self, provider: str, *, wait: float = LIST_WAIT) -> None:
-        """Ask an Ollama which models it has."""
+        """Fetch the list of models of an Ollama server."""
         clock = asyncio.get_running_loop().time
         now = clock()
-        if now < self._silent.get(provider, 0.0):
+        if now < self._silent_until.get(provider, 0.0):
             return
         try:
             self.names[provider] = await asyncio.wait_for(
@@ -108,11 +143,11 @@ class Discovery:
             )
         except (ToolbridgeError, msgspec.DecodeError, TimeoutError):
             if clock() - now > SLOW:
-                self._silent[provider] = clock() + SILENCE_KEPT
+                self._silent_until[provider] = clock() + SILENCE_KEPT
             self.names.pop(provider, None)
 
     async def offered(self, provider: str) -> list[OllamaModel]:
-        """Return an Ollama's models with what it says of them; none when it does not answer."""
+        """Return the models of an Ollama server with their details; none if it does not answer."""
         if provider not in self.names:
             return []
         try:

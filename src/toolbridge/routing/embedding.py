@@ -1,4 +1,4 @@
-"""Embeddings from whichever provider serves the model, for the gateway and the library alike."""
+"""Embeddings from the provider that serves the model, for the gateway and the SDK."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ from toolbridge.upstream.http import Upstream
 async def embed(
     upstream: Upstream, route: Route, request: EmbeddingRequest
 ) -> tuple[Embeddings, tuple[Loss, ...]]:
-    """Return one vector per text, and what of the request the provider cannot express."""
+    """Return one vector per input, and what the provider's API cannot express."""
     if route.is_demo:
         from toolbridge.demo.embed import embed as demo_embed
 
@@ -28,7 +28,7 @@ async def embed(
     codec = None if route.is_node else codecs.load_embeddings(route.provider_config.api)
     if codec is None:
         raise Unsupported(
-            f"{route.provider} has no embeddings ({_why(route)}); choose a model of a provider "
+            f"{route.provider} has no embeddings ({_why(route)}); use a model of a provider "
             "that has them, such as ollama/nomic-embed-text or openai/text-embedding-3-small",
             where="model",
         )

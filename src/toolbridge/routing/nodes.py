@@ -5,8 +5,8 @@ loads it when a node is configured and not before.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,10 +18,10 @@ from toolbridge.core.codec import Outgoing, Rules, Target, check_quirks
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
+from toolbridge.state_dir import state_dir
 
 if TYPE_CHECKING:
-    from toolbridge.node.encryption import Secret
-    from toolbridge.node.exchange import Prompt
+    from toolbridge.node.protocol.encryption import Secret
     from toolbridge.node.provider import NodeProvider
     from toolbridge.node.settings import NodeSettings
 
@@ -40,7 +40,7 @@ class NodeRequestEncoder:
 
     @property
     def rules(self) -> Rules:
-        from toolbridge.node.request import RULES
+        from toolbridge.node.protocol.encode_request import RULES
 
         return RULES
 
@@ -49,7 +49,7 @@ class NodeRequestEncoder:
 
     def encode_request(self, request: Request, target: Target) -> Outgoing:
         """Return the prompt. A node takes no stop sequences, so all of them are ours to find."""
-        from toolbridge.node.request import encode_request
+        from toolbridge.node.protocol.encode_request import encode_request
 
         return msgspec.structs.replace(encode_request(request, target), stops=request.stop)
 
@@ -92,7 +92,7 @@ def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
 
 
 def check_node_quirks(provider_config: ProviderConfig) -> None:
-    from toolbridge.node.request import QUIRKS
+    from toolbridge.node.protocol.encode_request import QUIRKS
 
     check_quirks(provider_config.quirks, QUIRKS)
     framing = provider_config.quirks.get("framing", "chatml")
@@ -170,24 +170,24 @@ def read_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str])
     return key_from_text(given, provider_config.key)
 
 
-def state_dir(env: Mapping[str, str]) -> Path:
+def ledger_dir(env: Mapping[str, str]) -> Path:
     """Return where the account of what was spent is kept; raise when there is no such place."""
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    if not home:
-        raise ConfigError("a node needs a place for its ledger: set HOME or XDG_STATE_HOME")
-    return Path(home) / "toolbridge"
+    found = state_dir(env)
+    if found is None:
+        raise ConfigError("a node needs a directory for its ledger; set HOME or XDG_STATE_HOME")
+    return found
 
 
 def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
     """Return who talks to a provider's nodes, yet to be entered."""
     settings = read_node_settings(name, provider_config)
-    from toolbridge.node.connection import Timeouts
     from toolbridge.node.provider import NodeProvider
+    from toolbridge.node.session.connection import Timeouts
 
     if settings.direct:
         wallet, state = None, Path()
     else:
-        wallet, state = read_key(name, provider_config, env), state_dir(env)
+        wallet, state = read_key(name, provider_config, env), ledger_dir(env)
     said = {"connect": provider_config.connect_timeout} | read_waits(name, provider_config)
     more = {f"{word}_{kind}": said.pop(word) for word, kind in _PAYING.items() if word in said}
     return NodeProvider(settings, wallet, state=state, waits=Timeouts(**said), **more)
@@ -205,16 +205,8 @@ class Nodes:
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
 
-    async def answer(
-        self, name: str, provider_config: ProviderConfig, prompt: "Prompt"
-    ) -> AsyncGenerator[Batch, None]:
-        async with aclosing(
-            (await self._provider(name, provider_config)).answer(prompt)
-        ) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def _provider(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
+    async def open(self, name: str, provider_config: ProviderConfig) -> "NodeProvider":
+        """Return the node provider `name`, opened with the first request for it."""
         async with self._opening:
             if name not in self._open:
                 opened = open_node(name, provider_config, self._env)

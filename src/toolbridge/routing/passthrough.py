@@ -1,9 +1,9 @@
-"""Passthrough: the provider's own bytes for a client of the same API, watched on the way.
+"""Passthrough: a client of the provider's own API gets the provider's own bytes.
 
-The request goes out as the client wrote it, apart from the model's name. Of the answer, only whole
-events are released for forwarding, as the exact bytes that came. A decoder of the API reads a copy,
-so that a cut, a broken or a failed answer is known as one, and may be asked for again before its
-first content, exactly as on the translated path.
+The request is sent as the client wrote it, apart from the model's name. Of the answer, only whole
+events are forwarded, as the exact bytes that arrived. A decoder reads a copy, so that a truncated,
+broken or failed answer is detected, and retried before its first content, as for a translated
+request.
 """
 
 import re
@@ -15,13 +15,13 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes, maybe_object
-from toolbridge.core.messages import Message, Problem
-from toolbridge.core.stage import Identity, Stage
+from toolbridge.core.messages import Problem
+from toolbridge.core.stage import Stage
 from toolbridge.history.prefix import BILLING
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import MOST, check_beginning, check_type, is_page, rejected
-from toolbridge.routing.sources import Batch, HearHead, HttpRequest, RequestSender
+from toolbridge.routing.sources import Batch, HttpRequest, OnHead, RequestSender
 from toolbridge.translate import AnswerStages
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
 from toolbridge.wire.whole_events import WholeEvents, WholeLines
@@ -30,22 +30,22 @@ _PRELUDE = {
     "anthropic": (b"message_start", b"ping"),
     "openai_responses": (b"response.created", b"response.in_progress", b"response.queued"),
 }
-"""Events that may be taken back by asking again. Other events are content in these APIs, also where
-ours have no word for them, such as the steps of a hosted search."""
+"""Events that carry no content, so that a retry is still possible after them. All other events of
+these APIs are content, also those without an event of ours, such as the steps of a hosted search."""
 _NAME = re.compile(rb"^event: ?([^\r\n]+)", re.MULTILINE)
 # Inside a JSON string the closing quote would be escaped, so only a member's name matches.
 _NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
 _REPORT = re.compile(rb'"error"|^event: ?(error|response\.failed)\b', re.MULTILINE)
-"""What an event contains that reports a failure by itself."""
+"""Matches an event in which the provider itself reports a failure."""
 _LINE_END = {"ollama": b"\n"}
 Framing: TypeAlias = Literal["whole", "stream", "array"]
-"""What the client asked for: a body, a stream, or Gemini's JSON array, which is always encoded."""
+"""The response that the client asked for: a JSON body, a stream, or Gemini's JSON array."""
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _blocks = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class ProviderReply(msgspec.Struct, frozen=True):
-    """A rejection in the provider's own words."""
+    """A rejection as the provider sent it."""
 
     status: int
     body: bytes
@@ -53,21 +53,21 @@ class ProviderReply(msgspec.Struct, frozen=True):
 
 
 class PassedBytes:
-    """What may be forwarded of the current attempt."""
+    """The bytes of the current attempt that may be forwarded."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self, *, exact: bool = True) -> None:
-        """Forget an attempt that failed before its content."""
+        """Start a new attempt; drop the bytes of one that failed before its content."""
         self._chunks: list[bytes] = []
         self.exact = exact
-        """False where the provider's framing is not what the client asked for, and the events have
-        to be encoded: one JSON body instead of a stream, or a stream instead of a body."""
+        """False if the events have to be encoded, because the provider did not send what the client
+        asked for: one JSON body instead of a stream, or a stream instead of a body."""
         self.next_number = 0
         """The number that follows the last event, in an API that numbers its events."""
-        self.told_failure = False
-        """Whether the last event released is the provider's own report of its failure."""
+        self.failure_passed = False
+        """Whether the last forwarded event is the provider's own report of its failure."""
         self.rejection: ProviderReply | None = None
 
     def add(self, chunk: bytes) -> None:
@@ -76,7 +76,7 @@ class PassedBytes:
             self.next_number = int(numbers[-1]) + 1
 
     def take(self) -> bytes:
-        """Return what was released since the last call."""
+        """Return the bytes that were added since the last call."""
         taken, self._chunks = b"".join(self._chunks), []
         return taken
 
@@ -92,29 +92,29 @@ class PassthroughRequest:
         route: Route,
         request: HttpRequest,
         framing: Framing,
-        hear_head: HearHead,
+        on_head: OnHead,
     ) -> None:
         self.route = route
         self.passed = PassedBytes()
         self._upstream = upstream
         self._request = request
         self._framing = framing
-        self._hear_head = hear_head
+        self._on_head = on_head
 
     def source(self, ids: Ids) -> "PassthroughSource":
         self.passed.reset(exact=self._framing != "array")
-        opening = RequestSender(self._upstream, self.route, self._request, self._hear_head)
+        opening = RequestSender(self._upstream, self.route, self._request, self._on_head)
         return PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
 
     def stages(self, _: bytes) -> AnswerStages:
-        return AnswerStages(Identity(), ())
+        return AnswerStages((), ())
 
     def downgrade(self, _: Problem) -> bool:
-        return False  # the request is the client's own, and stays as it is
+        return False  # the request is sent as the client wrote it
 
 
 class PassthroughSource:
-    """An answer whose whole events are kept as they came, beside the events that they mean."""
+    """A source that keeps the bytes of whole events beside the events decoded from them."""
 
     def __init__(
         self, opening: RequestSender, ids: Ids, passed: PassedBytes, *, stream: bool
@@ -153,7 +153,7 @@ class PassthroughSource:
             await self._incoming.release()
 
     async def _open(self) -> Incoming:
-        """Return an accepted request's answer; keep a rejection as it came, and raise it."""
+        """Return the response; keep the bytes of a rejection, and raise it."""
         incoming = await self._opening.send()
         provider = self._opening.route.provider
         try:
@@ -190,7 +190,7 @@ class PassthroughSource:
         return batch
 
     def _choose_framing(self, first: bytes) -> None:
-        """Decide by the first byte: JSON where a stream was asked for has to be encoded."""
+        """Choose the splitter by the first byte; a JSON body has to be encoded as a stream."""
         if not self._passed.exact:
             return
         if not self._stream:
@@ -203,7 +203,7 @@ class PassthroughSource:
             self._splitter = WholeEvents()
 
     def _watched(self, whole: bytes) -> Batch:
-        """Return what one whole event means, and release it unless it is no part of an answer."""
+        """Return the events of one whole wire event, and forward its bytes if they may pass."""
         batch = self._decoded(whole)
         self._release(whole, batch)
         return batch
@@ -211,10 +211,10 @@ class PassthroughSource:
     def _release(self, whole: bytes, batch: Batch) -> None:
         if batch and isinstance(batch[-1], ev.Failed):
             self._over = True
-            # An event that cannot be read, or claims success where there was none, is held back.
-            told = not _is_unreadable(batch) and _REPORT.search(whole) is not None
-            self._passed.told_failure = told
-            if not told:
+            # An event that cannot be decoded, or reports success after a failure, is not forwarded.
+            passed = not _is_unreadable(batch) and _REPORT.search(whole) is not None
+            self._passed.failure_passed = passed
+            if not passed:
                 return
         self._passed.add(whole)
         self.passing = self.passing or self._is_content(whole, batch)
@@ -232,35 +232,31 @@ class PassthroughSource:
         return batch
 
     def _end(self) -> Batch | None:
-        """Return what the end of the bytes means: an end, or a cut."""
+        """Return the events at the end of the bytes; a failure if the answer is truncated."""
         batch: Batch = []
         for rest in self._splitter.close() if self._splitter else []:
             if not rest.strip():
                 self._passed.add(rest)  # the second half of a CRLF
             elif not self._finished:
-                # A last event may lack its empty line; half an event is a cut.
+                # The last event may lack its empty line; half an event is a truncation.
                 whole = rest + _LINE_END.get(self._codec.name, b"\n\n")
                 batch = self._decoded(whole)
                 if _is_unreadable(batch) or not (batch or rest.startswith(b":")):
-                    return self._cut(self._half_event(), batch)
+                    return self._cut(self._half_event())
                 self._release(whole, batch)
         return batch + self._decoder.close() or None
 
     def _half_event(self) -> Problem:
         provider = self._opening.route.provider
         return Truncated(
-            f"{provider} ended its answer in the middle of an event", provider=provider
+            f"{provider} closed the connection in the middle of an event", provider=provider
         ).problem
 
-    def _cut(self, problem: Problem, said: Batch | None = None) -> Batch | None:
-        """Return the end of an answer that `problem` broke, with what had come of its message."""
+    def _cut(self, problem: Problem) -> Batch | None:
+        """Return the failure of a truncated answer."""
         if self._finished:
-            return None  # all was said; that the connection broke afterwards costs nothing
-        closing = said or self._decoder.close()
-        last = closing[-1] if closing else None
-        message = last.message if isinstance(last, ev.Finished | ev.Failed) else Message()
-        broken = msgspec.structs.replace(message, stop="error", problem=problem)
-        return [ev.Failed(problem, broken)]
+            return None  # the answer is complete; a connection that breaks afterwards is no loss
+        return [ev.Failed(problem)]
 
 
 def _is_unreadable(batch: Batch) -> bool:
@@ -280,10 +276,10 @@ def _is_json(body: bytes) -> bool:
 
 
 def passthrough_body(body: bytes, route: Route) -> bytes:
-    """Return `body` with the provider's name of the model, and every other member byte for byte.
+    """Return `body` with the provider's name of the model; other members keep their bytes.
 
-    Claude Code's billing line is left out for providers other than Anthropic: it changes between
-    requests, stands first, and so spoils the cached prefix of a model server.
+    Claude Code's billing line is removed for providers other than Anthropic: it is the first text
+    of the prompt and changes between requests, so a model server could not reuse its prefix cache.
     """
     members = _members.decode(body)
     if "model" in members:

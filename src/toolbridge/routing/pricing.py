@@ -1,7 +1,7 @@
-"""What an answer costs.
+"""The cost of an answer, for the gateway, the SDK and structured streams.
 
-The price list is large. It is loaded beside the loop when the first answer from a place with prices
-is counted, and never for models that run on this machine.
+The price list is large. It is loaded in a thread when the first answer of a provider with prices is
+counted, and never for models that run on this machine.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from toolbridge.upstream.hosts import hostname, is_loopback
 
 
 async def priced(message: Message, route: Route, at: float) -> Message:
-    """Return `message` with its cost, where anybody knows the price."""
+    """Return `message` with its cost if the price of the model is known."""
     if not _has_price(route):
         return message
     (counted,) = (await pricing(route, at)).feed(ev.UsageReported(message.usage))
@@ -26,7 +26,7 @@ async def priced(message: Message, route: Route, at: float) -> Message:
 
 
 async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
-    """Return a stage that adds the cost to every count of an answer from `route`."""
+    """Return a stage that adds the cost to every usage event of an answer from `route`."""
     return await asyncio.to_thread(_pricing, route, at) if _has_price(route) else Identity()
 
 

@@ -1,4 +1,9 @@
-"""Every place that speaks an API: configured, or known anyway; and whether what is said fits."""
+"""The providers of one gateway or client: configured ones, merged with the built-in ones.
+
+`find_providers` also checks the settings, so that a wrong provider name, quirk, dialect or URL is
+reported at start. The other functions answer questions about one provider: whether its key is
+missing, whether it is a vendor's own server, whether bytes are passed through.
+"""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -20,11 +25,12 @@ DEMO = "demo"
 OLLAMA = "ollama"
 OLLAMA_PORT = 11434
 _URLS = {"groq": "GROQ_BASE_URL", "vllm": "VLLM_BASE_URL"}
-"""Where to find some places. Those that clients read too, like OPENAI_BASE_URL, may mean us."""
+"""Variables with the URL of a provider. Variables that clients read too, such as OPENAI_BASE_URL,
+are not used: they may point to this gateway."""
 
 
 def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, ProviderConfig]:
-    """Return every place: the configured ones first, then those that are known anyway."""
+    """Return every provider, the configured ones first, then the built-in ones."""
     found: dict[str, ProviderConfig] = {}
     for name, provider_config in config.providers.items():
         known = providers.load(name) if name in providers.names() else None
@@ -42,9 +48,9 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
 
 
 def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> str:
-    """Return the variable of the key that a provider needs and does not have; nothing if it has.
+    """Return the variable of a key that the provider needs and that is not set; empty otherwise.
 
-    Servers that people run themselves need a key only where one is configured.
+    A user's own server needs a key only if the configuration names one.
     """
     variable = key_variable(provider_config.key)
     if not variable or provider_config.api == NODE or secret(provider_config.key, env):
@@ -57,16 +63,16 @@ def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, st
 
 
 def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -> None:
-    """Raise for an address whose provider is all but the name of one.
+    """Raise for an address whose provider is a misspelled provider name.
 
-    Any other word before a slash may be part of a model's own name.
+    Any other word before a slash may be part of a model's own name (`meta-llama/…`).
     """
     for name, address in config.map.items():
         provider, slash, _ = address.partition("/")
         near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
         if slash and near and provider not in provider_configs:
             raise ConfigError(
-                f"no provider is called {provider!r}; did you mean {near[0]!r}?",
+                f"there is no provider {provider!r}; did you mean {near[0]!r}?",
                 where=f"map.{name}",
             )
 
@@ -76,13 +82,13 @@ def _check_dialects(config: Config) -> None:
     for name, settings in config.models.items():
         if settings.dialect not in known:
             near = get_close_matches(settings.dialect, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            text = f"no dialect is called {settings.dialect!r}; {hint}"
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+            text = f"there is no dialect {settings.dialect!r}; {hint}"
             raise ConfigError(text, where=f"models.{name}.dialect")
 
 
 def _check_quirks(provider_config: ProviderConfig) -> None:
-    """Raise for a quirk that the place's API does not know, by saying something in it."""
+    """Raise for a quirk that the provider's API does not have, by encoding a small request."""
     if provider_config.api == NODE:
         check_node_quirks(provider_config)
     elif provider_config.quirks and provider_config.api != DEMO:
@@ -103,11 +109,11 @@ def _merge(
             if (value := getattr(provider_config, field)) != getattr(blank, field)
         }
         if provider_config.url not in {"", known.url}:
-            # The vendor's name, but not the vendor's server.
+            # The provider's name, but another server: these two settings describe the vendor's own.
             given.setdefault("passthrough", None)
             given.setdefault("files", None)
         if provider_config.api not in {"", known.api}:
-            given.setdefault("quirks", {})  # they are facts about the API that is not spoken here
+            given.setdefault("quirks", {})  # the built-in quirks belong to the other API
         provider_config = msgspec.structs.replace(known, **given)
     where = f"providers.{name}"
     if not provider_config.api:
@@ -129,7 +135,7 @@ def _merge(
 
 
 def is_first_party(provider_config: ProviderConfig) -> bool:
-    """Whether `provider_config` is a vendor's own server: one whose shipped file asks for passthrough."""
+    """Return whether the URL is a vendor's own server: one with passthrough in its built-in file."""
     return _host(provider_config.url) in _first_party_hosts()
 
 
@@ -144,7 +150,7 @@ def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
 
 
 def passes_through(provider_config: ProviderConfig) -> bool:
-    """Whether a client of the same API gets the provider's own bytes."""
+    """Return whether a client of the same API gets the provider's own bytes."""
     return (
         is_first_party(provider_config)
         if provider_config.passthrough is None
@@ -153,7 +159,7 @@ def passes_through(provider_config: ProviderConfig) -> bool:
 
 
 def whose_files(name: str, provider_config: ProviderConfig) -> str | None:
-    """Return whose file ids a provider takes; None where unknown: a server of the user's own."""
+    """Return the vendor whose file ids the provider accepts; None if unknown (a user's server)."""
     if provider_config.files is not None:
         return provider_config.files
     hosts, names = _shipped_files()
@@ -162,7 +168,7 @@ def whose_files(name: str, provider_config: ProviderConfig) -> str | None:
 
 @cache
 def _shipped_files() -> tuple[dict[str, str], dict[str, str]]:
-    """Return whose file ids known servers take, by their hosts, and known names that keep none."""
+    """Return the vendors of file ids by host, and the built-in providers that accept none."""
     known = {name: providers.load(name) for name in providers.names()}
     hosts: dict[str, str] = {_host(one.url): one.files or "" for one in known.values() if one.url}
     hosts.pop("127.0.0.1", None)
@@ -194,7 +200,10 @@ def _is_url(text: str) -> bool:
 
 
 def _ollama_url(host: str) -> str:
-    """Return Ollama's own setting as a URL: `0.0.0.0` listens everywhere, but is reached here."""
+    """Return the value of `OLLAMA_HOST` as a URL.
+
+    `0.0.0.0` and `::` are addresses to listen on; they are replaced by loopback.
+    """
     scheme, _, rest = host.strip().rpartition("://")
     try:
         split = urlsplit(
@@ -202,7 +211,10 @@ def _ollama_url(host: str) -> str:
         )
         name, port = split.hostname or "", split.port or OLLAMA_PORT
     except ValueError:
-        raise ConfigError(f"{host!r} is no address", where="OLLAMA_HOST") from None
+        raise ConfigError(
+            f"{host!r} is not an address; use HOST:PORT, for example 127.0.0.1:11434",
+            where="OLLAMA_HOST",
+        ) from None
     name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
     shown = f"[{name}]" if ":" in name else name
     return f"{scheme or 'http'}://{shown}:{port}{split.path.rstrip('/')}"

@@ -1,4 +1,8 @@
-"""What a place says when it does not answer: rejections, redirects, web pages."""
+"""Responses that are not answers: rejections, redirects and web pages.
+
+A rejection in the provider's API is decoded by its codec. Redirects and web pages mostly mean a
+wrong `url` in the configuration, so their errors name that setting.
+"""
 
 import re
 import time
@@ -19,51 +23,54 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def check_status(incoming: Incoming, provider: str) -> None:
-    """Raise for a status that is neither an answer nor a rejection."""
+    """Raise for a redirect, and for a status without a body."""
     status = incoming.status
     if 300 <= status < 400:
-        to = incoming.headers.get("location", "elsewhere")[:200]
-        raise ConfigError(f"{provider} redirects to {to}; its `url` should be what answers")
+        to = incoming.headers.get("location", "an unnamed address")[:200]
+        raise ConfigError(f"{provider} redirects to {to}; set its `url` to the final address")
     if status == 204 or not 200 <= status < 600:
-        raise BrokenWire(f"{provider} answered with status {status} and no content")
+        raise BrokenWire(
+            f"{provider} answered with status {status} and no content; check its `url`"
+        )
 
 
 async def check_type(incoming: Incoming, provider: str) -> None:
-    """Raise for an accepted request that is answered with a web page."""
+    """Raise if the content type is that of a web page."""
     if "html" not in incoming.headers.get("content-type", "").lower():
         return
     raise _web_page(await incoming.read_some(20_000), incoming.status, provider)
 
 
 def check_beginning(piece: bytes, incoming: Incoming, provider: str) -> None:
-    """Raise for an answer that begins like a web page, whatever its content type says."""
+    """Raise if the body begins like a web page, whatever its content type is."""
     if is_page(piece):
         raise _web_page(piece, incoming.status, provider)
 
 
 def _web_page(page: bytes, status: int, provider: str) -> BrokenWire:
     return BrokenWire(
-        f"{provider} answered {status} with a web page: {_words(page)}; is its `url` right?",
+        f"{provider} answered {status} with a web page: {_words(page)}; check its `url`",
         provider=provider,
     )
 
 
 def is_page(body: bytes) -> bool:
-    """Whether `body` was written for a browser: by a proxy, or by something else at that URL."""
+    """Return whether `body` is a web page: from a proxy, or from another server at that URL."""
     return _PAGE.match(body) is not None
 
 
 async def rejection(incoming: Incoming, route: Route) -> ToolbridgeError:
-    """Return the provider's rejection as an error that names the provider."""
+    """Read the provider's rejection and return it as an error that names the provider."""
     return rejected(incoming, await incoming.read_some(MOST), route)
 
 
 def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
+    """Return the rejection in `body` as an error that names the provider."""
     provider, status = route.provider, incoming.status
     if is_page(body):
         text = f"{provider} answered {status} with a web page: {_words(body)}"
         if status in {404, 405}:
-            return ConfigError(f"{text}; is its `url` right?")
+            return ConfigError(f"{text}; check its `url`")
         body = text.encode()
     problem = route.codec.decode_rejection(status, _headers(incoming.headers), body)
     text = problem.text[:LONGEST_TEXT]
@@ -73,12 +80,13 @@ def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
 
 
 def _words(page: bytes) -> str:
+    """Return the first visible text of a web page."""
     text = _TAG.sub(" ", _HIDDEN.sub(" ", page[:20_000].decode("utf-8", "replace")))
     return " ".join(text.split())[:120]
 
 
 def _headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return `headers` with the time to ask again in seconds, where it is given as a date."""
+    """Return `headers` with `retry-after` in seconds (RFC 9110 also allows a date)."""
     shown = {name.lower(): value for name, value in headers.items()}
     try:
         then = parsedate_to_datetime(shown.get("retry-after", ""))

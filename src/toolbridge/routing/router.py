@@ -1,4 +1,9 @@
-"""One gateway's or client's view of all models: who serves, how much is asked, who answers."""
+"""The router of one gateway or client.
+
+It combines the routes of all models, the open connections and the calibrated token counts. For a
+request it counts the tokens, checks them against the model's context window, and returns the
+attempts that produce the answer.
+"""
 
 import os
 from collections.abc import Mapping
@@ -8,27 +13,32 @@ import msgspec
 from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
 from toolbridge.accounting.count import estimate_request
 from toolbridge.config import Config
-from toolbridge.core.messages import Loss, Message, Request
+from toolbridge.core.messages import Loss, Request
+from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.sources import ProviderConnections
-from toolbridge.routing.translated import ClientSide, Tell, TranslatedRequest, quiet
+from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
 
 SENTINEL_DIALECT = frozenset({"toolforge_sentinel"})
-"""The dialect of our own sentinels: in a structured stream only its own grammar reads these."""
+"""The dialect of our sentinels; a structured stream parses these itself, in `structured/`."""
 
 
 class TokenCount(msgspec.Struct, frozen=True):
+    """The number of input tokens of a request."""
+
     tokens: int
     raw: int
-    """Before calibration: what the estimator said."""
+    """The estimate before calibration."""
     accuracy: str
 
 
 class Router:
+    """Routes, connections and token counts of one gateway or client."""
+
     def __init__(
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
@@ -39,15 +49,15 @@ class Router:
         self._calibration = Calibration()
 
     def count(self, request: Request, address: str) -> TokenCount:
-        """Return how many tokens `request` is to a model, as well as anybody here can tell."""
+        """Return the number of input tokens, by an estimate calibrated for the model."""
         raw = estimate_request(request)
         tokens, accuracy = self._calibration.apply(address, raw)
         return TokenCount(tokens, raw, accuracy)
 
     def admit(self, request: Request, route: Route) -> TokenCount:
-        """Return how large `request` is; raise `Overflow` when it does not fit the model."""
+        """Return the token count; raise `Overflow` if `request` exceeds the context window."""
         counted = self.count(request, route.address)
-        # Calibration may sharpen an estimate, but never disarm this check.
+        # Calibration may lower an estimate, but not so far that this check never applies.
         size = max(counted.tokens, round(counted.raw * LEAST_SHARE))
         check_window(size, route.target.window, sure=counted.accuracy != "estimated")
         return counted
@@ -59,21 +69,24 @@ class Router:
         tokens: int = 0,
         *,
         attaches: bool = False,
-        tell: Tell = quiet,
+        on_losses: OnLosses = ignore_losses,
         client: ClientSide | None = None,
     ) -> AnswerAttempts:
-        """Return the answer to `request`, yet to be asked for; `tell` hears what gets lost."""
-        wishes = self._wishes(route, tokens, attaches=attaches)
-        return self._attempts(request, route, wishes, client or ClientSide(losses=tell))
+        """Return the attempts to answer `request`; nothing is sent before they are read.
+
+        `on_losses` is called with what the provider's API cannot express.
+        """
+        options = self._options(route, tokens, attaches=attaches)
+        return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
 
     def structured_attempts(
-        self, request: Request, route: Route, tokens: int, tell: Tell
+        self, request: Request, route: Route, tokens: int, on_losses: OnLosses
     ) -> AnswerAttempts:
-        """Return the answer to a request of a structured stream, which reads its sentinels itself."""
-        wishes = self._wishes(route, tokens, ignored=SENTINEL_DIALECT)
-        return self._attempts(request, route, wishes, ClientSide(losses=tell))
+        """Return the attempts for a structured stream, which parses its sentinels itself."""
+        options = self._options(route, tokens, ignored=SENTINEL_DIALECT)
+        return self._attempts(request, route, options, ClientSide(losses=on_losses))
 
-    def _wishes(
+    def _options(
         self,
         route: Route,
         tokens: int,
@@ -92,21 +105,21 @@ class Router:
         )
 
     def _attempts(
-        self, request: Request, route: Route, wishes: RequestOptions, client: ClientSide
+        self, request: Request, route: Route, options: RequestOptions, client: ClientSide
     ) -> AnswerAttempts:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
         return AnswerAttempts(
-            TranslatedRequest(self.sources, route, request, wishes, heal=heal, client=client)
+            TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
         )
 
     async def close(self) -> None:
-        """Close what was opened for answers; the upstream is its owner's to close."""
+        """Close the connections to nodes; the owner of `upstream` closes that."""
         await self.sources.close()
 
-    def learn(self, message: Message, counted: TokenCount, route: Route) -> tuple[Loss, ...]:
-        """Learn from the place's own count; return what of the prompt it has cut in silence."""
-        actual = message.usage.input_total
+    def learn(self, usage: Usage, counted: TokenCount, route: Route) -> tuple[Loss, ...]:
+        """Calibrate with the provider's count; return the loss if it truncated the prompt."""
+        actual = usage.input_total
         if not actual:
             return ()
         if was_truncated(counted.tokens, actual, route.target.window):

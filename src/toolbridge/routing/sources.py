@@ -1,16 +1,15 @@
-"""Where an answer comes from: the demo model, a server over HTTP, or an encrypted node.
+"""Sources of answers: a server over HTTP, an encrypted node, or the demo model.
 
-Each kind of source gives what the model does, a batch per delivery, and raises while nothing was
-said. `passthrough.py` has the source that also keeps the provider's own bytes.
+A source returns the events of one answer, a batch per chunk from the network. `attempts.py` reads
+sources; `passthrough.py` has the one that also keeps the provider's own bytes.
 """
 
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -28,14 +27,19 @@ from toolbridge.routing.rejections import check_beginning, check_status, check_t
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
 
+if TYPE_CHECKING:
+    from toolbridge.node.session.session import NodeAnswer
+
 BETA = "anthropic-beta"
 _LONGEST_BEGINNING = 4096
-"""Bytes in which a web page shows that it is one."""
+"""Bytes that are checked for the beginning of a web page."""
+_DEMO_BATCH = 8
+"""Events of the demo model per read."""
 
 __all__ = [
     "Batch",
-    "HearHead",
     "HttpRequest",
+    "OnHead",
     "ProviderConnections",
     "RequestSender",
     "Source",
@@ -45,20 +49,20 @@ __all__ = [
 
 
 class Source(Protocol):
-    """One answer on its way. Whoever stops reading closes it."""
+    """One answer while it arrives. The reader closes it when it stops reading."""
 
     passing: bool
-    """Whether content was read that no event describes; only passthrough knows of such."""
+    """Whether content was read that no event describes; true only in passthrough."""
 
     async def read(self) -> Batch | None:
-        """Return what was delivered next, None at the end."""
+        """Return the events of the next chunk, None at the end."""
         ...
 
     async def close(self) -> None: ...
 
 
-HearHead: TypeAlias = Callable[[Mapping[str, str]], None]
-"""Takes the headers of each answer of the provider, rejections included."""
+OnHead: TypeAlias = Callable[[Mapping[str, str]], None]
+"""Called with the headers of each response of the provider, rejections included."""
 
 
 def ignore_head(_: Mapping[str, str]) -> None:
@@ -74,93 +78,115 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 
 class ProviderConnections:
-    """What one gateway or client has open to the places that answer."""
+    """The open connections of one gateway or client to its providers and nodes."""
 
     def __init__(self, upstream: Upstream, env: Mapping[str, str] = os.environ) -> None:
         self.upstream = upstream
         self.nodes = Nodes(env)
         self.seen_ids = SeenIds()
-        """The ids of answers that clients got as their providers gave them."""
+        """Message ids that were sent to clients unchanged, to detect a repeated one."""
 
     def source(
-        self, route: Route, ready: PreparedRequest, ids: Ids, hear_head: HearHead = ignore_head
+        self, route: Route, ready: PreparedRequest, ids: Ids, on_head: OnHead = ignore_head
     ) -> Source:
-        """Return what the model behind `route` answers, yet to be asked for."""
+        """Return the source of the answer; the request is sent at its first read."""
         if route.is_demo:
-            return GeneratedSource(from_demo(ready.request, ids))
+            return DemoSource(ready.request, ids)
         if route.is_node:
-            return GeneratedSource(from_node(self.nodes, route, ready, ids))
+            return NodeSource(self.nodes, route, ready, ids)
         outgoing = ready.outgoing
         request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
-        return HttpSource(RequestSender(self.upstream, route, request, hear_head), ids)
+        return HttpSource(RequestSender(self.upstream, route, request, on_head), ids)
 
     async def close(self) -> None:
         await self.nodes.close()
 
 
-class GeneratedSource:
-    """A source that a generator makes."""
+class DemoSource:
+    """The demo model's answer, a few events per read, as a network would deliver it."""
 
     passing = False
 
-    def __init__(self, batches: AsyncGenerator[Batch, None]) -> None:
-        self._batches = batches
+    def __init__(self, request: Request, ids: Ids) -> None:
+        self._request = request
+        self._ids = ids
+        self._events: Batch | None = None
+        self._position = 0
 
     async def read(self) -> Batch | None:
-        async for batch in self._batches:
-            if batch:
-                return batch
-        return None
+        if self._events is None:
+            self._events = demo.answer(self._request, self._ids)
+        else:
+            await asyncio.sleep(0)  # other tasks run, and a closed connection is noticed
+        batch = self._events[self._position : self._position + _DEMO_BATCH]
+        self._position += _DEMO_BATCH
+        return batch or None
 
     async def close(self) -> None:
-        await self._batches.aclose()
+        self._events = []
 
 
-async def from_demo(request: Request, ids: Ids) -> AsyncGenerator[Batch, None]:
-    """Yield the demo model's answer as a network would deliver it: a few words at a time."""
-    events = demo.answer(request, ids)
-    for start in range(0, len(events), 8):
-        yield events[start : start + 8]
-        await asyncio.sleep(0)  # let others in, and let a client that left be noticed
+class NodeSource:
+    """An encrypted node's answer. The first read opens the node, pays for a job and sends."""
+
+    passing = False
+
+    def __init__(self, nodes: Nodes, route: Route, ready: PreparedRequest, ids: Ids) -> None:
+        self._nodes = nodes
+        self._route = route
+        self._ready = ready
+        self._ids = ids
+        self._asked = False
+        self._answer: NodeAnswer | None = None
+        self._tokens = 0
+
+    async def read(self) -> Batch | None:
+        if not self._asked:
+            self._asked = True
+            self._answer = await self._ask()
+        batch = await self._answer.read() if self._answer is not None else None
+        if batch is None or not self._ready.stops:
+            return batch
+        # The node sends no count for an answer that we cut, and a delta is one token of it.
+        self._tokens += sum(isinstance(event, ev.TextDelta) for event in batch)
+        return _with_count(batch, self._tokens)
+
+    async def _ask(self) -> "NodeAnswer":
+        from toolbridge.node.session.exchange import Prompt
+
+        node = await self._nodes.open(self._route.provider, self._route.provider_config)
+        return node.answer(Prompt(self._ready.outgoing.body, ids=self._ids))
+
+    async def close(self) -> None:
+        """Stop the node if it is still writing. A source that was never read sends nothing."""
+        self._asked = True
+        if self._answer is not None:
+            await self._answer.close()
 
 
-async def from_node(
-    nodes: Nodes, route: Route, ready: PreparedRequest, ids: Ids
-) -> AsyncGenerator[Batch, None]:
-    """Yield a node's answer. Whoever stops reading stops the node."""
-    from toolbridge.node.exchange import Prompt
-
-    prompt = Prompt(ready.outgoing.body, ids=ids)
-    tokens = 0
-    async with aclosing(nodes.answer(route.provider, route.provider_config, prompt)) as answer:
-        async for batch in answer:
-            # An answer that we cut never gets the node's own count; a piece of it is a token.
-            tokens += sum(isinstance(event, ev.TextDelta) for event in batch)
-            yield _counted(batch, tokens) if ready.stops else batch
-
-
-def _counted(batch: Batch, tokens: int) -> Batch:
-    at = 1 if isinstance(batch[0], ev.Started) else 0
-    return [*batch[:at], ev.UsageReported(Usage(output=tokens)), *batch[at:]]
+def _with_count(batch: Batch, tokens: int) -> Batch:
+    """Return `batch` with the tokens so far; nothing may come before `Started`."""
+    index = 1 if isinstance(batch[0], ev.Started) else 0
+    return [*batch[:index], ev.UsageReported(Usage(output=tokens)), *batch[index:]]
 
 
 class RequestSender:
-    """Sends one request and returns its answer; used by the translated path and by passthrough."""
+    """Sends one HTTP request to a provider; used for translated requests and passthrough."""
 
     def __init__(
         self,
         upstream: Upstream,
         route: Route,
         request: HttpRequest,
-        hear_head: HearHead = ignore_head,
+        on_head: OnHead = ignore_head,
     ) -> None:
         self._upstream = upstream
         self._request = request
-        self._hear_head = hear_head
+        self._on_head = on_head
         self.route = route
 
     async def open(self) -> Incoming:
-        """Return an accepted request's answer; raise for a rejection."""
+        """Send the request and return its response; raise for a rejection."""
         incoming = await self.send()
         try:
             if incoming.status >= 400:
@@ -172,7 +198,7 @@ class RequestSender:
         return incoming
 
     async def send(self) -> Incoming:
-        """Return an answer or a rejection; raise for anything else."""
+        """Return the response or the rejection; raise for a redirect and other statuses."""
         provider_config, key = self.route.provider_config, self.route.key
         authorization = self.route.codec.authorize(key) if key else {}
         incoming = await self._upstream.ask(
@@ -188,7 +214,7 @@ class RequestSender:
             ),
             waits=(provider_config.connect_timeout, provider_config.idle_timeout),
         )
-        self._hear_head(incoming.headers)
+        self._on_head(incoming.headers)
         try:
             check_status(incoming, self.route.provider)
         except ToolbridgeError:
@@ -198,7 +224,10 @@ class RequestSender:
 
 
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Return all headers; a later layer replaces an earlier one, but betas add up."""
+    """Return the headers of all layers; a later one replaces an earlier one.
+
+    Anthropic, `anthropic-beta`: the values of all layers are joined by commas.
+    """
     merged: dict[str, str] = {}
     betas: dict[str, None] = {}
     for layer in layers:
@@ -210,7 +239,7 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 class HttpSource:
-    """A server's answer over HTTP. No generator: every word of every stream comes this way."""
+    """The answer of a server over HTTP. A class with `read`, which costs less than a generator."""
 
     passing = False
 
@@ -220,7 +249,7 @@ class HttpSource:
         self._incoming: Incoming | None = None
         self._ended = False
         self._begun: bytes | None = b""
-        """The first bytes, until there is an event: a page may come under the type of an answer."""
+        """The first bytes, until the first event: a web page may have a wrong content type."""
 
     async def read(self) -> Batch | None:
         incoming = self._incoming
@@ -249,9 +278,9 @@ class HttpSource:
 
 
 def base_url(provider_config: ProviderConfig) -> str:
-    """Return where paths of the place's API begin, however its URL was given.
+    """Return the URL that the paths of the provider's API are appended to.
 
-    OpenAI's paths begin behind `/v1`, those of the others in front of their version.
+    OpenAI's paths do not contain `/v1`; those of the other APIs contain their version.
     """
     return _base_url(provider_config.url, provider_config.api)
 

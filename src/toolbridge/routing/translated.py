@@ -1,4 +1,9 @@
-"""A request of ours, translated for its provider, ready to be sent as often as it takes."""
+"""Translated requests: a `Request` prepared for the API of its provider.
+
+`attempts.AnswerAttempts` sends a `TranslatedRequest` as often as is needed. When the provider
+rejects a feature (tools, thinking, vision, thoughts in the history), the request is prepared again
+without it, and what was left out is reported as a loss.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -8,13 +13,12 @@ import msgspec
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
-from toolbridge.core.stage import Identity
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.sources import (
-    HearHead,
+    OnHead,
     ProviderConnections,
     Source,
     ignore_head,
@@ -29,24 +33,26 @@ from toolbridge.translate import (
     plan,
 )
 
-Tell: TypeAlias = Callable[[tuple[Loss, ...]], None]
+OnLosses: TypeAlias = Callable[[tuple[Loss, ...]], None]
 
 
-def quiet(_: tuple[Loss, ...]) -> None:
-    """Do nothing with what gets lost."""
+def ignore_losses(_: tuple[Loss, ...]) -> None:
+    """Do nothing with the losses."""
 
 
 class ClientSide(msgspec.Struct, frozen=True):
-    """What the client's exchange adds to a request, and whom to tell while it is answered."""
+    """What a client's exchange adds to a request, and the callbacks that report about it."""
 
     headers: Mapping[str, str] = {}
-    """The client's own headers, where the provider speaks the client's API."""
-    losses: Tell = quiet
-    head: HearHead = ignore_head
+    """The client's own headers, if the provider has the client's API."""
+    losses: OnLosses = ignore_losses
+    """Called with what the provider's API cannot express."""
+    head: OnHead = ignore_head
+    """Called with the headers of each response of the provider."""
 
 
 class TranslatedRequest:
-    """A request in our words: planned for the provider's API, its answer decoded and healed."""
+    """A request encoded for the provider's API, whose answer is decoded and healed."""
 
     retries_empty = True
 
@@ -55,7 +61,7 @@ class TranslatedRequest:
         sources: ProviderConnections,
         route: Route,
         request: Request,
-        wishes: RequestOptions,
+        options: RequestOptions,
         *,
         heal: int,
         client: ClientSide,
@@ -63,7 +69,7 @@ class TranslatedRequest:
         self.route = route
         self._sources = sources
         self._request = _without_billing_line(request, route)
-        self._wishes = wishes
+        self._options = options
         self._heal = heal
         self._client = client
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
@@ -74,7 +80,7 @@ class TranslatedRequest:
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
-            return AnswerStages(Identity(), self._plan.stops, id=answer_id(seed))
+            return AnswerStages((), self._plan.stops, id=answer_id(seed))
         stages = answer_stages(
             self._request,
             self._plan,
@@ -88,7 +94,7 @@ class TranslatedRequest:
         return stages
 
     def downgrade(self, problem: Problem) -> bool:
-        """Leave out what the provider refused, once; return whether there was such a thing."""
+        """Leave out the feature that the provider rejected, once; return whether there was one."""
         lack = missing_feature(problem)
         if lack is None or lack in self._downgrades:
             return False
@@ -101,7 +107,7 @@ class TranslatedRequest:
         return True
 
     def _prepare(self) -> PreparedRequest:
-        ready = _planned(self._request, self.route, self._wishes)
+        ready = _planned(self._request, self.route, self._options)
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
         self._client.losses((*left_out, *ready.losses))
         if not self._client.headers:
@@ -119,19 +125,22 @@ def _without_billing_line(request: Request, route: Route) -> Request:
     return request if system == request.system else msgspec.structs.replace(request, system=system)
 
 
-def _planned(request: Request, route: Route, wishes: RequestOptions) -> PreparedRequest:
-    ready = plan(request, route.wording, route.target, wishes)
+def _planned(request: Request, route: Route, options: RequestOptions) -> PreparedRequest:
+    ready = plan(request, route.request_encoder, route.target, options)
     if request.output is None or not _schema_lost(ready.outgoing.losses):
         return ready
-    return plan(_told(request), route.wording, route.target, wishes)
+    return plan(_with_schema_in_prompt(request), route.request_encoder, route.target, options)
 
 
 def _schema_lost(losses: tuple[Loss, ...]) -> bool:
     return any(loss.what in {"output", "output.schema"} for loss in losses)
 
 
-def _told(request: Request) -> Request:
-    """Return `request` with its format in words, for a place that cannot be held to one."""
+def _with_schema_in_prompt(request: Request) -> Request:
+    """Return `request` with its output schema in the system prompt.
+
+    Used where the provider's API has no field for a schema.
+    """
     schema = request.output.schema if request.output else None
     shape = f", of the shape of this JSON Schema:\n{dumps(schema)}" if schema else "."
     system = (*request.system, Text(f"Answer with JSON only{shape}"))
@@ -139,7 +148,7 @@ def _told(request: Request) -> Request:
 
 
 def _without(route: Route, lack: MissingFeature) -> Route:
-    """Return `route` to a model that is now known to lack something."""
+    """Return `route` with a capability removed from its model."""
     target = route.target
     can = target.capabilities
     known = frozenset({"tools", "thinking", "vision"}) if can is None else can

@@ -6,24 +6,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
+
 from toolbridge.config import StreamConfig
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.core.json import JsonObject, loads
 from toolbridge.runs.request import Catalog
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.schemas import Schemas
-from toolbridge.tools.bookings import BOOKINGS_CREATE
 from toolbridge.tools.fs import fs_read
 from toolbridge.tools.functions import Function
-from toolbridge.tools.places import PLACES_SEARCH
 from toolbridge.tools.registry import RegisteredTool, Registry
 from toolbridge.tools.sqlite import sqlite_query
 from toolbridge.tools.time import time_now
 
 
 def catalog_of(config: StreamConfig) -> Catalog:
-    """Return what `config` offers; raise `ConfigError` that names what is wrong with it."""
-    return Catalog(
+    """Return what `config` offers to every stream.
+
+    Raise `ConfigError` that names the setting where a schema or a tool cannot be loaded.
+    """
+    catalog = Catalog(
         schemas=_schemas(config),
         tools=_tools(config),
         limits=Limits(
@@ -32,6 +35,18 @@ def catalog_of(config: StreamConfig) -> Catalog:
             arguments=config.arguments,
             result=config.result,
         ),
+    )
+    return with_demo(catalog) if config.demo else catalog
+
+
+def with_demo(catalog: Catalog) -> Catalog:
+    """Return `catalog` with the demo's tools and schemas; the configuration's own names win."""
+    from toolbridge.demo import restaurant  # only the demonstration needs it
+
+    schemas = {k: v for k, v in restaurant.SCHEMAS.items() if k not in catalog.schemas}
+    tools = [tool for tool in restaurant.TOOLS if tool.name not in catalog.tools]
+    return msgspec.structs.replace(
+        catalog, schemas=catalog.schemas.extended(schemas), tools=catalog.tools.extended(tools)
     )
 
 
@@ -53,7 +68,7 @@ def _read_schema(path: str) -> JsonObject:
 
 
 def _tools(config: StreamConfig) -> Registry:
-    registry = Registry([PLACES_SEARCH, BOOKINGS_CREATE, time_now()], most=config.result)
+    registry = Registry([time_now()], most=config.result)
     if config.roots:
         registry.add(fs_read([Path(root).expanduser() for root in config.roots]))
     if config.databases:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from toolbridge.core.json import Json, JsonObject, loads, maybe_object
+from toolbridge.state_dir import state_dir
 
 NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 FRAMES = "frames.ndjson"
@@ -65,8 +66,8 @@ class _Folder(msgspec.Struct, frozen=True):
 
 def runs_root(env: Mapping[str, str]) -> Path | None:
     """Return where runs are kept; nothing where there is no home to keep them in."""
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    return Path(home) / "toolbridge" / "runs" if home else None
+    state = state_dir(env)
+    return None if state is None else state / "runs"
 
 
 def run_folder(root: Path, run: str) -> Path:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 
+DEMO_PROFILE = "demo"
+DEMO_TOOLS = ("places.search", "bookings.create")
+DEMO_OBJECTS = ("Action",)
 DEMO_MODEL = "gpt-oss-20b"
 DEV_MODEL = "llama-3.1-8b-instruct"
 _STEADY: JsonObject = {"temperature": 0.2, "seed": 42, "max_tokens": 384}
@@ -22,8 +25,8 @@ def read_profiles(own: Mapping[str, JsonObject], env: Mapping[str, str]) -> dict
     """Return every profile: the house's, and the configuration's own, which may replace them."""
     demo: JsonObject = {
         **_STEADY,
-        "objects": ["Action"],
-        "tools": ["places.search", "bookings.create"],
+        "objects": list(DEMO_OBJECTS),
+        "tools": list(DEMO_TOOLS),
     }
     if env.get("GROQ_API_KEY"):
         demo["model"] = _at("groq", env.get("MODEL_ID") or DEMO_MODEL)
@@ -32,7 +35,7 @@ def read_profiles(own: Mapping[str, JsonObject], env: Mapping[str, str]) -> dict
     local: JsonObject = {**_STEADY, "tools": ["fs.read", "sqlite.query", "time.now"]}
     server = "vllm" if env.get("VLLM_BASE_URL") else "ollama"
     dev: JsonObject = {**_STEADY, "model": _at(server, env.get("DEV_MODEL_ID") or DEV_MODEL)}
-    return {"demo": demo, "dev": dev, "local": local, **own}
+    return {DEMO_PROFILE: demo, "dev": dev, "local": local, **own}
 
 
 def read_defaults(env: Mapping[str, str]) -> JsonObject:

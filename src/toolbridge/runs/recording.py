@@ -1,5 +1,6 @@
 """Writes down a run for its artifacts: what was asked, said and done, and what it took."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Loss, Request
+from toolbridge.core.usage import Usage
 from toolbridge.routing.models import Route
 from toolbridge.runs.log import Record
 from toolbridge.runs.request import StreamRequest
@@ -34,7 +36,7 @@ class Recorder:
         self._result: Json = None
         self._input = 0
         self._output = 0
-        self._heard = 0
+        self._forget_answer()
 
     def begin(self, order: StreamRequest) -> None:
         if self._artifacts is None:
@@ -58,17 +60,31 @@ class Recorder:
     def usage(self, event: ev.Event) -> None:
         if isinstance(event, ev.TextDelta):
             self._heard += len(event.text)
+        elif isinstance(event, ev.UsageReported):
+            self._reported = event.usage
+        elif isinstance(event, ev.Lost):
+            self._lost.append(event.loss)
         elif isinstance(event, ev.Finished):
-            self._input += event.message.usage.input_total
-            self._output += event.message.usage.output
-            self._losses += [str(loss) for loss in event.message.losses]
-            self._heard = 0
+            self.add_answer(self._reported, self._lost)
+            self._forget_answer()
 
     def cut(self, tokens: int) -> None:
         """Note an answer that was dropped for a tool: nobody has counted it, so that is guessed."""
         self._input += tokens
         self._output += -(-self._heard // 4)
+        self._forget_answer()
+
+    def add_answer(self, usage: Usage, losses: Iterable[Loss]) -> None:
+        """Add the counts and losses of an answer that has finished."""
+        self._input += usage.input_total
+        self._output += usage.output
+        self._losses += [str(loss) for loss in losses]
+
+    def _forget_answer(self) -> None:
+        """Begin the next answer without the counts and losses of the last one."""
         self._heard = 0
+        self._reported = Usage()
+        self._lost: list[Loss] = []
 
     def tool(self, want: RunTool, outcome: ToolOutcome) -> None:
         if self._files is None:

@@ -10,6 +10,7 @@ import msgspec
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Sampling, Text, Turn
+from toolbridge.runs.profiles import DEMO_OBJECTS, DEMO_TOOLS
 from toolbridge.structured.contract import REPLY, Contract, Mode, OfferedTool
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.schemas import Schemas, UnknownSchema
@@ -19,6 +20,9 @@ Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=3_600_000)]
 Few: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
 _MOST_TOOLS = 128
+_OF_THE_DEMO = (
+    'it belongs to the demo: send "profile": "demo", or set `demo = true` under `[stream]`'
+)
 
 
 class UnknownTool(ClientError):
@@ -209,6 +213,7 @@ def _check_schema(name: str, schemas: Schemas, where: str) -> None:
     if name not in schemas:
         near = get_close_matches(name, schemas.names(), 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(schemas.names())}"
+        hint = _OF_THE_DEMO if name in DEMO_OBJECTS else hint
         raise UnknownSchema(f"there is no schema {name[:128]!r}; {hint}", where=where)
 
 
@@ -222,5 +227,6 @@ def _offer(tool: str | GivenTool, at: int, registry: Registry) -> OfferedTool:
     if found is None:
         near = registry.nearest(tool)
         hint = f"did you mean {near!r}?" if near else f"there are {', '.join(registry.names)}"
+        hint = _OF_THE_DEMO if tool in DEMO_TOOLS else hint
         raise UnknownTool(f"there is no tool {tool[:128]!r}; {hint}", where=f"tools.{at}")
     return OfferedTool(found.name, found.description, found.parameters)

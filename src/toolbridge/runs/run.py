@@ -14,7 +14,7 @@ import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, name_provider, status_of
-from toolbridge.core.messages import Message, Problem, Text
+from toolbridge.core.messages import Problem, Text
 from toolbridge.core.redaction import Redactor
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import Batch
@@ -105,7 +105,7 @@ class StreamRun:
         """Return the failure of an answer, with the provider's name where the answer is at fault."""
         if status_of(problem) >= 500:
             problem = name_provider(problem, self._means.route.provider)
-        return ev.Failed(problem, Message())
+        return ev.Failed(problem)
 
     def end(self, why: str, text: str) -> bool:
         """Note why the run is being ended; return whether that is news, and its task to cancel."""
@@ -241,9 +241,9 @@ class StreamRun:
         except (ToolbridgeError, TimeoutError) as error:
             self._recorder.complain(f"a repair came to nothing: {str(error) or 'it took too long'}")
             return ""
-        finished = ev.Finished("end", message)
-        self._recorder.usage(finished)
-        count.feed(finished)
+        self._recorder.add_answer(message.usage, message.losses)
+        count.feed(ev.UsageReported(message.usage))
+        count.feed(ev.Finished("end"))
         return "".join(part.text for part in message.content if isinstance(part, Text))
 
     async def _run_tool(self, want: RunTool) -> list[Out]:

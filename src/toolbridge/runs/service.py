@@ -8,18 +8,19 @@ from functools import cached_property
 from pathlib import Path
 
 from toolbridge.config import StreamConfig
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.routing import Router
 from toolbridge.routing.models import Route
 from toolbridge.runs.artifacts import Artifacts
-from toolbridge.runs.catalog import catalog_of
+from toolbridge.runs.catalog import catalog_of, with_demo
 from toolbridge.runs.folders import Retention
-from toolbridge.runs.profiles import read_defaults, read_profiles
+from toolbridge.runs.profiles import DEMO_PROFILE, read_defaults, read_profiles
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
 from toolbridge.runs.run import RunContext, StreamRun
-from toolbridge.runs.streams import RunSubscription, Streams, owner_of
+from toolbridge.runs.streams import RunSubscription, Streams
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured.contract import Mode
 from toolbridge.tools.context import ToolContext
@@ -58,8 +59,18 @@ class StreamService:
         return Artifacts(state / "runs", retention=retention, redactor=self._store.redactor)
 
     @cached_property
-    def terms(self) -> Catalog:
+    def catalog(self) -> Catalog:
+        """The schemas, tools and limits that every stream may use."""
         return catalog_of(self._config)
+
+    @cached_property
+    def _demo_catalog(self) -> Catalog:
+        return with_demo(self.catalog)
+
+    def _catalog_for(self, order: StreamRequest, route: Route) -> Catalog:
+        """Return the catalog, with the demo's tools where the demo was asked for or answers."""
+        is_demo = order.profile == DEMO_PROFILE or route.is_demo
+        return self._demo_catalog if is_demo else self.catalog
 
     async def open(self, body: JsonObject, caller: str, key: str = "") -> RunSubscription:
         """Begin a stream, or follow the one that was begun under the same key.
@@ -74,8 +85,9 @@ class StreamService:
         self.streams.check_room()
         route = await self._route(order)
         mode, tag = _mode(order, route), self._tag(order)
-        contract = contract_of(order, self.terms, route.target.model, mode, tag)
-        tools = await self._tools(order)
+        catalog = self._catalog_for(order, route)
+        contract = contract_of(order, catalog, route.target.model, mode, tag)
+        tools = await self._tools(order, catalog)
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
@@ -94,15 +106,15 @@ class StreamService:
     async def _route(self, order: StreamRequest) -> Route:
         return await self._router.model_routes.route(order.model)
 
-    async def _tools(self, order: StreamRequest) -> Registry:
+    async def _tools(self, order: StreamRequest, catalog: Catalog) -> Registry:
         """Return the tools of one stream: the server's, and those of the caller's that have a URL."""
         there = [tool for tool in order.given if tool.url]
         if not there:
-            return self.terms.tools
+            return catalog.tools
         if self._http is None:
             hosts = HttpTools(self._config.tool_hosts)
             self._http = await self._stack.enter_async_context(hosts)
-        return self.terms.tools.extended([_reached(self._http, tool) for tool in there])
+        return catalog.tools.extended([_reached(self._http, tool) for tool in there])
 
     async def close(self) -> None:
         await self.streams.close()

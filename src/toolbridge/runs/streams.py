@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import ClientError, MalformedRequest, RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -290,11 +291,6 @@ def place_of(event_id: str) -> tuple[str, int]:
         text = f"{event_id[:80]!r} is no event's id; one looks like run_0123456789abcdef:17"
         raise MalformedRequest(text, where="Last-Event-ID")
     return run, int(number)
-
-
-def owner_of(caller: str) -> str:
-    """Return whose things a caller's are, without the key that says so."""
-    return blake2b(caller.encode(), digest_size=16).hexdigest() if caller else ""
 
 
 def _scope(run: str, caller: str) -> str:

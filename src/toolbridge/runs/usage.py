@@ -37,9 +37,8 @@ class CallTokens:
                 self._read += len(json)
             case ev.UsageReported(usage):
                 self._reported = usage
-            case ev.Finished(_, message) | ev.Failed(_, message) if message.usage.total:
-                self._reported = message.usage
-                self.final = isinstance(event, ev.Finished)
+            case ev.Finished():
+                self.final = bool(self._reported.total)
             case _:
                 pass
 

@@ -1,8 +1,7 @@
-"""Who may call: keys, hosts and origins.
+"""Access control: keys, hosts and origins.
 
-Without a key the server listens on loopback only, and there it must still not be called by a web
-page: a name that was made to point here (DNS rebinding) is refused by its Host, a page by its
-Origin.
+Without a key the server listens on loopback only. Even there web pages must not call it: a DNS name
+that was pointed at loopback (DNS rebinding) is rejected by its Host field, a page by its Origin.
 """
 
 import hmac
@@ -14,14 +13,17 @@ from toolbridge.upstream.hosts import host_of, host_of_origin, is_loopback
 
 
 class Guard:
+    """Checks the host, origin and key of every request."""
+
     def __init__(self, config: Config, key: str) -> None:
         if config.key and not key:
             raise ConfigError(
-                f"{config.key} is not set; set it, or leave `key` out to need none", where="key"
+                f"the variable {config.key} is not set; set it, or remove `key` to require none",
+                where="key",
             )
         if not key and not is_loopback(config.host):
             raise ConfigError(
-                f"refusing to listen on {config.host} without a key; set `key` (or "
+                f"toolbridge does not listen on {config.host} without a key; set `key` (or "
                 "TOOLBRIDGE_KEY), or listen on 127.0.0.1",
                 where="host",
             )
@@ -30,8 +32,8 @@ class Guard:
         self._local = is_loopback(config.host)
 
     def check(self, request: IncomingRequest) -> None:
-        """Raise when this caller may not pass."""
-        self._check_place(request)
+        """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
+        self._check_origin(request)
         if not self._key:
             return
         shown = _shown_key(request)
@@ -40,19 +42,19 @@ class Guard:
                 "a key is required: send it as x-api-key, Authorization: Bearer or x-goog-api-key"
             )
         if not hmac.compare_digest(shown.encode(), self._key):
-            raise NotAllowed("the key is wrong")
+            raise NotAllowed("the key is wrong; send the key that the gateway was started with")
         request.caller = shown
 
-    def _check_place(self, request: IncomingRequest) -> None:
+    def _check_origin(self, request: IncomingRequest) -> None:
         origin = request.header("origin")
         if origin and not self.allowed_origin(origin):
-            raise NotAllowed(f"the origin {origin!r} may not call; add it to `cors`")
+            raise NotAllowed(f"the origin {origin!r} is not allowed; add it to `cors`")
         given = request.header("host")
         if self._local and not self._key and given and not is_loopback(host_of(given)):
-            raise NotAllowed(f"the host {given!r} is not this machine; set a key to allow it")
+            raise NotAllowed(f"the host {given!r} is not loopback; set `key` to allow other hosts")
 
     def allowed_origin(self, origin: str) -> str:
-        """Return what to answer a page of `origin` with; nothing if it may not call."""
+        """Return the value of `access-control-allow-origin`; empty if `origin` is not allowed."""
         if "*" in self._cors or self._key:
             return "*"
         if origin in self._cors or is_loopback(host_of_origin(origin)):
@@ -68,5 +70,5 @@ def _shown_key(request: IncomingRequest) -> str:
         or (token.strip() if scheme.lower() == "bearer" else "")
         or request.header("x-goog-api-key")
     )
-    # A header is bytes, shown to us as Latin-1; a key that is not ASCII was sent as UTF-8.
+    # `header` decodes bytes as Latin-1; clients send a key that is not ASCII as UTF-8.
     return shown.encode("latin-1").decode("utf-8", "replace") or request.query("key")

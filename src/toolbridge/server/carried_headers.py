@@ -1,7 +1,7 @@
-"""Headers that pass between a client and a provider.
+"""Headers that are forwarded between a client and a provider.
 
-The list of names is open: a vendor adds headers without notice, and each begins with the vendor's
-prefix. Headers that authorize somebody never pass, in either direction.
+They are chosen by prefix, because vendors add headers without notice. Headers that contain
+credentials are never forwarded, in either direction.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "cf-ray")
 
 
 def headers_of_client(exchange: HttpExchange, api: str) -> dict[str, str]:
-    """Return the client's headers that a provider of its own API is to see."""
+    """Return the client's headers that are sent to a provider of the same API."""
     prefixes = _SENT.get(api)
     if prefixes is None:
         return {}
@@ -35,10 +35,10 @@ def headers_of_client(exchange: HttpExchange, api: str) -> dict[str, str]:
 
 
 def headers_of_provider(headers: Mapping[str, str], *, same_api: bool) -> dict[str, str]:
-    """Return the provider's headers that a client is to see.
+    """Return the provider's headers that are sent to the client.
 
-    The request id has a name of its own, because `request-id` is the gateway's. Rate limits are
-    in the words of the provider's API, so only a client of that API gets them.
+    The provider's request id gets another name, because `request-id` is the gateway's. The names of
+    rate limit headers belong to the provider's API, so only a client of that API gets them.
     """
     found = {name.lower(): value for name, value in headers.items()}
     id = next((found[name] for name in _REQUEST_IDS if name in found), "")
@@ -53,6 +53,6 @@ def headers_of_provider(headers: Mapping[str, str], *, same_api: bool) -> dict[s
 
 
 def _is_secret(name: str) -> bool:
-    # "tokens" is what rate limits count; "token" is what authorizes.
+    # "tokens" occurs in the names of rate limits, "token" in those of credentials.
     words = name.replace("tokens", "").lower()
     return any(word in words for word in _SECRET_WORDS)

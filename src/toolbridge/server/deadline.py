@@ -1,11 +1,11 @@
-"""A timer that is moved more often than it fires, such as that of an idle connection."""
+"""A timer for deadlines that move often and rarely expire, such as that of an idle connection."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Deadline:
-    """Calls `expire` when its time has come; moving it to a later time only changes a number."""
+    """Calls `expire` at the deadline; moving the deadline later does not touch the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], None]) -> None:
         self._loop = loop

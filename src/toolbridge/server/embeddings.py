@@ -1,7 +1,6 @@
 """The embedding endpoints: `/v1/embeddings`, `/api/embed`, `/api/embeddings`, Gemini's two."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from toolbridge import codecs
 from toolbridge.core.embeddings import EmbeddingRequest
@@ -9,17 +8,15 @@ from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import priced
+from toolbridge.server.app import App
 from toolbridge.server.gateway import warning
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
-
 Decode = Callable[[bytes], EmbeddingRequest]
 
 
-async def serve(app: "App", exchange: HttpExchange, entry: Entry, decode: Decode) -> None:
+async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) -> None:
     """Answer one request for embeddings in the format that `decode` reads."""
     request = decode(await exchange.body(app.config.max_body))
     codec = codecs.load_embeddings(request.origin)
@@ -36,33 +33,33 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry, decode: Decode
     exchange.extra_headers["x-toolbridge-model"] = route.address
     answer, losses = await embed(app.upstream, route, request)
     entry.losses = list(losses)
-    if said := [loss for loss in losses if not loss.minor]:
-        exchange.extra_headers["x-toolbridge-warning"] = warning(said)
+    if reported := [loss for loss in losses if not loss.minor]:
+        exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
     used = Message(usage=Usage(input=answer.tokens))
     entry.finish(await priced(used, route, entry.at))
     await exchange.reply(200, codec.encode_answer(answer, request))
 
 
-async def openai(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def openai(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.openai_chat.embeddings import decode_embedding_request
 
     await serve(app, exchange, entry, decode_embedding_request)
 
 
-async def ollama(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def ollama(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama.embeddings import decode_embedding_request
 
     await serve(app, exchange, entry, decode_embedding_request)
 
 
-async def ollama_legacy(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def ollama_legacy(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama.embeddings import decode_legacy_request
 
     await serve(app, exchange, entry, decode_legacy_request)
 
 
 async def gemini(
-    app: "App", exchange: HttpExchange, entry: Entry, model: str, *, batch: bool
+    app: App, exchange: HttpExchange, entry: Entry, model: str, *, batch: bool
 ) -> None:
     from toolbridge.codecs.gemini import embeddings
 

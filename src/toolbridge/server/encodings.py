@@ -1,7 +1,7 @@
-"""Request bodies that come compressed: one layer of gzip or deflate.
+"""Compressed request bodies: one layer of gzip or deflate (RFC 9110, section 8.4).
 
-Layers on layers are refused: no client sends them, and each one multiplies what a small body may
-unpack to.
+More than one layer is rejected: no client sends that, and each layer multiplies the size that a
+small body can unpack to.
 """
 
 import zlib
@@ -9,22 +9,22 @@ import zlib
 from toolbridge.core.errors import MalformedRequest, TooLarge, UnknownEncoding
 
 KNOWN = "gzip, deflate"
-"""What a client may send, as the `Accept-Encoding` field of a 415 says it."""
+"""The value of the `Accept-Encoding` field in a 415 response."""
 _WHERE = "content-encoding"
 _HEADED, _BARE = 47, -15
-"""zlib's words for "gzip or zlib, see its head" and for deflate without a head."""
+"""zlib's `wbits` for data with a gzip or zlib header, and for deflate without a header."""
 _WINDOWS = {"gzip": (_HEADED,), "x-gzip": (_HEADED,), "deflate": (_HEADED, _BARE)}
 
 
 def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
-    """Return `body` as it was before its sender compressed it; never more than `limit` bytes."""
+    """Return the decompressed body; raise `TooLarge` above `limit` bytes."""
     names = [name.strip().lower() for name in encoding.split(",", 16)]
     layers = [name for name in names if name not in {"", "identity"}]
     if not layers:
         return body
     if len(layers) > 1:
         raise UnknownEncoding(
-            "the body has more than one layer; send gzip or deflate", where=_WHERE
+            "the body has more than one layer of compression; send gzip or deflate", where=_WHERE
         )
     return _unpack(body, layers[0], limit)
 
@@ -32,7 +32,7 @@ def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
 def _unpack(body: bytes, name: str, limit: int) -> bytes:
     if name not in _WINDOWS:
         raise UnknownEncoding(
-            f"{name[:40]!r} is not known here; send gzip, deflate or none", where=_WHERE
+            f"the encoding {name[:40]!r} is not supported; send gzip, deflate or none", where=_WHERE
         )
     for window in _WINDOWS[name]:
         reader = zlib.decompressobj(window)
@@ -43,8 +43,8 @@ def _unpack(body: bytes, name: str, limit: int) -> bytes:
         if len(found) > limit:
             raise TooLarge(f"the request body unpacks to more than the limit of {limit} bytes")
         if not reader.eof:
-            raise MalformedRequest(f"the {name} data breaks off", where=_WHERE)
+            raise MalformedRequest(f"the {name} data is truncated", where=_WHERE)
         if reader.unused_data:
-            raise MalformedRequest(f"something follows the {name} data", where=_WHERE)
+            raise MalformedRequest(f"there are bytes after the {name} data", where=_WHERE)
         return found
     raise MalformedRequest(f"the body is not {name} data", where=_WHERE)

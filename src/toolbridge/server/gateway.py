@@ -1,14 +1,13 @@
-"""A conversation: what a client asks in its API, answered by whatever serves its model.
+"""The path of a model request: from the body in the client's API to the response.
 
-This is the one path of all surfaces, streaming or not. A surface decodes nothing itself; it names
-its codec, and where the model stands if not in the body.
+All endpoints that ask a model use `Gateway.converse`, streaming or not. An endpoint decodes nothing
+itself: it passes an `ApiEndpoint` with its codec and with what is in the path instead of the body.
 """
 
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -20,6 +19,7 @@ from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Problem, Request
@@ -45,6 +45,7 @@ from toolbridge.server.passthrough import (
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
+from toolbridge.state_dir import state_dir
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.http import Upstream
 
@@ -58,13 +59,13 @@ class DecodeBody(Protocol):
 
 @dataclass(frozen=True)
 class ApiEndpoint:
-    """How a surface reads a request: its codec, and what stands in the path and not in the body."""
+    """How an endpoint decodes a request: its codec, and the values from the path."""
 
     codec: Codec
     model: str = ""
     stream: bool | None = None
     decode: DecodeBody | None = None
-    """Reads the body instead of the codec's own, for paths with a shape of their own."""
+    """Decodes the body in place of the codec's own function, for endpoints with another shape."""
     extra: JsonObject = field(default_factory=dict)
 
     def read(self, body: bytes) -> Request:
@@ -77,7 +78,7 @@ class ApiEndpoint:
 
 @dataclass(frozen=True)
 class _Turn:
-    """One request of a client, and what its reply needs."""
+    """One client request, and what is needed to write its response."""
 
     exchange: HttpExchange
     entry: Entry
@@ -85,12 +86,12 @@ class _Turn:
     asked: AnswerContext
     same_api: bool = False
     passed: PassedBytes | None = None
-    """The provider's own bytes, where those are what the client gets."""
+    """The provider's own bytes, in passthrough."""
     returned: dict[str, str] = field(default_factory=dict)
-    """The provider's headers that the client is to see."""
+    """The provider's headers that are sent to the client."""
 
-    def hear_head(self, headers: Mapping[str, str]) -> None:
-        """Show the headers of this attempt instead of those of the last one."""
+    def on_head(self, headers: Mapping[str, str]) -> None:
+        """Send the headers of this attempt instead of those of the last one."""
         for name in self.returned:
             self.exchange.extra_headers.pop(name, None)
         self.returned.clear()
@@ -101,33 +102,35 @@ class _Turn:
 
     @property
     def from_agent(self) -> bool:
-        """Whether a coding agent asks, which sends more than its user wants."""
+        """Whether the client is a coding agent that attaches options its user did not choose."""
         return attaches(self.exchange.header("user-agent"), self.exchange.header("x-app"))
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
-        """Say what the model's API cannot be told, in the log and in a header."""
+        """Report what the provider's API cannot express, in the log and in a header."""
         self.entry.losses = list(losses)
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
-        if told := [loss for loss in losses if not loss.minor]:
-            self.exchange.extra_headers["x-toolbridge-warning"] = warning(told)
+        if reported := [loss for loss in losses if not loss.minor]:
+            self.exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
 
     def lose_of_answer(self, message: Message) -> None:
-        """Log what the client's API could not be told; while no byte went out, in the header too."""
+        """Report what the client's API cannot express; in the header if it is not sent yet."""
         if lost := all_losses(message, self.codec.shows):
             self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
 
     def begin(self, batch: Batch) -> None:
-        """Note the first events of a stream, and put into the header what they report as lost."""
-        self.entry.speak()
+        """Record the time of the first events, and put the losses among them into the header."""
+        self.entry.note_first_token()
         if self.passed is not None or not batch:
-            return  # a client that gets the provider's own bytes loses nothing
+            return  # in passthrough nothing is lost
         lost = tuple(event.loss for event in batch if isinstance(event, ev.Lost))
         last = batch[-1]
-        known = last.message if isinstance(last, ev.Finished) else Message(losses=lost)
-        self.lose_of_answer(known)
+        finished = isinstance(last, ev.Finished)
+        self.lose_of_answer(collect(batch) if finished else Message(losses=lost))
 
 
 class Gateway:
+    """Answers model requests of all APIs: routing, passthrough, stored responses and losses."""
+
     def __init__(
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
@@ -135,7 +138,7 @@ class Gateway:
         self.router = Router(config, upstream, env)
         self.model_routes = self.router.model_routes
         self._opaque_tokens = OpaqueTokens()
-        self.state = _state_path(env)
+        self.state = state_dir(env)
         self.redactor = Redactor(
             secrets_of(config, self.model_routes.provider_configs.values(), env)
         )
@@ -151,7 +154,7 @@ class Gateway:
         await self.store.close()
 
     async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
-        """Answer one request for words."""
+        """Answer one request to a chat model."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.read(body)
         if not request.session and (session := _session(exchange)):
@@ -160,7 +163,7 @@ class Gateway:
         _note(entry, ask.codec, request, route)
         same_api = route.provider_config.api == ask.codec.name
         passes = is_passed_through(exchange, ask.codec.name, route)
-        if not passes:  # a provider that gets the client's own bytes keeps its own conversations
+        if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         turn = _Turn(exchange, entry, ask.codec, AnswerContext(request, entry.at), same_api)
@@ -173,7 +176,7 @@ class Gateway:
             await self._fail_in_stream(turn, error.problem)
 
     async def _serve(self, turn: _Turn, route: Route, passed: bytes | None) -> None:
-        """Answer from the model, or with the provider's own bytes where `passed` goes there."""
+        """Answer with translation, or in passthrough with the body `passed`."""
         exchange, entry = turn.exchange, turn.entry
         request = turn.asked.request
         if tool := forced_tool(request, route.provider_config.api, agent=turn.from_agent):
@@ -192,21 +195,21 @@ class Gateway:
             message = await self._passed_through(turn, route, passed)
         else:
             message = await self._translated(turn, route)
-        entry.losses += self.router.learn(message, counted, route)
+        entry.losses += self.router.learn(message.usage, counted, route)
         entry.finish(await priced(message, route, entry.at))
 
     async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
-        """Tell a problem as the only event of a stream, for clients that read it only there."""
+        """Send an error as the only event of a stream, for clients that read errors only there."""
         turn.entry.note(error__type=problem.kind, error__message=problem.text)
         message = Message(id=Ids(os.urandom(16)).message(), stop="error", problem=problem)
         turn.entry.finish(message)
         writer = TranslatedWriter(turn.codec.stream_encoder(turn.asked))
         reply = self._reply(turn, writer)
-        await reply.write(writer.write([ev.Failed(problem, message)]))
+        await reply.write(writer.write([ev.Failed(problem)]))
         await reply.finish()
 
     async def count_tokens(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> int:
-        """Answer how many tokens a request is, without asking anybody."""
+        """Return the number of input tokens of a request, without a request to a provider."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
@@ -223,11 +226,11 @@ class Gateway:
         return counted.tokens
 
     async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
-        """Keep what the next request may need and its client cannot carry."""
+        """Store what the next request may refer to and its client cannot send back."""
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
-            return  # the provider keeps its own conversations
+            return  # the provider stores its own responses
         if codec.name == "openai_responses":
             body = codec.encode_message(message, asked)
             id = msgspec.json.decode(body, type=_Identified).id
@@ -236,7 +239,7 @@ class Gateway:
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
         request = passthrough_request(
-            self.router.upstream, route, exchange, body, turn.asked.request, turn.hear_head
+            self.router.upstream, route, exchange, body, turn.asked.request, turn.on_head
         )
         turn = replace(turn, passed=request.passed)
         try:
@@ -244,7 +247,7 @@ class Gateway:
         except ToolbridgeError:
             if request.passed.rejection is not None and not exchange.status:
                 await reply_as_provider(exchange, request.passed.rejection)
-            raise  # for the log: the client has its answer
+            raise  # for the log: the response was already sent
 
     async def _translated(self, turn: _Turn, route: Route) -> Message:
         exchange, asked = turn.exchange, turn.asked
@@ -254,7 +257,7 @@ class Gateway:
             route,
             asked.estimate,
             attaches=turn.from_agent,
-            client=ClientSide(headers, turn.lose, turn.hear_head),
+            client=ClientSide(headers, turn.lose, turn.on_head),
         )
         return await self._answer(turn, attempts)
 
@@ -267,7 +270,7 @@ class Gateway:
 
     async def _whole(self, turn: _Turn, attempts: AnswerAttempts | KnownAnswer) -> Message:
         message = await attempts.message()
-        turn.entry.speak()
+        turn.entry.note_first_token()
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
         if turn.passed is not None and turn.passed.exact:
             await self._keep(turn, message, attempts.maker)
@@ -286,6 +289,7 @@ class Gateway:
         if turn.passed is not None:
             writer = PassthroughWriter(encoder, turn.passed)
         reply = self._reply(turn, writer)
+        fold = Fold()
         last: ev.Event | None = None
         try:
             async with aclosing(attempts.events()) as batches:
@@ -293,27 +297,29 @@ class Gateway:
                     if last is None:
                         turn.begin(batch)
                     last = batch[-1] if batch else last
+                    fold.feed_all(batch)
                     if batch and isinstance(
                         last, ev.Finished
-                    ):  # kept before a client can ask for it
-                        shown = _as_shown(last.message, encoder)
+                    ):  # store it before the client can refer to it
+                        shown = _as_shown(fold.message, encoder)
                         await self._keep(turn, shown, attempts.maker)
                     if isinstance(last, ev.Failed) and attempts.aborts:
-                        return last.message
+                        return fold.message
                     await reply.write(writer.write(batch))
         except ToolbridgeError as error:
             if not reply.opened:
                 raise
-            last = ev.Failed(error.problem, Message(problem=error.problem))
+            last = ev.Failed(error.problem)
+            fold.feed(last)
             await reply.write(writer.write([last]))
         finally:
             reply.stop()
         if isinstance(last, ev.Failed):
-            return last.message  # said; now the connection closes without a clean end
+            return fold.message  # the error was sent; the connection closes without a clean end
         if rest := writer.close():
             await reply.write(rest)
         await reply.finish()
-        return last.message if isinstance(last, ev.Finished) else Message()
+        return fold.message if isinstance(last, ev.Finished) else Message()
 
     def _reply(self, turn: _Turn, writer: Writer) -> StreamReply:
         waits = (self.config.first_byte, self.config.keep_alive)
@@ -323,7 +329,7 @@ class Gateway:
 
 
 def _as_shown(message: Message, encoder: Encoder) -> Message:
-    """Return `message` under the id that the client saw: a keep-alive may have come first."""
+    """Return `message` with the id that the client got: a keep-alive may have been sent first."""
     id = getattr(encoder, "id", "")
     return msgspec.structs.replace(message, id=id) if id else message
 
@@ -333,9 +339,9 @@ class _Identified(msgspec.Struct):
 
 
 def _loaded(request: Request) -> list[ev.Event]:
-    """Return the empty answer to an Ollama client that wants its model loaded, and asks nothing.
+    """Return the empty answer to an Ollama request without messages, which loads the model.
 
-    `ollama run` begins with such a request. No other API has one, and all refuse it.
+    Ollama API: `ollama run` begins with such a request. Other APIs have none and reject it.
     """
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
@@ -343,17 +349,11 @@ def _loaded(request: Request) -> list[ev.Event]:
 
 
 def _session(exchange: HttpExchange) -> str:
-    """Return what the client calls this conversation: the same place serves it, and its cache."""
+    """Return the client's name of the conversation; providers use it to find their prompt cache."""
     for name in _SESSIONS:
         if found := exchange.header(name):
             return found
     return ""
-
-
-def _state_path(env: Mapping[str, str]) -> Path | None:
-    """Return where things are kept; nowhere but in memory where there is no home to keep them in."""
-    home = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
-    return Path(home) / "toolbridge" if home else None
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:

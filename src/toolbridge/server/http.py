@@ -1,7 +1,7 @@
-"""One HTTP exchange: a request that is read, a reply that is written.
+"""One HTTP exchange: a request and its response.
 
-An exchange writes to its connection itself. There is no ASGI between them: its messages and the
-task that watches for departures cost more than the HTTP (`http_protocol.py` has the connection).
+An exchange writes to its connection (`http_protocol.py`) directly. There is no ASGI between them:
+its messages, and its task that waits for a disconnect, cost more than the HTTP itself.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from toolbridge.server.http_reply import BodyFraming, encode_head, framing
 
 
 class Channel(Protocol):
-    """What an exchange needs of its connection."""
+    """The part of a connection that an exchange uses."""
 
     paused: bool
-    """Whether the client reads more slowly than it is written to."""
+    """Whether the write buffer is full, because the client reads slowly."""
 
     def keeps_after(self, exchange: "HttpExchange") -> bool:
-        """Whether the connection can serve another request after `exchange`."""
+        """Return whether the connection can serve another request after `exchange`."""
 
     def defaults(self) -> list[tuple[bytes, bytes]]:
         """Return the header fields of every response."""
@@ -30,16 +30,16 @@ class Channel(Protocol):
     def write(self, data: bytes) -> None: ...
 
     async def drained(self, *, bounded: bool = False) -> None:
-        """Wait until the client has read what was written; if `bounded`, for `body_timeout`."""
+        """Wait until the write buffer has room; if `bounded`, at most for `body_timeout`."""
 
     async def read_body(self, exchange: "HttpExchange", limit: int) -> bytes: ...
 
     def answered(self, exchange: "HttpExchange") -> None:
-        """Go on with the next request."""
+        """Serve the next request."""
 
 
 class IncomingRequest:
-    """What a client asks, before the body is read: all that `auth.Guard` looks at."""
+    """The head of a request; `auth.Guard` needs no more."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -47,7 +47,7 @@ class IncomingRequest:
         self.path = head.path
         self.id = ""
         self.caller = ""
-        """The key that the caller showed, where one is required: whose things are whose."""
+        """The caller's key if one is required; stored values belong to the caller."""
 
     def header(self, name: str) -> str:
         found = self.head.headers.get(name.encode())
@@ -68,7 +68,7 @@ class IncomingRequest:
 
 
 class HttpExchange(IncomingRequest):
-    """A request and the reply to it."""
+    """A request and its response."""
 
     def __init__(self, head: Head, channel: Channel) -> None:
         super().__init__(head)
@@ -81,13 +81,15 @@ class HttpExchange(IncomingRequest):
         self.keeps = head.keep_alive
         self._framing = BodyFraming(chunked=False, keeps=False)
         self._pending = b""
-        """The head of the reply, until there is a piece to send with it."""
+        """The head of the response, until there is a chunk to send with it."""
 
     async def body(self, limit: int) -> bytes:
-        """Return the whole body; raise `TooLarge` as soon as it is known to be."""
+        """Return the whole body, decompressed; raise `TooLarge` above `limit` bytes."""
         declared = self.head.length
         if declared is not None and declared > limit:
-            raise TooLarge(f"the request body is {declared} bytes; the limit is {limit}")
+            raise TooLarge(
+                f"the request body is {declared} bytes; the limit is {limit} (`max_body`)"
+            )
         whole = await self._channel.read_body(self, limit)
         encoding = self.header("content-encoding")
         if not encoding:
@@ -99,12 +101,12 @@ class HttpExchange(IncomingRequest):
             raise
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin a reply; its head leaves with the first piece, or when the task waits for one."""
+        """Begin a response; its head is sent with the first chunk, or when the task waits."""
         self._begin(status, headers)
         asyncio.get_running_loop().call_soon(self._flush)
 
     def _begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Keep the head for the first piece: both leave in one write."""
+        """Keep the head for the first chunk, so that both are one write."""
         self.status = status
         every = {**headers, **self.extra_headers}
         if self.id:
@@ -120,7 +122,7 @@ class HttpExchange(IncomingRequest):
         if not self.keeps:
             every["connection"] = "close"
         elif not self.head.modern:
-            every["connection"] = "keep-alive"  # HTTP/1.0 closes unless both sides say this
+            every["connection"] = "keep-alive"  # HTTP/1.0 closes unless both sides send this
         self._pending = encode_head(status, every, self._framing, self._channel.defaults())
 
     def _flush(self) -> None:
@@ -129,7 +131,7 @@ class HttpExchange(IncomingRequest):
             self._channel.write(head)
 
     async def write(self, piece: bytes) -> None:
-        """Send a piece; wait while the client is slow."""
+        """Send a chunk of the body; wait while the write buffer is full."""
         self.sent += len(piece)
         head, self._pending = self._pending, b""
         data = head + self._framing.frame(piece)
@@ -155,8 +157,8 @@ class HttpExchange(IncomingRequest):
     async def reply(
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a whole reply; JSON unless `headers` say otherwise."""
-        if self._channel.paused:  # the answers before it were not read yet
+        """Send a whole response; JSON unless `headers` has another content type."""
+        if self._channel.paused:  # the client has not read the responses before it
             await self._channel.drained(bounded=True)
         every = {"content-type": "application/json", "content-length": str(len(body))}
         self._begin(status, {**every, **(headers or {})})
@@ -164,7 +166,7 @@ class HttpExchange(IncomingRequest):
 
 
 def cancelled_by_client(exchange: HttpExchange) -> bool:
-    """Whether the task that serves `exchange` was cancelled because its client left."""
+    """Return whether the current task was cancelled because the client disconnected."""
     task = asyncio.current_task()
     if not exchange.client_left or task is None:
         return False

@@ -1,9 +1,9 @@
 """The head of an HTTP/1.1 request: its request line and header fields (RFC 9112, RFC 9110).
 
-Pure: bytes in, a `Head` or a `BadHttp` out. The reading is strict. Servers and proxies that read
-the same bytes differently let one request hide inside another (RFC 9112, section 11.2), so whatever
-has two readings is refused: bare line feeds, folded fields, spaces before a colon, more than one
-Host or Content-Length, a length beside a transfer coding.
+Pure: bytes in, a `Head` or a `BadHttp` out. Parsing is strict. Servers and proxies that parse the
+same bytes differently allow request smuggling (RFC 9112, section 11.2), so ambiguous input is
+rejected: bare line feeds, folded fields, spaces before a colon, more than one Host or
+Content-Length, a length beside a transfer coding.
 """
 
 import re
@@ -20,8 +20,8 @@ MAX_ORIGIN = 1024
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VISIBLE = bytes(range(0x21, 0x7F))
 _VALUE = bytes([0x09, *range(0x20, 0x7F), *range(0x80, 0x100)])
-"""What may stand in a name, a target and a value: removing it (`translate`) must leave nothing,
-which costs a tenth of a regular expression."""
+"""The allowed bytes of a name, a target and a value. `translate` removes them; anything left is
+invalid. This takes a tenth of the time of a regular expression."""
 _MODERN = {b"HTTP/1.1": True, b"HTTP/1.0": False}
 _VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
 _HOST = re.compile(rb"[^\s,/?#@\\]*")
@@ -32,26 +32,28 @@ _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 @dataclass(slots=True)
 class RequestLine:
+    """The parsed request line."""
+
     method: str
     path: str
     query: bytes
     modern: bool
-    """HTTP/1.1, which has chunks and connections that stay open; HTTP/1.0 otherwise."""
+    """True for HTTP/1.1, which has chunks and persistent connections; false for HTTP/1.0."""
     authority: bytes | None = None
-    """The host of a target in absolute form; it takes the place of the Host field."""
+    """The host of a target in absolute form; it replaces the Host field."""
     target: bytes = b""
-    """Path and query as they were sent."""
+    """Path and query as sent."""
 
 
 @dataclass(slots=True)
 class Head:
-    """What a request says before its body."""
+    """The parsed head of a request."""
 
     method: str
     path: str
     query: bytes
     headers: dict[bytes, bytes]
-    """By name in lower case; the values of a repeated field are joined, as RFC 9110 says."""
+    """By name in lower case; the values of a repeated field are joined (RFC 9110, section 5.3)."""
     modern: bool = True
     length: int | None = 0
     """Bytes of the body; None for a body in chunks."""
@@ -64,7 +66,7 @@ class Head:
 
 
 def read_line(line: bytes) -> RequestLine:
-    """Return the request line that `line` is; raise `BadHttp`."""
+    """Parse a request line; raise `BadHttp`."""
     method, _, rest = line.partition(b" ")
     target, _, version = rest.partition(b" ")
     modern = _MODERN.get(version)
@@ -91,7 +93,7 @@ def long_target() -> BadHttp:
 
 def _bad_line(line: bytes, method: bytes, target: bytes, version: bytes) -> BadHttp:
     if line[:1] == b"\x16":
-        return BadHttp("these bytes are TLS, and this port speaks plain HTTP; use an http:// URL")
+        return BadHttp("the client sent TLS, but this port serves plain HTTP; use an http:// URL")
     if _is_token(method) and target and not target.translate(None, _VISIBLE):
         if _VERSION.fullmatch(version) and version not in _MODERN:
             return _old_or_new(version.decode())
@@ -105,7 +107,7 @@ def _old_or_new(version: str) -> BadHttp:
 
 
 def _other_form(method: bytes, target: bytes) -> tuple[bytes | None, bytes]:
-    """Return the authority and the path of a target that is not just a path."""
+    """Return the authority and the path of a target that does not begin with a slash."""
     if method == b"CONNECT":
         raise BadHttp("CONNECT is not supported: this server is not a proxy", status=501)
     if target == b"*" and method == b"OPTIONS":
@@ -146,7 +148,7 @@ def read_head(line: RequestLine, block: bytes, max_headers: int) -> Head:
 
 def _read_fields(block: bytes, max_headers: int) -> dict[bytes, bytes]:
     lines = block.split(b"\r\n")
-    lines.pop()  # what follows the last CRLF: nothing
+    lines.pop()  # the empty string after the last CRLF
     if len(lines) > max_headers:
         text = f"the request has {len(lines)} header fields; the limit is {max_headers}"
         raise BadHttp(text, status=431)
@@ -155,14 +157,14 @@ def _read_fields(block: bytes, max_headers: int) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for line in lines:
         name, colon, value = line.partition(b":")
-        name = name.lower()
+        name, value = name.lower(), value.strip(b" \t")
         if not colon:
             raise _bad_field(lines)
         if name in headers:
             if name == b"host":
                 raise BadHttp("the request has more than one Host field")
-            value = b"%b, %b" % (headers[name], value.strip(b" \t"))
-        headers[name] = value.strip(b" \t")
+            value = b"%b, %b" % (headers[name], value)
+        headers[name] = value
     if b"" in headers or b"".join(headers).translate(None, _TOKEN):
         raise _bad_field(lines)
     return headers
@@ -174,7 +176,7 @@ def _again(line: RequestLine, block: bytes) -> bytes:
 
 
 def _bad_field(lines: list[bytes]) -> BadHttp:
-    """Return what is wrong with the first field that is not one."""
+    """Return the error for the first malformed field."""
     for line in lines:
         name, colon, value = line.partition(b":")
         if colon and _is_token(name) and not value.translate(None, _VALUE):
@@ -190,7 +192,7 @@ def _bad_field(lines: list[bytes]) -> BadHttp:
 
 
 def _check_host(line: RequestLine, headers: dict[bytes, bytes]) -> None:
-    """Check Host and Origin, whose values decide who may call."""
+    """Check Host and Origin, which `auth.Guard` relies on."""
     host = headers.get(b"host")
     if host is None:
         if line.modern:
@@ -206,7 +208,7 @@ def _check_host(line: RequestLine, headers: dict[bytes, bytes]) -> None:
 
 
 def _length(line: RequestLine, headers: dict[bytes, bytes]) -> int | None:
-    """Return how long the body is; None for chunks. RFC 9112, section 6.3."""
+    """Return the length of the body, None for chunks (RFC 9112, section 6.3)."""
     coding = headers.get(b"transfer-encoding")
     declared = headers.get(b"content-length")
     if coding is None:
@@ -220,7 +222,7 @@ def _length(line: RequestLine, headers: dict[bytes, bytes]) -> int | None:
     if not line.modern:
         raise BadHttp("HTTP/1.0 has no Transfer-Encoding; send Content-Length")
     if coding.lower() != b"chunked":
-        raise BadHttp("the only Transfer-Encoding that is read is `chunked`", status=501)
+        raise BadHttp("the only supported Transfer-Encoding is `chunked`", status=501)
     return None
 
 

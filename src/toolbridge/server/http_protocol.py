@@ -1,9 +1,8 @@
-"""One connection of a client: the protocol class of uvicorn's server.
+"""One client connection: the protocol class that uvicorn's server runs.
 
-uvicorn keeps sockets, signals, start and stop, and WebSockets. This keeps one connection: it reads
-requests with `http_reader`, starts a task of the application for each, one after the other, and
-holds the limits that apply before anybody has shown a key: time for a head and a body, connections,
-bytes that wait to be read.
+uvicorn provides sockets, signals, startup, shutdown and WebSockets. This class parses requests with
+`http_reader`, runs a task of the dispatcher for each, one after the other, and enforces the limits
+that apply before authentication: time for a head and a body, connections, buffered bytes.
 """
 
 import asyncio
@@ -24,31 +23,33 @@ from toolbridge.server.http_reader import RequestReader
 from toolbridge.server.http_reply import CONTINUE, encode_head, framing
 
 HIGH_WATER = 64 * 1024
-"""Bytes that may wait for somebody to ask for them; then the socket is not read."""
+"""Bytes in the read buffer above which the socket is not read."""
 SPARE = 64
-"""Connections beyond the limit that live long enough to be told so."""
+"""Connections above the limit that are accepted to send them an error response."""
 SPARE_WAIT = 2.0
 LINGER = 2.0
-"""Seconds that a connection is still read after a fault. Closing a socket that holds unread bytes
-resets it, and the client may never see the response (RFC 9112, section 9.6)."""
+"""Seconds for which a connection is still read after an error. Closing a socket with unread bytes
+resets it, and the client may never get the response (RFC 9112, section 9.6)."""
 _LONGEST_FIELD = 8000
-"""Bytes; the `websockets` library refuses lines of more than 8192."""
+"""Bytes; the `websockets` library rejects lines of more than 8192."""
 SLOWEST_BODY = 1024
-"""Bytes per second of a body that takes longer than ten times `body_timeout`."""
+"""The least bytes per second of a body that takes longer than ten times `body_timeout`."""
 
 
 class Application(Protocol):
-    """What a connection needs of `server.app.App`."""
+    """The methods of `dispatch.Dispatcher` that a connection calls."""
 
     async def serve(self, exchange: HttpExchange) -> None: ...
 
     def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
-        """Record a request that was refused before it was one; return what to answer."""
+        """Record a request that is not valid HTTP; return the response."""
 
     def is_websocket(self, path: str) -> bool: ...
 
 
 class HttpConnection(asyncio.Protocol):
+    """One client connection: parses requests and runs them one after the other."""
+
     def __init__(
         self,
         app: Application,
@@ -70,16 +71,16 @@ class HttpConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._deadline = Deadline(self._loop, self._expire)
         self._in_head = False
-        """Whether the deadline is that of a head."""
+        """Whether the deadline is that for a request head."""
         self._closing = False
         self._unsent: int | None = None
-        """Bytes that the client had not read when the transport was closed, or a while later."""
+        """Bytes that the client had not read when the transport was closed."""
         self._keeps = True
         self._spare = False
         self._unread = False
         """Whether reading from the socket is paused."""
         self._more: asyncio.Future[None] | None = None
-        """Resolved when more of a body has come."""
+        """Resolved when more of the body has arrived."""
         self.paused = False
         self._drains: list[asyncio.Future[None]] = []
 
@@ -103,7 +104,7 @@ class HttpConnection(asyncio.Protocol):
         self._leave()
 
     def eof_received(self) -> None:
-        """The client is gone, or will send no more, which clients of these APIs do not do."""
+        """Treat the end of input as a disconnect; clients of these APIs do not half-close."""
         if self._exchange is not None:
             self._leave()
             self._close()
@@ -132,7 +133,7 @@ class HttpConnection(asyncio.Protocol):
                 drain.set_result(None)
 
     def shutdown(self) -> None:
-        """Close after the answer that is under way: the server is being stopped."""
+        """Close after the current response; uvicorn calls this when the server shuts down."""
         self._keeps = False
         if self._exchange is None:
             self._close()
@@ -147,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _leave(self) -> None:
-        """Tell the exchange under way that its client has left."""
+        """Cancel the current exchange, because its client has disconnected."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None and not exchange.finished:
             exchange.client_left = True
@@ -157,7 +158,7 @@ class HttpConnection(asyncio.Protocol):
     # ── requests ─────────────────────────────────────────────────────────────
 
     def _go_on(self) -> None:
-        """Serve the next request if it has come."""
+        """Serve the next request if its head has arrived."""
         try:
             if not self._reader.complete and not self._skip_body():
                 return
@@ -179,7 +180,7 @@ class HttpConnection(asyncio.Protocol):
             self._serve(head)
 
     def _skip_body(self) -> bool:
-        """Drop the body of a request that was answered without it; return whether it has ended."""
+        """Drop the unread body of an answered request; return whether it has ended."""
         self._reader.body()
         if not self._reader.complete:
             self._unhold()
@@ -198,7 +199,7 @@ class HttpConnection(asyncio.Protocol):
         if self._task is task:
             self._task = None
             if self._exchange is not None:
-                # The answer broke off: closing without its last chunk says so.
+                # The response was not finished; the missing last chunk shows that to the client.
                 self._exchange = None
                 self._close()
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -218,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.set_protocol(protocol)
 
     def _refuse(self, error: ToolbridgeError) -> None:
-        """Answer what was not a request, and close: where the next one begins is not known."""
+        """Answer invalid input and close, as the beginning of the next request is unknown."""
         line = self._reader.line
         method, path = (line.method, line.path) if line else ("", "")
         rejection = self._app.refuse(method, path, error)
@@ -232,18 +233,21 @@ class HttpConnection(asyncio.Protocol):
 
     def _busy(self) -> Busy:
         most = self._limits.max_connections
-        text = f"the gateway has {most} connections, which is its limit (http.max_connections)"
+        text = (
+            f"the gateway has {most} connections, which is the limit (`http.max_connections`); "
+            "try again in a moment"
+        )
         return Busy(text, retry_after=1.0)
 
     def _close(self) -> None:
-        """Close once the client has read what was written, or has stopped reading it."""
+        """Close after the client has read the response, or has stopped reading it."""
         self._closing = True
         self._unsent = self._transport.get_write_buffer_size()
         self._deadline.set(self._limits.body_timeout)
         self._transport.close()
 
     def _flush(self) -> None:
-        """Give a slow reader more time for as long as it reads."""
+        """Extend the deadline while a slow client makes progress; abort otherwise."""
         unsent = self._transport.get_write_buffer_size()
         if self._unsent is not None and 0 < unsent < self._unsent:
             self._unsent = unsent
@@ -252,7 +256,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _close_slowly(self, seconds: float) -> None:
-        """End the response, and go on to read and drop what the client still sends."""
+        """End the response, then read and drop what the client still sends."""
         self._closing = True
         self._deadline.set(seconds)
         self._reader.take_rest()
@@ -267,12 +271,14 @@ class HttpConnection(asyncio.Protocol):
         elif self._unsent is not None:
             self._flush()
         elif self._drains:
-            self._transport.abort()  # the client sends requests and does not read the answers
+            self._transport.abort()  # the client sends requests and does not read the responses
         elif self._spare and not self._closing:
             self._refuse(self._busy())
         elif self._in_head and self._reader.waiting and not self._closing:
             seconds = self._limits.head_timeout
-            text = f"the head of the request did not come within {seconds:g} s"
+            text = (
+                f"the head of the request did not arrive within {seconds:g} s (`http.head_timeout`)"
+            )
             self._refuse(BadHttp(text, status=408))
         else:
             self._close()
@@ -297,7 +303,7 @@ class HttpConnection(asyncio.Protocol):
             self._deadline.clear()
 
     def keeps_after(self, exchange: HttpExchange) -> bool:
-        """Whether what is left of the request's body is known and short enough to skip."""
+        """Return whether the rest of the request body has a known length and is short enough."""
         if not self._keeps:
             return False
         left = self._reader.left
@@ -314,18 +320,18 @@ class HttpConnection(asyncio.Protocol):
             while True:
                 kept += reader.body()
                 if len(kept) > limit:
-                    text = f"the request body is longer than the limit of {limit} bytes"
+                    text = f"the request body is longer than the limit of {limit} (`max_body`)"
                     raise TooLarge(text)
                 if reader.complete:
                     return bytes(kept)
                 await self._wait_for_more(exchange, since, len(kept))
         except BadHttp:
-            exchange.keeps = False  # where the next request begins is not known
+            exchange.keeps = False  # the beginning of the next request is unknown
             raise
 
     async def _wait_for_more(self, exchange: HttpExchange, since: float, size: int) -> None:
         if exchange.client_left:
-            raise Aborted("the client left before its request was read")
+            raise Aborted("the client disconnected before its request was read")
         idle = self._limits.body_timeout
         slowest = since + 10 * idle + size / SLOWEST_BODY - self._loop.time()
         self._more = self._loop.create_future()
@@ -359,19 +365,19 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _upgrade_fault(head: Head, waiting: int) -> str:
-    """Return why `head` cannot open a WebSocket; nothing if it can. RFC 6455, section 4.1.
+    """Return why `head` cannot open a WebSocket (RFC 6455, section 4.1); empty if it can.
 
-    uvicorn's protocol fails on these with an assertion and without an answer.
+    uvicorn's protocol fails on these with an assertion error and without a response.
     """
     if head.method != "GET" or not head.modern or head.length != 0:
-        return "a WebSocket is opened by GET of HTTP/1.1 without a body"
+        return "open a WebSocket with GET and HTTP/1.1, without a body"
     if waiting:
-        return "a WebSocket client sends nothing before the server has answered"
+        return "a WebSocket client must not send data before the server has answered"
     if max(map(len, head.raw.split(b"\r\n"))) > _LONGEST_FIELD:
-        return f"a field of a WebSocket request may have {_LONGEST_FIELD} bytes"
+        return f"a header field of a WebSocket request is longer than {_LONGEST_FIELD} bytes"
     return ""
 
 
 def _slow_body(seconds: float) -> BadHttp:
-    text = f"the body of the request came too slowly (http.body_timeout is {seconds:g} s)"
+    text = f"the body of the request arrived too slowly (`http.body_timeout` is {seconds:g} s)"
     return BadHttp(text, status=408)

@@ -1,8 +1,8 @@
-"""Requests out of the bytes of one connection, however the network cuts them.
+"""Parser for the requests of one connection, independent of how the network cuts the bytes.
 
-Pure, as h11 is: `feed` takes bytes, `head` and `body` return what they make certain. The connection
-asks for the next head only when the request before it was answered, so pipelined requests stay
-bytes, in a buffer that the connection bounds.
+Pure, as h11 is: `feed` takes bytes, `head` and `body` return what is complete. The connection reads
+the next head only after the request before it was answered, so pipelined requests stay in the
+buffer, whose size the connection limits.
 """
 
 import re
@@ -18,10 +18,10 @@ from toolbridge.server.http_head import (
 )
 
 MAX_SIZE_LINE = 1024
-"""Bytes of the line before a chunk: its size, and extensions that nobody uses."""
+"""Bytes of the line before a chunk: its size, and chunk extensions, which are ignored."""
 MAX_TRAILERS = 8192
 _LONGEST_LINE = MAX_TARGET + 64
-"""The target, and a method and a version beside it."""
+"""Bytes of a request line: the target, and a method and a version."""
 _BLANK = re.compile(rb"(?:\r\n)*+")
 _BARE = re.compile(rb"(?<!\r)\n")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*+(?:;[^\x00-\x08\x0a-\x1f\x7f]*+)?")
@@ -29,39 +29,41 @@ _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*
 
 
 class RequestReader:
+    """Parses heads and bodies from the bytes of one connection."""
+
     def __init__(self, max_head: int, max_headers: int) -> None:
         self._max_head = max_head
         self._max_headers = max_headers
         self._rest = b""
         self._scanned = 0
-        """Bytes of the rest that hold no end of a head."""
+        """Bytes of the buffer that were searched for the end of a head."""
         self.line: RequestLine | None = None
-        """The request line, as soon as it has come: it names the API that an error is for."""
+        """The request line once it has arrived; it selects the API for an error response."""
         self._left = 0
         self._chunks: _Chunks | None = None
         self.complete = True
-        """Whether the body of the last head has come whole."""
+        """Whether the body of the last request has arrived completely."""
 
     @property
     def waiting(self) -> int:
-        """How many bytes have come and were not asked for yet."""
+        """The number of bytes in the buffer."""
         return len(self._rest)
 
     @property
     def left(self) -> int | None:
-        """How many bytes of the body are still to be read; None for a body in chunks."""
+        """The number of body bytes that are still to be read; None for a body in chunks."""
         return None if self._chunks is not None else self._left
 
     def feed(self, data: bytes) -> None:
         self._rest = self._rest + data if self._rest else data
 
     def take_rest(self) -> bytes:
-        """Return all bytes that came after the last head: they are not HTTP any more."""
+        """Return and clear the buffer; its bytes are not parsed any more."""
         rest, self._rest = self._rest, b""
         return rest
 
     def head(self) -> Head | None:
-        """Return the next head; None until it has come whole. Raise `BadHttp`."""
+        """Return the next head, None until it is complete; raise `BadHttp`."""
         if not self._scanned:
             self.line = None
         # RFC 9112, section 2.2: a server ignores empty lines before the request line.
@@ -88,7 +90,7 @@ class RequestReader:
         return head
 
     def _check_part(self, rest: bytes) -> None:
-        """Raise for a head that cannot become one, before all of it has come."""
+        """Raise `BadHttp` for an incomplete head that cannot become valid."""
         if self.line is None and rest:
             first = rest.find(b"\r\n")
             if first >= 0:
@@ -107,7 +109,7 @@ class RequestReader:
         return BadHttp(text, status=431)
 
     def body(self) -> bytes:
-        """Return what came of the body since the last call. Raise `BadHttp`."""
+        """Return the part of the body that arrived since the last call; raise `BadHttp`."""
         if self.complete or not self._rest:
             return b""
         if self._chunks is not None:
@@ -141,7 +143,7 @@ class _Chunks:
         self.complete = False
 
     def read(self, data: bytes) -> tuple[bytes, int]:
-        """Return the bytes of the body at the beginning of `data`, and how much of it was read."""
+        """Return the body bytes at the beginning of `data`, and the number of bytes used."""
         at = 0
         while at < len(data) and not self.complete and (used := self._step(data, at)):
             at += used
@@ -176,7 +178,7 @@ class _Chunks:
         if mark == b"\r":
             return 0
         if mark != b"\r\n":
-            raise BadHttp("a chunk of the body is longer than its size says")
+            raise BadHttp("a chunk of the body is longer than its size line")
         self._step = self._read_size
         return 2
 

@@ -1,6 +1,6 @@
 """The head of an HTTP/1.1 response as bytes, and the framing of its body.
 
-Pure. HTTP/1.0 has no chunks: a body whose length is not known ends where the connection does.
+Pure. HTTP/1.0 has no chunks: a body of unknown length ends when the connection closes.
 """
 
 import re
@@ -17,7 +17,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class BodyFraming:
-    """How the client knows where the response ends."""
+    """How the end of a response is marked on the wire."""
 
     chunked: bool
     keeps: bool
@@ -25,13 +25,13 @@ class BodyFraming:
     bodiless: bool = False
 
     def frame(self, piece: bytes) -> bytes:
-        """Return `piece` of the body as it stands on the wire."""
+        """Return the wire bytes of a part of the body."""
         if self.bodiless or not piece:
             return b""
         return b"%x\r\n%b\r\n" % (len(piece), piece) if self.chunked else piece
 
     def last(self, piece: bytes = b"") -> bytes:
-        """Return the last piece of the body, and the mark that nothing follows."""
+        """Return the wire bytes of the last part of the body, with the end mark."""
         if not self.chunked or self.bodiless:
             return self.frame(piece)
         return self.frame(piece) + b"0\r\n\r\n"
@@ -50,7 +50,7 @@ def encode_head(
     framing: BodyFraming,
     defaults: Iterable[tuple[bytes, bytes]] = (),
 ) -> bytes:
-    """Return status line and header fields; `defaults` are the server's own, such as the date."""
+    """Return the status line and header fields; `defaults` are uvicorn's own, such as the date."""
     out = [_STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status]
     out += [b"%b: %b\r\n" % pair for pair in defaults]
     shown = "\0".join([f"{name}: {value}" for name, value in headers.items()])
@@ -65,9 +65,9 @@ def encode_head(
 
 
 def _made_safe(value: str) -> bytes:
-    """Return a header that is short and ASCII without control characters.
+    """Return a header value that is short and ASCII without control characters.
 
-    Many clients refuse the whole response otherwise, whatever a model's name or an error text holds.
+    Many clients reject the whole response otherwise; model names and error texts may have any text.
     """
     safe = value[:LONGEST_HEADER].encode("ascii", "backslashreplace")[:LONGEST_HEADER]
     return _CONTROLS.sub(b" ", safe)

@@ -1,8 +1,8 @@
-"""A sign of life for clients that count silence.
+"""Keep-alives for streams.
 
-Clients give up after sixty to three hundred seconds without a byte, and not all of them count a
-comment as one. A pulse sends an empty event of the client's own API whenever nothing was sent for a
-while. One timer per stream; a busy stream only moves a number.
+Clients time out after 60 to 300 seconds without data, and some of them ignore SSE comments. So an
+empty event of the client's own API is sent whenever nothing was sent for an interval. There is one
+timer per stream; sending data only changes a number.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 
 
 class KeepAlive:
+    """Calls `beat` after `first` seconds without data, and then at every `interval`."""
+
     def __init__(
         self, beat: Callable[[], Awaitable[None]], *, first: float, interval: float
     ) -> None:
@@ -21,7 +23,7 @@ class KeepAlive:
         self._beating: asyncio.Task[None] | None = None
 
     def touch(self) -> None:
-        """Something was sent: silence begins anew."""
+        """Restart the interval, because data was sent."""
         self._due = self._loop.time() + self._interval
 
     def stop(self) -> None:

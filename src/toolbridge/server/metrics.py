@@ -11,35 +11,35 @@ from toolbridge.server.request_log import Entry
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 _HELP = {
-    "toolbridge_requests_total": "Requests, by surface, model that served and status.",
+    "toolbridge_requests_total": "Requests, by API (surface), model and status.",
     "toolbridge_tokens_total": "Tokens, by direction and model.",
-    "toolbridge_cost_usd_total": "What the answers cost, where the price is known.",
+    "toolbridge_cost_usd_total": "Cost of the answers in US dollars, where the price is known.",
     "toolbridge_healed_total": "Changes that healing made to tool calls, by kind and level.",
-    "toolbridge_dropped_total": "What a target could not express, by what it was.",
+    "toolbridge_dropped_total": "Losses: request parts that the provider's API cannot express.",
     "toolbridge_failures_total": "Answers that failed, by kind of error.",
     "toolbridge_seconds_total": "Time from request to last byte.",
-    "toolbridge_first_token_seconds_total": "Time from request to the first word of the answer.",
+    "toolbridge_first_token_seconds_total": "Time from request to the first token of the answer.",
 }
 
 
 OTHER = "other"
-"""The label of everything beyond the bounds."""
+"""The label value for everything above the limits."""
 _MOST_MODELS = 100
 _MOST_VALUES = 64
-"""Values of any other label; all of ours are fewer."""
+"""Different values of any other label; toolbridge itself has fewer."""
 _LONGEST = 128
 _PARTS = frozenset({*Request.__struct_fields__, "prompt"})
 
 
 class Metrics:
-    """Counters with bounded labels.
+    """Counters with a limited number of label values.
 
-    A client can invent model names and fields. A model is named once it has answered, or if the
-    configuration names it; whatever else there is, and every value beyond a bound, is `other`.
+    A client can send any model name and field. A model gets its own label value if it has answered
+    or is in the configuration; all others, and every value above a limit, are `other`.
     """
 
     def __init__(self, models: Iterable[str] = (), redactor: Redactor | None = None) -> None:
-        """`models` are those that the configuration names."""
+        """Create the counters; `models` are those in the configuration."""
         self._counts: Counter[tuple[str, Labels]] = Counter()
         self._configured = frozenset(models)
         self._answered: set[str] = set()
@@ -47,7 +47,7 @@ class Metrics:
         self._redactor = redactor or Redactor()
 
     def add(self, name: str, value: float, *labels: tuple[str, str]) -> None:
-        """Add to a series; its labels come in the order of their names."""
+        """Add `value` to a series; pass `labels` sorted by name."""
         bounded = tuple((label, self._bounded(name, label, text)) for label, text in labels)
         self._counts[name, bounded] += value  # type: ignore[assignment]  # a Counter counts floats too
 
@@ -71,6 +71,7 @@ class Metrics:
         return name
 
     def record(self, entry: Entry, status: int, seconds: float) -> None:
+        """Count a finished request."""
         surface = ("surface", str(entry.fields.get("surface", "")))
         model = ("model", self._model(entry, status))
         self.add("toolbridge_requests_total", 1, model, ("status", str(status)), surface)
@@ -110,6 +111,6 @@ class Metrics:
 
 
 def configured_models(config: Config) -> set[str]:
-    """Return the models that the configuration names, with and without their provider."""
+    """Return the models in the configuration, with and without their provider."""
     addresses = {*config.map.values(), *config.models}
     return addresses | {address.partition("/")[2] for address in addresses}

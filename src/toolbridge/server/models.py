@@ -1,4 +1,4 @@
-"""The list of models, in the shapes that clients read."""
+"""Model lists in the shapes of Anthropic, OpenAI, Gemini and Ollama."""
 
 import hashlib
 import time
@@ -10,11 +10,11 @@ from toolbridge.routing.models import CLAUDE, ListedModel, Route
 from toolbridge.server.http import IncomingRequest
 
 OLLAMA_VERSION = "0.32.15"
-"""The server that our Ollama surface behaves like; clients refuse what is too old for them."""
+"""The version that `/api/version` reports; clients reject servers that are too old for them."""
 
 
 def asked_shape(exchange: IncomingRequest) -> str:
-    """Return the API whose list a caller of `/v1/models` expects, by the headers it sends."""
+    """Return the API whose list a caller of `/v1/models` expects, by its request headers."""
     if exchange.header("anthropic-version") or is_claude_code(exchange):
         return "anthropic"
     if exchange.header("x-goog-api-key") or exchange.header("x-goog-api-client"):
@@ -27,7 +27,7 @@ def is_claude_code(exchange: IncomingRequest) -> bool:
 
 
 def list_for_claude_code(listed: list[ListedModel], since: float) -> JsonObject:
-    """Return the list that Claude Code shows its user: it passes over other names than Claude's."""
+    """Return the list for Claude Code, which ignores models whose names are not Claude's."""
     named = [_as_claude(model) for model in listed]
     data: list[Json] = [
         {**one_model(name.id, name.window, "anthropic", since), "display_name": model.id}

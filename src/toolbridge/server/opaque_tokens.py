@@ -1,12 +1,13 @@
-"""Tokens that a client cannot carry.
+"""Opaque tokens that a client's API cannot carry.
 
-A provider's opaque tokens (a thought's signature, encrypted reasoning) must come back to it with
-the next request, but a client of another API has no field for them. They are kept here under the
-id of the call, or the fingerprint of the thought, that they belong to, and put back when that call
-or thought returns in a history. Bounded; what was forgotten is simply absent, which providers bear.
+A provider's opaque tokens (the signature of a thought, encrypted reasoning) must be sent back to it
+with the next request, but a client of another API has no field for them. They are kept here under
+the id of the call, or the fingerprint of the thought, that they belong to, and restored when that
+call or thought is in the history of a request. The number is limited; providers accept a history
+whose tokens are missing.
 
-A client of the same API carries its tokens itself, but not who made them. The maker of every token
-is kept too, so that a token goes back only to the provider and model that it came from.
+A client of the same API sends its tokens itself, but not their maker. The maker of every token is
+kept too, so that a token is sent only to the provider and model that it came from.
 """
 
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from toolbridge.core.caller import owner_of
 from toolbridge.core.messages import Call, Message, Opaque, Part, Request, Text, Thinking, Turn
 from toolbridge.core.source import sourced
 
@@ -22,14 +24,16 @@ MOST = 20_000
 
 
 class OpaqueTokens:
+    """The opaque tokens of all callers, in memory."""
+
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._kept: OrderedDict[str, tuple[Opaque, ...]] = OrderedDict()
         self._makers: OrderedDict[str, str] = OrderedDict()
-        """Who made a token, by the token's fingerprint."""
+        """Fingerprint of a token → its maker."""
 
     def keep(self, message: Message, caller: str, maker: str = "") -> None:
-        """Keep the tokens of an answer of `maker`, as `history.seals.maker_name` writes it."""
+        """Keep the tokens of an answer; `maker` is made by `history.seals.maker_name`."""
         for part in message.content:
             if not isinstance(part, Call | Thinking | Text) or not part.opaque:
                 continue
@@ -45,7 +49,7 @@ class OpaqueTokens:
                 kept.popitem(last=False)
 
     def restore(self, request: Request, caller: str) -> Request:
-        """Return `request` with the tokens of its calls and thoughts put back."""
+        """Return `request` with the tokens of its calls and thoughts restored."""
         if not self._makers:
             return request
         turns = tuple(self._restored(turn, caller) for turn in request.turns)
@@ -71,7 +75,7 @@ class OpaqueTokens:
         restored = msgspec.structs.replace(part, opaque=(*own, *missing))
         if missing or part.source is None:
             return restored
-        # To know the maker changes nothing that the client wrote.
+        # Only the maker was added, so the part still is what the client sent.
         return sourced(restored, copy(part.source))
 
     def _known(self, token: Opaque, caller: str) -> Opaque:
@@ -80,18 +84,18 @@ class OpaqueTokens:
 
 
 def _stamped(token: Opaque, maker: str) -> Opaque:
-    """Return a token with its maker, where an API's token comes from a maker of that API."""
+    """Return the token with its maker, if both belong to the same API."""
     if not maker or token.origin != maker.partition("/")[0]:
         return token
     return msgspec.structs.replace(token, origin=maker)
 
 
 def _fingerprint(token: Opaque, caller: str) -> str:
-    named = f"{caller}\0{token.kind}/{token.value}"
+    named = f"{owner_of(caller)}\0{token.kind}/{token.value}"
     return blake2b(named.encode(), digest_size=16).hexdigest()
 
 
 def _key(part: Call | Thinking, caller: str) -> str:
-    """Return where a part's tokens are kept: each caller has their own."""
+    """Return the key of a part's tokens; it includes the caller."""
     name = f"call/{part.id}" if isinstance(part, Call) else f"thought/{part.text.strip()}"
-    return blake2b(f"{caller}\0{name}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"{owner_of(caller)}\0{name}".encode(), digest_size=16).hexdigest()

@@ -1,4 +1,8 @@
-"""The client's side of passthrough: which path, body and headers go on, and what is written back."""
+"""The client side of passthrough: the path, body and headers of the request, and the response.
+
+`routing/passthrough.py` is the provider side: it reads the answer and decides which bytes may be
+forwarded.
+"""
 
 from collections.abc import Mapping
 
@@ -14,7 +18,7 @@ from toolbridge.routing.passthrough import (
     passthrough_body,
 )
 from toolbridge.routing.providers import passes_through
-from toolbridge.routing.sources import Batch, HearHead, HttpRequest
+from toolbridge.routing.sources import Batch, HttpRequest, OnHead
 from toolbridge.server.carried_headers import headers_of_client
 from toolbridge.server.http import HttpExchange
 from toolbridge.upstream.http import Upstream
@@ -26,13 +30,13 @@ _PATHS = {
     "openai_responses": "/responses",
 }
 _UNTRANSLATED = {"ollama": "/api/generate"}
-"""A path whose requests no other path of the API can say: raw prompts, suffixes, contexts."""
+"""Endpoints whose requests have no equivalent in the chat endpoint: raw prompts, suffixes, contexts."""
 _REJECTION_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _COMMENT = b": still here\n\n"
 
 
 def is_passed_through(exchange: HttpExchange, api: str, route: Route) -> bool:
-    """Whether a client of `api` gets the provider's own bytes at this path."""
+    """Return whether a client of `api` gets the provider's own bytes at this path."""
     if route.provider_config.api != api:
         return False
     if exchange.path == _UNTRANSLATED.get(api):
@@ -46,15 +50,15 @@ def passthrough_request(
     exchange: HttpExchange,
     body: bytes,
     request: Request,
-    hear_head: HearHead,
+    on_head: OnHead,
 ) -> PassthroughRequest:
-    """Return the client's request, addressed to the provider."""
+    """Return the client's request for sending to the provider."""
     sent = HttpRequest(
         _path(exchange, request, route),
         passthrough_body(body, route),
         headers_of_client(exchange, route.provider_config.api),
     )
-    return PassthroughRequest(upstream, route, sent, _framing(request), hear_head)
+    return PassthroughRequest(upstream, route, sent, _framing(request), on_head)
 
 
 def _framing(request: Request) -> Framing:
@@ -71,7 +75,7 @@ def _path(exchange: HttpExchange, request: Request, route: Route) -> str:
 
 
 async def reply_as_provider(exchange: HttpExchange, reply: ProviderReply) -> None:
-    """Send a rejection in the provider's own words."""
+    """Send the provider's rejection unchanged."""
     found: Mapping[str, str] = {name.lower(): value for name, value in reply.headers.items()}
     headers = {name: found[name] for name in _REJECTION_HEADERS if name in found}
     await exchange.reply(reply.status, reply.body, headers)
@@ -90,8 +94,8 @@ class PassthroughWriter:
         written = self._passed.take()
         for event in batch:
             if isinstance(event, ev.Started):
-                self._encoder.feed(event)  # so that what is added bears the answer's own id
-            elif isinstance(event, ev.Failed) and not self._passed.told_failure:
+                self._encoder.feed(event)  # events that are added get the id of the answer
+            elif isinstance(event, ev.Failed) and not self._passed.failure_passed:
                 written += self._failure(event)
         return written
 

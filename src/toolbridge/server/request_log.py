@@ -1,9 +1,9 @@
-"""The request log: one line per request with who answered, what it took and what was changed.
+"""The request log: one line per request, with provider, model, duration, tokens, losses and healing.
 
-Names follow OpenTelemetry's conventions for generative AI where they have one. Prompts, answers and
-keys are never written: of healing the log has what was done and not to which text, every line passes
-the redactor, and its length is bounded. A log that cannot be written, or that nobody reads, changes
-no answer.
+Field names follow OpenTelemetry's conventions for generative AI where they exist. Prompts, answers
+and keys are never written: healing steps are logged without the text that they changed, every line
+passes the redactor, and its length is limited. A log that cannot be written or is not read does not
+change any answer.
 """
 
 import re
@@ -19,13 +19,13 @@ from toolbridge.store.log_output import LogOutput, standard_error
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LONGEST = 500
-"""Characters of a text in a line."""
+"""Characters of one text in a line."""
 _MOST = 20
-"""Items of a list in a line."""
+"""Items of one list in a line."""
 
 
 class Entry:
-    """What is known of one request, filled in as it goes."""
+    """The log entry of one request, filled in while it is served."""
 
     def __init__(self, request_id: str) -> None:
         self.started = time.monotonic()
@@ -36,13 +36,14 @@ class Entry:
         self.healed: tuple[HealingReport, ...] = ()
         self.message: Message | None = None
         self.body = b""
-        """What the client sent: errors that quote it are written without the quote."""
+        """The request body; quotes from it are removed from logged errors."""
 
     def note(self, **fields: Json) -> None:
+        """Set fields; a double underscore in a name stands for a dot."""
         self.fields.update({name.replace("__", "."): value for name, value in fields.items()})
 
-    def speak(self) -> None:
-        """The first word of the answer went out."""
+    def note_first_token(self) -> None:
+        """Record the time to first token."""
         if self.first_token is None:
             self.first_token = time.monotonic() - self.started
 
@@ -61,8 +62,8 @@ class Entry:
             shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
         if self.message is not None:
             shown |= _answer(self.message)
-        if isinstance(said := shown.get("error.message"), str) and self.body:
-            bounded = str(_bounded(said))
+        if isinstance(message := shown.get("error.message"), str) and self.body:
+            bounded = str(_bounded(message))
             shown["error.message"] = without_quotes(bounded, self.body.decode("utf-8", "replace"))
         if self.losses:
             shown["dropped"] = [str(loss) for loss in self.losses]
@@ -72,13 +73,13 @@ class Entry:
 
 
 def _healed(report: HealingReport) -> Json:
-    """Return what was done, without the texts before and after, which are the model's answer."""
+    """Return the healing steps without the texts before and after, which are part of the answer."""
     steps: list[Json] = [{"what": step.what, "level": step.level} for step in report.steps]
     return {"name": report.name, "level": report.level, "steps": _bounded(steps)}
 
 
 def _bounded(value: Json) -> Json:
-    """Return `value` with long texts and long lists cut."""
+    """Return `value` with long texts and long lists shortened."""
     if isinstance(value, str) and len(value) > _LONGEST:
         return f"{value[:_LONGEST]}… ({len(value)} characters)"
     if isinstance(value, list):
@@ -109,14 +110,14 @@ def _answer(message: Message) -> dict[str, Json]:
 
 
 class RequestLog:
-    """Writes entries: JSON for machines, a short line on a terminal."""
+    """Writes entries: JSON lines, or short lines on a terminal."""
 
     def __init__(
         self, style: str, out: TextIO | None = None, redactor: Redactor | None = None
     ) -> None:
         self._out = standard_error() if out is None else LogOutput(out)
         self._redactor = redactor or Redactor()
-        # A process may be started without a standard error.
+        # A process may have been started without standard error.
         self.writes = style != "off" and self._out is not None
         pretty = self._out is not None and (
             style == "pretty" or (style == "auto" and _is_terminal(self._out.out))
@@ -128,7 +129,7 @@ class RequestLog:
             return
         bounded: dict[str, Json] = {name: _bounded(value) for name, value in line.items()}
         text = self._redactor.text(_pretty(bounded) if self._style == "pretty" else dumps(bounded))
-        # What a client sent must not write lines of its own, nor steer the terminal.
+        # Text from a client must not add lines to the log, nor control the terminal.
         text = _CONTROLS.sub(_escape if self._style == "json" else "?", text)
         self._out.write(text + "\n")
 

@@ -1,7 +1,6 @@
-"""What the Responses API has beside `POST /v1/responses`: stored answers, their input, compaction."""
+"""The other endpoints of the Responses API: stored responses, their input items, compaction."""
 
 import os
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,37 +15,35 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.routing.pricing import priced
+from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponse, stateless
 
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
-
 API = "openai_responses"
 MOST_ITEMS = 100
 
 
-async def input_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def input_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
     counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codecs.load(API)))
     shown = {"object": "response.input_tokens", "input_tokens": counted}
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def stored_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def stored_response(app: App, exchange: HttpExchange, entry: Entry) -> None:
     _, kept = await _find(app, exchange, entry)
     await exchange.reply(200, kept.body)
 
 
-async def delete_response(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def delete_response(app: App, exchange: HttpExchange, entry: Entry) -> None:
     id, _ = await _find(app, exchange, entry)
     await app.gateway.stored_responses.drop(id, exchange.caller)
     await exchange.reply(200, dump_bytes({"id": id, "object": "response", "deleted": True}))
 
 
-async def cancel(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """Refuse: only answers in the background can be cancelled, and none is made here."""
+async def cancel(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    """Reject the request: only background responses can be cancelled, and this gateway has none."""
     id, _ = await _find(app, exchange, entry)
     raise MalformedRequest(
         f"the response {id!r} is complete; only a response created with `background: true` can be "
@@ -54,8 +51,8 @@ async def cancel(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     )
 
 
-async def input_items(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """List the items that a stored response was made from, the newest first unless asked."""
+async def input_items(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    """List the input items of a stored response, newest first unless `order` is `asc`."""
     id, kept = await _find(app, exchange, entry)
     items = _items(id, kept)
     if exchange.query("order") != "asc":
@@ -63,7 +60,7 @@ async def input_items(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     if after := exchange.query("after"):
         at = next((n for n, item in enumerate(items) if item["id"] == after), None)
         if at is None:
-            raise MalformedRequest(f"there is no item {after!r}", where="after")
+            raise MalformedRequest(f"the response has no item {after!r}", where="after")
         items = items[at + 1 :]
     limit = _limit(exchange.query("limit"))
     page: list[Json] = [*items[:limit]]
@@ -77,8 +74,8 @@ async def input_items(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """Replace a conversation by its user messages and a summary that the model writes."""
+async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    """Replace a conversation by its user messages and a summary from the model."""
     entry.note(surface=API)
     gateway = app.gateway
     codec = codecs.load(API)
@@ -91,7 +88,7 @@ async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     counted = gateway.router.admit(order, route)
     message = await gateway.router.attempts(order, route, counted.tokens).message()
     if not message.text:
-        raise Truncated(f"{route.provider} returned no summary")
+        raise Truncated(f"{route.provider} returned an empty summary; send the request again")
     entry.finish(await priced(message, route, entry.at))
     ids = Ids(os.urandom(16))
     usage = message.usage
@@ -111,17 +108,20 @@ async def compact(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def _find(app: "App", exchange: HttpExchange, entry: Entry) -> tuple[str, StoredResponse]:
+async def _find(app: App, exchange: HttpExchange, entry: Entry) -> tuple[str, StoredResponse]:
     entry.note(surface=API)
     id = exchange.path.split("/")[3]
     kept = await app.gateway.stored_responses.find(id, exchange.caller)
     if kept is None:
-        raise UnknownRoute(f"there is no response {id!r}; it was not stored, or has expired")
+        raise UnknownRoute(
+            f"there is no response {id!r}: it was created with `store: false` or by another key, "
+            "or it has expired"
+        )
     return id, kept
 
 
 def _items(id: str, kept: StoredResponse) -> list[JsonObject]:
-    """Return the input of a stored response; an item that came without an id gets a stable one."""
+    """Return the input items of a stored response; an item without an id gets a stable one."""
     found: list[JsonObject] = []
     for number, item in enumerate(_encoded(Request(model="", turns=kept.turns[:-1], origin=API))):
         if isinstance(item, dict):

@@ -1,11 +1,11 @@
-"""What is served where.
+"""The route table: which function serves a path and method.
 
-One row per path; the API that a path belongs to also gives the envelope of its errors.
+The API that a path belongs to also determines the envelope of its errors. Routes that few clients
+use import their modules on first use, so that `toolbridge serve` starts quickly.
 """
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from toolbridge import codecs
 from toolbridge.core.codec import Rejection
@@ -14,21 +14,19 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
+from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.request_log import Entry
 
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
-
 STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
-Serve = Callable[["App", HttpExchange, Entry], Awaitable[None]]
+Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
 def _converse(api: str) -> Serve:
-    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
         await app.gateway.converse(exchange, entry, ApiEndpoint(codecs.load(api)))
 
     return serve
@@ -37,7 +35,7 @@ def _converse(api: str) -> Serve:
 # ── Anthropic ────────────────────────────────────────────────────────────────
 
 
-async def count_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def count_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
     counted = await app.gateway.count_tokens(exchange, entry, ApiEndpoint(codecs.load("anthropic")))
     await exchange.reply(200, dump_bytes({"input_tokens": counted}))
 
@@ -45,7 +43,7 @@ async def count_tokens(app: "App", exchange: HttpExchange, entry: Entry) -> None
 # ── OpenAI ───────────────────────────────────────────────────────────────────
 
 
-async def completions(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def completions(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.openai_chat import COMPLETIONS
 
     await app.gateway.converse(exchange, entry, ApiEndpoint(COMPLETIONS))
@@ -54,8 +52,8 @@ async def completions(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 # ── Gemini ───────────────────────────────────────────────────────────────────
 
 
-async def gemini(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """Serve `/v1beta/models/{model}:{method}`; a model's name may hold colons and slashes."""
+async def gemini(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    """Serve `/v1beta/models/{model}:{method}`; a model name may contain colons and slashes."""
     path = re.sub(r"^/v1(beta\d?|alpha)?/models/", "", exchange.path)
     model, _, method = path.rpartition(":")
     codec = codecs.load("gemini")
@@ -69,11 +67,11 @@ async def gemini(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         return
     if method not in {"generateContent", "streamGenerateContent"}:
         raise UnknownRoute(
-            f"there is no method {method!r}; there are generateContent, streamGenerateContent, "
-            "countTokens, embedContent and batchEmbedContents"
+            f"there is no method {method!r}; use generateContent, streamGenerateContent, "
+            "countTokens, embedContent or batchEmbedContents"
         )
     stream = method == "streamGenerateContent"
-    # Without `alt=sse` a stream is one long JSON array.
+    # Gemini API: without `alt=sse` the stream is one JSON array.
     alt: JsonObject = {"alt": "json"} if stream and exchange.query("alt") != "sse" else {}
     ask = ApiEndpoint(codec, model=model, stream=stream, extra=alt)
     await app.gateway.converse(exchange, entry, ask)
@@ -82,31 +80,31 @@ async def gemini(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 # ── Ollama ───────────────────────────────────────────────────────────────────
 
 
-async def generate(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def generate(app: App, exchange: HttpExchange, entry: Entry) -> None:
     from toolbridge.codecs.ollama.generate import decode_generate
 
     ask = ApiEndpoint(codecs.load("ollama"), decode=decode_generate)
     await app.gateway.converse(exchange, entry, ask)
 
 
-async def tags(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def tags(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     listed = await app.gateway.model_routes.listed()
     await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
 
 
-async def show(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
     name = asked.get("model") or asked.get("name")
     if not isinstance(name, str):
-        raise UnknownModel("model is required", where="model")
+        raise UnknownModel("field required", where="model")
     route = await app.gateway.model_routes.route(name)
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
-async def pull(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """Report a model that is on offer as pulled; `codex --oss` and others ask before they chat."""
+async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    """Report an available model as pulled; `codex --oss` and others pull before they chat."""
     entry.note(surface="ollama")
     asked = maybe_object(await exchange.body(app.config.max_body)) or {}
     name = asked.get("model") or asked.get("name")
@@ -121,12 +119,12 @@ async def pull(app: "App", exchange: HttpExchange, entry: Entry) -> None:
     await exchange.reply(200, body, {"content-type": "application/x-ndjson"})
 
 
-async def version(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def version(_: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     await exchange.reply(200, dump_bytes({"version": shapes.OLLAMA_VERSION}))
 
 
-async def running(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def running(_: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
     await exchange.reply(200, dump_bytes({"models": []}))
 
@@ -135,7 +133,7 @@ async def running(_: "App", exchange: HttpExchange, entry: Entry) -> None:
 
 
 def _streaming(name: str) -> Serve:
-    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
         from toolbridge.server import stream
 
         await getattr(stream, name)(app, exchange, entry)
@@ -144,7 +142,7 @@ def _streaming(name: str) -> Serve:
 
 
 def _past(name: str) -> Serve:
-    async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    async def serve(app: App, exchange: HttpExchange, entry: Entry) -> None:
         from toolbridge.server import runs
 
         await getattr(runs, name)(app, exchange, entry)
@@ -170,7 +168,7 @@ def reject_stream(problem: Problem) -> Rejection:
 # ── shared ───────────────────────────────────────────────────────────────────
 
 
-async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def models(app: App, exchange: HttpExchange, _: Entry) -> None:
     shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
     listed = await app.gateway.model_routes.listed()
     if shape == "anthropic" and shapes.is_claude_code(exchange):
@@ -180,7 +178,7 @@ async def models(app: "App", exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
-async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def one_model(app: App, exchange: HttpExchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.model_routes.route(name)
@@ -189,7 +187,7 @@ async def one_model(app: "App", exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
-async def health(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def health(app: App, exchange: HttpExchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
         "model": app.gateway.model_routes.default,
@@ -199,18 +197,18 @@ async def health(app: "App", exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(shown))
 
 
-def _store(app: "App") -> str:
-    """Return where values are kept: on the disk, or in memory and why."""
+def _store(app: App) -> str:
+    """Return `disk`, or `memory` with the reason."""
     trouble = app.gateway.store.trouble
     return f"memory ({trouble})" if trouble else "disk"
 
 
-async def hello(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def hello(app: App, exchange: HttpExchange, _: Entry) -> None:
     shown = {"name": "toolbridge", "model": app.gateway.model_routes.default, "health": "/health"}
     await exchange.reply(200, dump_bytes(shown))
 
 
-async def metrics(app: "App", exchange: HttpExchange, _: Entry) -> None:
+async def metrics(app: App, exchange: HttpExchange, _: Entry) -> None:
     text = app.metrics.text().encode()
     await exchange.reply(200, text, {"content-type": "text/plain; version=0.0.4"})
 
@@ -275,27 +273,27 @@ _APIS = [
     (re.compile(r"/api/(?!hello)"), "ollama"),
     (re.compile(r"/v1/messages(/|$)"), "anthropic"),
 ]
-# Several APIs have these; only the headers tell whose client asks. Without any it is OpenAI's.
+# Several APIs have these paths; the headers select the API. Without any it is OpenAI's.
 _SHARED = re.compile(r"/v1/(models|files|batches)(/|$)")
 _OFFERS = {
-    "anthropic": "the Messages API is at POST /v1/messages",
-    "openai_chat": "there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, "
-    "and GET /v1/models",
-    "openai_responses": "the Responses API is at POST /v1/responses",
-    "gemini": "models answer at POST /v1beta/models/{model}:generateContent, "
-    ":streamGenerateContent, :countTokens and :embedContent",
-    "ollama": "there are POST /api/chat, /api/generate, /api/embed and /api/show, and GET /api/tags",
+    "anthropic": "use POST /v1/messages",
+    "openai_chat": "use POST /v1/chat/completions, /v1/completions or /v1/embeddings, "
+    "or GET /v1/models",
+    "openai_responses": "use POST /v1/responses",
+    "gemini": "use POST /v1beta/models/{model}:generateContent, "
+    ":streamGenerateContent, :countTokens or :embedContent",
+    "ollama": "use POST /api/chat, /api/generate, /api/embed or /api/show, or GET /api/tags",
 }
 
 
 def find(path: str) -> dict[str, Serve] | None:
-    """Return what serves `path`, by method."""
+    """Return the functions that serve `path`, by method; None for an unknown path."""
     found = _PATHS.get(path)
     return found or next((m for p, m in _PATTERNS if p.fullmatch(path)), None)
 
 
 def api_of(exchange: IncomingRequest) -> str:
-    """Return the API whose error envelope the caller understands: by its path, then its headers."""
+    """Return the API whose error envelope the caller expects: by its path, then its headers."""
     found = next((api for pattern, api in _APIS if pattern.match(exchange.path)), "")
     if found:
         return found
@@ -307,5 +305,5 @@ def api_of(exchange: IncomingRequest) -> str:
 
 
 def offer_of(exchange: HttpExchange) -> str:
-    """Return where the caller's API is served, for a path that is not."""
+    """Return the paths of the caller's API, for the error about an unknown path."""
     return _OFFERS[api_of(exchange)]

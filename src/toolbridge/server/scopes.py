@@ -1,4 +1,4 @@
-"""ASGI, which uvicorn speaks for WebSockets and for start and stop."""
+"""The ASGI types; uvicorn uses ASGI for WebSockets, startup and shutdown."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias  # noqa: TID251  ASGI's own types are Any

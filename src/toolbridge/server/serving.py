@@ -1,30 +1,27 @@
-"""How uvicorn serves the application: with our own protocol for HTTP, and its own for WebSockets."""
+"""uvicorn's settings: our protocol class for HTTP, uvicorn's own for WebSockets."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 import uvicorn
 
 from toolbridge.config import HttpConfig
+from toolbridge.server.app import App
+from toolbridge.server.dispatch import Dispatcher
 from toolbridge.server.http_protocol import SPARE, HttpConnection
 
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
-
 _OTHER_FILES = 64
-"""Descriptors for the database, the log, libraries and whatever else is open."""
+"""File descriptors for the database, the log, libraries and other files."""
 
 
-def settings(
-    app: "App", *, host: str = "127.0.0.1", port: int = 0, grace: int = 1
-) -> uvicorn.Config:
+def settings(app: App, *, host: str = "127.0.0.1", port: int = 0, grace: int = 1) -> uvicorn.Config:
     """Return uvicorn's settings for `app`."""
+    dispatcher = Dispatcher(app)
     return uvicorn.Config(
-        app,
+        dispatcher,
         host=host,
         port=port,
-        http=partial(HttpConnection, app, fitting(app.config.http)),  # type: ignore[arg-type]
+        http=partial(HttpConnection, dispatcher, fitting(app.config.http)),  # type: ignore[arg-type]
         ws="websockets-sansio",
         ws_max_size=app.config.max_body,
         lifespan="on",
@@ -37,10 +34,10 @@ def settings(
 
 
 def fitting(http: HttpConfig) -> HttpConfig:
-    """Return limits for which there are file descriptors, after asking for as many as needed.
+    """Raise the limit of file descriptors; return `http` with the connections that it allows.
 
-    A process that runs out of descriptors cannot accept a connection even to refuse it. Every
-    connection needs one, and every request under way another one for its provider.
+    A process without free descriptors cannot accept a connection even to reject it. Every
+    connection needs one, and every running request another one for its provider.
     """
     try:
         import resource
@@ -60,6 +57,6 @@ def _others() -> int:
 
 
 def connections_for(files: int, http: HttpConfig) -> int:
-    """Return how many connections `files` descriptors allow; at most `http.max_connections`."""
+    """Return the number of connections for `files` descriptors, at most `http.max_connections`."""
     room = max(8, files - _others())
     return min(http.max_connections, max(room // 2, room - http.max_requests))

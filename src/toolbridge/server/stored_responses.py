@@ -1,20 +1,19 @@
-"""Answers that a later request may go on from: `previous_response_id` of the Responses API.
+"""Stored responses of the Responses API, for `previous_response_id`.
 
-A conversation is kept under the id of its last answer, for whoever asked: a key's owner cannot go
-on from somebody else's. Nothing is kept when the request says `store: false`. The store keeps a
-conversation exactly in memory; what it has on the disk, for after a restart, has masks for secrets.
+A conversation is stored under the id of its last response, and only the caller who created it can
+continue it. Nothing is stored with `store: false`. The store has the exact conversation in memory;
+the copy on disk, for use after a restart, has masks in place of secrets.
 
-Each item of a kept answer is found by its own id as well: Vercel's AI SDK sends what a model said
-back as `{"type": "item_reference", "id": "msg_…"}`.
+Each item of a stored response can be found by its own id as well: Vercel's AI SDK refers to earlier
+output with `{"type": "item_reference", "id": "msg_…"}`.
 """
-
-import hashlib
 
 import msgspec
 from msgspec.structs import replace
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.openai_responses.decode_turns import decode_item
+from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.core.messages import Call, Foreign, Message, Part, Request, Text, Thinking, Turn
@@ -25,25 +24,32 @@ KEPT = 30 * 24 * 3600.0
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
+    """A conversation and its last response."""
+
     turns: tuple[Turn, ...]
     body: bytes
-    """The answer as the client got it."""
+    """The response as the client got it."""
 
 
 _kept = msgspec.msgpack.Decoder(StoredResponse)
 
 
 class StoredResponses:
+    """Stores and finds the responses of all callers."""
+
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
     async def resume(self, request: Request, caller: str) -> Request:
-        """Return `request` with the turns of the answer that it goes on from."""
+        """Return `request` with the turns of the conversation that it continues."""
         if request.extra.get("background") is True:
-            raise Unsupported("answers in the background are not kept here", where="background")
+            raise Unsupported(
+                "background responses are not supported; leave `background` out",
+                where="background",
+            )
         if request.extra.get("conversation"):
             raise Unsupported(
-                "conversations are not kept here; go on from an answer with `previous_response_id`",
+                "conversations are not supported; continue a response with `previous_response_id`",
                 where="conversation",
             )
         request = await self._resolve(request, caller)
@@ -53,13 +59,14 @@ class StoredResponses:
         kept = await self.find(before, caller)
         if kept is None:
             raise MalformedRequest(
-                f"there is no answer {before!r} to go on from; it was not stored, or has expired",
+                f"there is no response {before!r}: it was created with `store: false` or by another "
+                "key, or it has expired; send the whole conversation as `input`",
                 where="previous_response_id",
             )
         return replace(request, turns=(*kept.turns, *request.turns))
 
     async def _resolve(self, request: Request, caller: str) -> Request:
-        """Return `request` with the items in place of the references to them, where they are kept."""
+        """Return `request` with each reference replaced by its item, if that is stored."""
         if not any(_is_reference(part) for turn in request.turns for part in turn.content):
             return request
         turns = [replace(turn, content=await self._items(turn, caller)) for turn in request.turns]
@@ -88,7 +95,7 @@ class StoredResponses:
             return None
         try:
             return _kept.decode(value)
-        except msgspec.MsgspecError:  # of another version, or a mask stands where a number was
+        except msgspec.MsgspecError:  # of another version, or a mask replaced a number
             return None
 
     async def keep(
@@ -111,10 +118,10 @@ class StoredResponses:
 
 
 def stateless(request: Request) -> Request:
-    """Return `request` without what concerns its own server alone.
+    """Return `request` without the fields that refer to this server's state.
 
-    The history is whole here, and how an answer is framed is the surface's affair. Raise
-    `MalformedRequest` for a reference to an item that is not kept: no other server has it.
+    The history is complete at this point. Raise `MalformedRequest` for a reference to an item that
+    is not stored, because no provider has it.
     """
     for turn in request.turns:
         for part in turn.content:
@@ -134,19 +141,18 @@ def _is_reference(part: Part) -> TypeIs[Foreign]:
 def _unresolved(reference: Foreign) -> MalformedRequest:
     id = reference.raw.get("id")
     text = (
-        f"there is no item {id!r} to refer to: its answer was asked for with `store: false`, by "
-        "another key, or has expired; send the item itself"
+        f"there is no item {id!r}: its response was created with `store: false` or by another key, "
+        "or it has expired; send the item itself"
     )
     where = reference.source.path if reference.source else "input"
     return MalformedRequest(text, where=where)
 
 
 def _output(body: bytes) -> list[JsonObject]:
-    """Return the items of an answer."""
+    """Return the output items of a response."""
     output = (maybe_object(body) or {}).get("output")
     return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
 
 
 def _scope(caller: str, kind: str = "responses") -> str:
-    owner = hashlib.blake2b(caller.encode(), digest_size=16).hexdigest() if caller else ""
-    return f"{kind}/{owner}"
+    return f"{kind}/{owner_of(caller)}"

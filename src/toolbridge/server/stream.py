@@ -121,7 +121,7 @@ async def _tell(
         pulse = KeepAlive(lambda: exchange.write(_PING), first=ping, interval=ping)
         try:
             async for batch in batches:
-                entry.speak()
+                entry.note_first_token()
                 pulse.touch()
                 await exchange.write(b"".join([_encode(followed.run, r) for r in batch]))
         finally:

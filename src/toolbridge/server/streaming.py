@@ -1,4 +1,4 @@
-"""A streamed reply: opened when there is something to say, kept alive in silence, ended once."""
+"""Streamed responses: headers with the first bytes, keep-alives in between, one end."""
 
 from typing import Protocol
 
@@ -9,12 +9,12 @@ from toolbridge.server.keep_alive import KeepAlive
 
 
 class Writer(Protocol):
-    """Makes the bytes of a streamed reply."""
+    """Makes the bytes of a streamed response."""
 
     def write(self, batch: Batch) -> bytes: ...
     def close(self) -> bytes: ...
     def keep_alive(self) -> bytes:
-        """Return an empty event: something for a client to read in silence."""
+        """Return an empty event of the client's API."""
         ...
 
 
@@ -28,7 +28,10 @@ class TranslatedWriter:
 
     def write(self, batch: Batch) -> bytes:
         feed = self._feed
-        return b"".join([piece for event in batch for piece in feed(event)])
+        written: list[bytes] = []
+        for event in batch:
+            written += feed(event)
+        return b"".join(written)
 
     def close(self) -> bytes:
         return b"".join(self._close())
@@ -37,8 +40,8 @@ class TranslatedWriter:
 class StreamReply:
     """Writes a stream to the client.
 
-    Status and headers wait for the upstream's own status, so that a failure before the first byte
-    can still be one in the client's envelope; but not for ever.
+    Status and headers are sent after the provider's own status, so that a failure before the first
+    byte can still be an error response; or with the first keep-alive, if that comes earlier.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class StreamReply:
         self._pulse = KeepAlive(self._beat, first=first, interval=interval)
 
     async def write(self, piece: bytes) -> None:
-        """Send a piece, and wait while the client is slow."""
+        """Send bytes; wait while the write buffer is full."""
         if not self.opened:
             await self._open()
         if piece:
@@ -66,7 +69,7 @@ class StreamReply:
         await self._exchange.finish()
 
     def stop(self) -> None:
-        """Leave the reply as it is: the connection closes without a clean end."""
+        """Stop keep-alives and leave the response unfinished; the connection will be closed."""
         self._pulse.stop()
 
     async def _open(self) -> None:

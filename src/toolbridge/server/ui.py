@@ -1,18 +1,15 @@
-"""The timeline page: plain files, named one by one, so that no path leads anywhere else.
+"""The timeline page: static files from a fixed list, so that a path cannot reach other files.
 
-The files are open: they hold no secret, and a page must load before it can ask for a key. All that
-it shows comes from the API, which is guarded.
+The files need no key: they contain no secret, and a page must load before it can ask for a key. All
+data on the page comes from the API, which requires the key.
 """
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
-
-if TYPE_CHECKING:
-    from toolbridge.server.app import App
 
 PAGE = "/ui"
 _FOLDER = Path(__file__).parents[1] / "ui"
@@ -30,7 +27,7 @@ FILES = {
         for name in ("style.css", "icon.svg", *(f"{module}.js" for module in _MODULES))
     },
 }
-"""What is served where."""
+"""Path → file."""
 _POLICY = (
     "default-src 'none'",
     "script-src 'self'",
@@ -46,12 +43,12 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
-    # The page and its modules are of one version, also after an upgrade.
+    # After an upgrade the page and its modules must have the same version.
     "cache-control": "no-cache",
 }
 
 
-async def page(_: "App", exchange: HttpExchange, entry: Entry) -> None:
+async def page(_: App, exchange: HttpExchange, entry: Entry) -> None:
     """`GET /ui` and the files of the page."""
     entry.note(surface="ui")
     name = FILES[exchange.path]

@@ -1,1 +1,1 @@
-"""What outlives a request: small values under keys, for a while."""
+"""The store: values that outlive a request, each under a key and with an expiry time."""

@@ -1,8 +1,8 @@
-"""One SQLite database with values that end: in a file, or in memory.
+"""A SQLite database of values that expire, in a file or in memory.
 
-A value has a scope (`kind/owner`), a key and a time at which it ends. Each kind is bounded in number
-and in bytes; what ends first is removed first, so that no kind crowds out another. Keys are stored as
-hashes: a client chooses its `Idempotency-Key`, and it may be a secret.
+A value has a scope (`kind/owner`), a key and an expiry time. Each kind has a maximum number and a
+maximum size; the values that expire first are removed first, so that one kind cannot displace
+another. Keys are stored as hashes: a client chooses its `Idempotency-Key`, which may be a secret.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 VERSION = 1
-"""Of the table; what another version has written is removed."""
+"""The version of the table; rows of another version are removed."""
 _SCHEMA = """
 create table if not exists kept (
     scope text not null, key text not null, value blob not null, ends real not null,
@@ -21,7 +21,7 @@ create table if not exists kept (
 )
 """
 _INDEX = "create index if not exists kept_ends on kept (ends)"
-# All of a kind: its name alone, and `kind/…`. In ASCII, 0 comes after the slash.
+# All rows of a kind: its name alone, and `kind/…`. In ASCII, 0 comes after the slash.
 _OF_KIND = (
     "from kept where scope >= ?1 and scope < ?1 || '0' and (scope = ?1 or scope >= ?1 || '/')"
 )
@@ -34,22 +34,24 @@ select ends from (
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How much of a kind is kept."""
+    """The maximum number and size of the values of one kind."""
 
     values: int = 10_000
     bytes: int = 128 * 1024 * 1024
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest value: one alone must not remove all others."""
+        """The maximum size of one value in bytes, so that it cannot displace all others."""
         return self.bytes // 4
 
 
 class Database:
+    """The table of values behind one SQLite connection."""
+
     def __init__(self, connection: sqlite3.Connection, bounds: Bounds) -> None:
         self.connection = connection
         self._bounds = bounds
-        # Counting a kind takes as long as it is large, so it may exceed its bounds by a hundredth.
+        # Counting the rows of a kind is slow, so a kind may exceed its bounds by one percent.
         self._pace = max(1, bounds.values // 100), max(1, bounds.bytes // 64)
         self._written = 0
         self._bytes = 0
@@ -63,7 +65,7 @@ class Database:
         return None if row is None else bytes(row[0])
 
     def put(self, scope: str, key: str, value: bytes, seconds: float) -> None:
-        """Keep `value`, unless it is too large."""
+        """Store `value`, unless it is too large."""
         if len(value) > self._bounds.largest:
             return
         now = time.time()
@@ -86,9 +88,12 @@ class Database:
         seconds: float,
         stored: Callable[[bytes], bytes],
     ) -> tuple[bytes, bool]:
-        """Return what is kept, or make it and keep what `stored` makes of it, in one transaction."""
+        """Return the stored value, or call `make` and store it, in one transaction.
+
+        `stored` returns what is written for a new value. The second item is true for a new value.
+        """
         connection = self.connection
-        # What others rely on must outlive a loss of power too; the rest may be asked for again.
+        # A claim must survive a power loss; other values can be computed again.
         connection.execute("pragma synchronous = full")
         try:
             connection.execute("begin immediate")
@@ -130,7 +135,7 @@ def in_memory(bounds: Bounds) -> Database:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables of this version; raise `sqlite3.Error` where that cannot be done."""
+    """Create the tables of this version; raise `sqlite3.Error` if that fails."""
     if connection.execute("pragma journal_mode").fetchone()[0] != "wal":
         connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = normal")

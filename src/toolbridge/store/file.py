@@ -1,8 +1,8 @@
-"""The SQLite file of the store, and what to do when it cannot be used.
+"""The SQLite file of the store, and its error handling.
 
-A busy database is asked again, a corrupt one is set aside, and after any other fault (a full disk, a
-read-only one) the store goes on in memory while the file is tried again from time to time. Each
-change of state is said once on standard error; `trouble` says what is wrong now.
+A busy database is retried, a corrupt file is renamed, and after any other error (a full or read-only
+disk) the store continues in memory and tries the file again at intervals. Each change of state is
+reported once on standard error; `trouble` has the current error.
 """
 
 import os
@@ -23,26 +23,28 @@ T = TypeVar("T")
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PAUSE = 5.0
-"""Seconds after a fault in which the file is not opened again, and a lock is not waited for."""
-_IMPATIENT = 50
-"""Milliseconds to wait for a lock then."""
-_SET_ASIDE = 3
-"""Corrupt files that are kept."""
+"""Seconds after an error during which the file is not opened again."""
+_SHORT_WAIT = 50
+"""Milliseconds to wait for a lock during that time."""
+_KEPT_CORRUPT = 3
+"""Renamed corrupt files that are kept."""
 
 
 class Unavailable(Exception):
-    """The file cannot be used now."""
+    """Raised while the file cannot be used."""
 
 
 class _TooSoon(sqlite3.OperationalError):
-    """The file could not be opened a moment ago."""
+    """Raised within `_PAUSE` seconds after the file could not be opened."""
 
 
 class StoreFile:
+    """The database file, opened on first use and again after errors."""
+
     def __init__(self, path: Path, bounds: Bounds, wait: float) -> None:
         self.path = path
         self.trouble = ""
-        """Why the file is not in use; empty while it is."""
+        """The error because of which the file is not used; empty while it is used."""
         self._bounds = bounds
         self._wait = wait
         self._database: Database | None = None
@@ -50,7 +52,7 @@ class StoreFile:
         self._failed = float("-inf")
 
     def read(self, work: Callable[[Database], T]) -> T:
-        """Return what `work` reads; raise `Unavailable` when the file cannot be used."""
+        """Call `work` with the database; raise `Unavailable` if the file cannot be used."""
         try:
             return self._work(work)
         except (OSError, sqlite3.Error) as error:
@@ -58,9 +60,9 @@ class StoreFile:
             raise Unavailable(self.trouble) from error
 
     def write(self, work: Callable[[Database], T]) -> T:
-        """As `read`, for what writes: only that shows that a full disk has room again."""
+        """As `read`, for writing: only a write shows that a full disk has space again."""
         done = self.read(work)
-        # A disk that is nearly full takes small values and refuses large ones.
+        # A nearly full disk accepts small values and rejects large ones, so wait for the pause.
         if self.trouble and time.monotonic() - self._failed >= _PAUSE:
             self._recover()
         return done
@@ -91,8 +93,8 @@ class StoreFile:
             try:
                 return Database(_connect(self.path, self._wait), self._bounds)
             except sqlite3.OperationalError as error:
-                # SQLite does not wait for the lock that the switch to WAL takes, in case two
-                # connections wait for each other: asking again is left to us.
+                # SQLite's busy timeout does not apply to the lock for the switch to WAL, because
+                # two connections could wait for each other; so the retry is here.
                 if _code(error) not in _BUSY or time.monotonic() > until:
                     raise
                 time.sleep(random.uniform(0.005, 0.05))  # noqa: S311  no secret
@@ -102,12 +104,15 @@ class StoreFile:
             return
         code, text = _code(error), str(error) or type(error).__name__
         if not self.trouble:
-            notice(f"{self.path}: {text}; until this is mended, nothing outlives this process")
+            notice(
+                f"{self.path}: {text}; values are kept in memory only until this is fixed "
+                "(run `toolbridge doctor`)"
+            )
         self.trouble = self.trouble or text
         self._failed = time.monotonic()
         if self._database is not None and code in _BUSY:
-            self._database.connection.execute(f"pragma busy_timeout = {_IMPATIENT}")
-        elif code != sqlite3.SQLITE_FULL:  # what a full disk holds can still be read
+            self._database.connection.execute(f"pragma busy_timeout = {_SHORT_WAIT}")
+        elif code != sqlite3.SQLITE_FULL:  # a file on a full disk can still be read
             self.close()
 
     def _recover(self) -> None:
@@ -118,7 +123,7 @@ class StoreFile:
             self._database.connection.execute(f"pragma busy_timeout = {wait}")
 
     def _set_aside(self, error: Exception) -> None:
-        """Rename a corrupt file, unless another process has done so already."""
+        """Rename a corrupt file, unless another process has already done so."""
         self.close()
         with suppress(FileNotFoundError):
             if self.path.stat().st_ino != self._inode:
@@ -127,11 +132,14 @@ class StoreFile:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")  # noqa: PTH105  a suffix
-        notice(f"{self.path} is corrupt ({error}); it is now {aside.name}, and a new one begins")
+        notice(
+            f"{self.path} is corrupt ({error}); it was renamed to {aside.name}, "
+            "and a new file is created"
+        )
         old = sorted(self.path.parent.glob(f"{self.path.name}.corrupt-*"))
         names = sorted({str(file).removesuffix("-wal").removesuffix("-shm") for file in old})
         for file in old:
-            if str(file).startswith(tuple(names[:-_SET_ASIDE])):
+            if str(file).startswith(tuple(names[:-_KEPT_CORRUPT])):
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -152,5 +160,5 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
 
 
 def _code(error: Exception) -> int:
-    """Return SQLite's primary error code; 0 where there is none."""
+    """Return SQLite's primary error code; 0 for other errors."""
     return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

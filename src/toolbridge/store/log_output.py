@@ -1,9 +1,9 @@
-"""Writes the log and notices without ever waiting for whoever reads them.
+"""Non-blocking output for the request log and for notices.
 
-Standard error may be a pipe that stays open and is not read. A write to it would stop the event loop,
-and with it every answer. So a piece is written only when the system says that there is room for it;
-what does not fit waits in a buffer, and beyond the buffer lines are dropped, counted, and the count
-is written as soon as there is room again.
+Standard error may be a pipe that stays open and is not read. A blocking write to it would stop the
+event loop, and with it every answer. So a part is written only when the descriptor has room for it;
+the rest waits in a buffer. When the buffer is full, lines are dropped and counted, and the count is
+written as soon as there is room again.
 """
 
 import os
@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import TextIO
 
 MOST_WAITING = 256 * 1024
-"""Bytes that may wait for a reader."""
+"""Bytes that may wait in the buffer."""
 _PIECE = 512
-"""Bytes that a descriptor takes at once without waiting: POSIX promises that much for every pipe."""
+"""Bytes that a ready descriptor accepts without blocking; POSIX guarantees 512 for every pipe."""
 
 
 class LogOutput:
@@ -29,11 +29,11 @@ class LogOutput:
         self._piece = max(_PIECE, getattr(select, "PIPE_BUF", _PIECE))
 
     def write(self, text: str) -> None:
-        """Write `text`, which is whole lines, now or when there is room; never wait and never fail."""
+        """Write whole lines, now or when there is room; never block and never raise."""
         with suppress(
             OSError, ValueError
         ):  # its disk is full, its reader has left, or it was closed
-            if self._fd is None or self.out.closed:  # its number may be another file's by now
+            if self._fd is None or self.out.closed:  # a closed number may belong to another file
                 self.out.write(text)
                 self.out.flush()
                 return
@@ -50,7 +50,7 @@ class LogOutput:
     def _count(self) -> bytes:
         lines, self._dropped = self._dropped, 0
         verb = "line was" if lines == 1 else "lines were"
-        return f"toolbridge: {lines} {verb} dropped, because nobody read the log\n".encode()
+        return f"toolbridge: {lines} {verb} dropped, because the log was not read\n".encode()
 
     def _empty(self) -> None:
         """Write as much as there is room for."""
@@ -58,14 +58,14 @@ class LogOutput:
             while self._waiting and _has_room(self._fd):
                 del self._waiting[: os.write(self._fd, self._waiting[: self._piece])]  # type: ignore[arg-type]
         except BlockingIOError:
-            return  # somebody else filled it, and it is not to be waited for
+            return  # another writer has filled the pipe
         except OSError:
-            self._waiting.clear()  # whoever read it has left, or the disk is full
+            self._waiting.clear()  # the reader has closed the pipe, or the disk is full
             raise
 
 
 def standard_error() -> LogOutput | None:
-    """Return what writes to the present standard error; None in a process without one."""
+    """Return the output for the current standard error; None in a process without one."""
     global _current
     out = sys.stderr
     if out is None:
@@ -79,7 +79,7 @@ _current: LogOutput | None = None
 
 
 def _descriptor(out: TextIO) -> int | None:
-    """Return the descriptor behind `out`; None where there is none, or no way to ask for room."""
+    """Return the descriptor of `out`; None without one, or without `select.poll`."""
     if not hasattr(select, "poll"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Says on standard error that something cannot be kept, and never fails for it.
+"""Notices on standard error, for example that the store cannot be used.
 
-Standard error may be closed, a pipe that nobody reads, or a file on a full disk. Keeping things is a
-convenience, and so is saying that it failed: neither may change an answer.
+Standard error may be closed, an unread pipe, or a file on a full disk. A notice never blocks and
+never raises, because it must not change an answer.
 """
 
 import traceback
@@ -17,6 +17,6 @@ def notice(text: str) -> None:
 
 
 def report_fault(error: BaseException, redactor: Redactor) -> None:
-    """Write where a fault of ours happened, without secrets in its message."""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    notice(redactor.text(f"a fault of toolbridge's own:\n{frames}{type(error).__name__}: {error}"))
+    """Write the traceback of an internal error, with the secrets in its message masked."""
+    trace = "".join(traceback.format_tb(error.__traceback__))
+    notice(redactor.text(f"internal error:\n{trace}{type(error).__name__}: {error}"))

@@ -1,8 +1,8 @@
 """Files and folders that only their owner may read: state, logs, process ids, configuration.
 
-They hold prompts, answers and sometimes keys. Modes are set when a file is made, whatever the
-umask, so that there is no moment in which others can open it; files of earlier versions that are
-open to others are tightened when they are opened.
+They contain prompts, answers and sometimes keys. The mode is set when a file is created, whatever
+the umask, so that others can never open it. Files of earlier versions that are open to others get
+the right mode when they are opened.
 """
 
 import os
@@ -14,11 +14,11 @@ from pathlib import Path
 FILE = 0o600
 FOLDER = 0o700
 _POSIX = os.name == "posix"
-"""Elsewhere a home directory has access lists, and modes mean nothing."""
+"""On Windows the home directory has access control lists, and modes have no effect."""
 
 
 def make_folder(folder: Path) -> None:
-    """Make `folder`, and those above it, for the owner only; tighten it if it is there."""
+    """Create `folder` and its parents for the owner only; tighten it if it exists."""
     missing = [at for at in (folder, *folder.parents) if not at.exists()]
     for at in reversed(missing):
         with suppress(FileExistsError):
@@ -27,7 +27,7 @@ def make_folder(folder: Path) -> None:
 
 
 def tighten(path: Path, mode: int) -> None:
-    """Take all rights from others. What belongs to somebody else is left as it is."""
+    """Remove the permissions that `mode` does not have, unless the path has another owner."""
     if not _POSIX:
         return
     found = path.stat()
@@ -43,7 +43,7 @@ def open_to_append(path: Path) -> int:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write `path` whole: a reader sees the old content or the new, and never a part."""
+    """Replace `path` atomically: a reader sees the old content or the new, never a part."""
     path = path.resolve()  # a link to a file elsewhere stays a link
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600 by itself
     try:

@@ -1,10 +1,10 @@
-"""The embedded store: what outlives a request, exact in memory and redacted in one SQLite file.
+"""The store: values exact in memory and redacted in one SQLite file.
 
-Whatever is kept is kept twice. Memory holds the value itself, so that a repeat in the same process
-is the same, byte for byte. The file holds the value without secrets, so that nothing on the disk can
-give one away; after a restart a repeat has masks where secrets were. When the file cannot be used,
-memory serves, and that is said (`trouble`): no answer depends on a disk. SQLite runs in a thread of
-its own, so that a slow disk does not stop the streams.
+Every value is kept twice. Memory has the value itself, so that a repeat in the same process returns
+the same bytes. The file has the value with its secrets masked, so that no secret is on the disk; after
+a restart a repeat has masks in place of secrets. If the file cannot be used, the store continues in
+memory and `trouble` has the reason: no answer depends on a disk. SQLite runs in its own thread, so
+that a slow disk does not block the event loop.
 """
 
 import asyncio
@@ -25,12 +25,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SIZE = 256 * 1024 * 1024
-"""Bytes of all values in the file."""
+"""The maximum size of all values in the file, in bytes."""
 MEMORY = 64 * 1024 * 1024
-"""Bytes of each kind of value in memory."""
+"""The maximum size of each kind of value in memory, in bytes."""
 
 
 class SqliteStore:
+    """The store of one gateway; without a `path` it is in memory only."""
+
     def __init__(
         self,
         path: Path | None = None,
@@ -51,15 +53,15 @@ class SqliteStore:
 
     @property
     def trouble(self) -> str:
-        """Why nothing outlives this process; empty while something does."""
-        return "there is no home directory" if self._file is None else self._file.trouble
+        """Why values are kept in memory only; empty while the file is used."""
+        return "HOME is not set" if self._file is None else self._file.trouble
 
     async def get(self, scope: str, key: str) -> bytes | None:
-        """Return the value: as it was given, or without secrets if this process has not got it."""
+        """Return the value: exact from memory, or with masked secrets from the file."""
         return await self._run(self._get, scope, key)
 
     async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None:
-        """Keep a value: JSON, MessagePack or text."""
+        """Store a value: JSON, MessagePack or text."""
         await self._run(self._put, scope, key, value, seconds)
 
     async def put_pair(
@@ -70,7 +72,7 @@ class SqliteStore:
         *,
         seconds: float,
     ) -> None:
-        """Keep `exact` in memory and, in the file, what `redacted` returns: keys and values.
+        """Store the pairs of `exact` in memory, and those that `redacted` returns in the file.
 
         For values that the caller must redact as a whole. `redacted` runs in the store's thread.
         """
@@ -84,21 +86,20 @@ class SqliteStore:
         *,
         seconds: float,
     ) -> tuple[bytes, bool]:
-        """Return what is kept under `key`, or make it and keep it; and whether it was made now.
+        """Return the value under `key`, or make and store it; and whether it is new.
 
-        `make` may write through the connection that it is given: what it writes and what is kept are
-        one transaction, also for another process and also when this one is killed. It runs in the
-        store's own thread, so it must be short. Where the file cannot be used this holds for this
-        process alone.
+        `make` may write through the connection that it is given: its writes and the stored value are
+        one transaction, also for another process and if this one is killed. It runs in the store's
+        thread, so it must be short. Without the file this holds within this process only.
         """
         return await self._run(self._once, scope, key, make, seconds)
 
     async def drop(self, scope: str, key: str) -> bool:
-        """Forget a value; return whether there was one."""
+        """Delete a value; return whether there was one."""
         return await self._run(self._drop, scope, key)
 
     async def check(self) -> str:
-        """Try to write to the file; return what is wrong, or nothing."""
+        """Write to the file as a test; return the error, empty on success."""
         return await self._run(self._check)
 
     async def close(self) -> None:
@@ -143,7 +144,7 @@ class SqliteStore:
         if self._file is None:
             return
         for key, value in redacted():
-            # Whatever the caller has done, nothing passes that the redactor would have masked.
+            # Redact again, whatever the caller did: no secret may reach the file.
             safe = self.redactor.encoded(value)
             with suppress(Unavailable):
                 self._file.write(
@@ -174,7 +175,7 @@ class SqliteStore:
         make: Callable[[sqlite3.Connection], bytes],
         seconds: float,
     ) -> tuple[bytes, bool]:
-        held = self._memory.get(scope, key)  # also from when the file could not be used
+        held = self._memory.get(scope, key)  # it may date from when the file could not be used
         value, new = file.write(
             lambda database: database.once(
                 scope, key, make if held is None else lambda _: held, seconds, self.redactor.encoded

@@ -139,6 +139,9 @@ NAMES: dict[str, type[Event]] = {
 }
 """The events by the names that they have on the wire."""
 
+# The public names in `toolbridge.stream_events`, which is a namespace of its own: as on the wire.
+TextDelta, ToolCall, Error, Done = RunTextDelta, RunToolCall, RunError, RunDone
+
 _NAME_OF: dict[type[Event], str] = {kind: name for name, kind in NAMES.items()}
 
 

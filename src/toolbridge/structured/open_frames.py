@@ -3,6 +3,7 @@
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
 from toolbridge.healing import heal_name
+from toolbridge.healing.steps import FOUND_IN_TEXT, RESERVED_KEY
 from toolbridge.structured.builtin import DIAGNOSTICS, shown_schema
 from toolbridge.structured.contract import Contract, OfferedTool
 from toolbridge.structured.decisions import BREAKS_OFF, counts, explain, reasons, stand_in
@@ -140,7 +141,7 @@ class OpenFrames:
         if value is None:
             return None
         own, _ = own_members(frame, value)
-        return SettledValue(own, "healed", dumps(own), (Change("found in the text", 1),))
+        return SettledValue(own, "healed", dumps(own), (Change(FOUND_IN_TEXT, 1),))
 
     def end(self, frame: Frame, settled: SettledValue) -> list[Event]:
         """Tell the end of an object or a result."""
@@ -181,4 +182,4 @@ def own_members(frame: Frame, value: Json) -> tuple[Json, tuple[Change, ...]]:
     if frame.full is None or not isinstance(value, dict) or DIAGNOSTICS not in value:
         return value, ()
     own: Json = {name: member for name, member in value.items() if name != DIAGNOSTICS}
-    return own, (Change("removed a member that toolbridge writes", 1, f".{DIAGNOSTICS}"),)
+    return own, (Change(RESERVED_KEY, 1, f".{DIAGNOSTICS}"),)

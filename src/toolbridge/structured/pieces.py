@@ -1,6 +1,5 @@
 """What the grammar makes of a model's text."""
 
-from collections.abc import Iterable
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -52,8 +51,10 @@ class FrameFault(msgspec.Struct, frozen=True):
 Piece: TypeAlias = PlainText | FrameOpened | FrameText | FrameClosed | FrameFault
 
 
-def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
+def join_pieces(pieces: list[Piece]) -> list[Piece]:
     """Return `pieces` with adjacent texts joined, and adjacent chunks."""
+    if len(pieces) < 2:  # nearly every delta
+        return pieces
     joined: list[Piece] = []
     for (kind, id), run in groupby(pieces, _run_of):
         if kind is PlainText:

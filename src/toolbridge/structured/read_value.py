@@ -10,6 +10,7 @@ from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.core.messages import Step
 from toolbridge.healing import heal
 from toolbridge.healing.reading import read_text
+from toolbridge.healing.steps import READ_AS_JSON
 from toolbridge.structured.bounds import depth_of
 from toolbridge.structured.events import Change
 from toolbridge.structured.flaws import Flaw
@@ -88,7 +89,7 @@ def _changes(steps: tuple[Step, ...]) -> tuple[Change, ...]:
     for step in steps[:_MAX_CHANGES]:
         what, _, path = step.what.partition(": ")
         found.append(Change(what, step.level, path))
-    return tuple(found) or (Change("as JSON", 1),)
+    return tuple(found) or (Change(READ_AS_JSON, 1),)
 
 
 def read_repair(text: str, compiled: Compiled, limits: Limits, most: int) -> ReadValue:

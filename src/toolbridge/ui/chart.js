@@ -1,4 +1,4 @@
-/** Draws a story on a time axis: one lane per kind, one button per item. */
+/** Draws the items of a run on a time axis: one lane per kind, one button per item. */
 import { LANES, spoken } from "./story.js";
 
 const ROW = 30;
@@ -6,7 +6,7 @@ const ROWS = 5;
 const LABEL = { size: 0.8, most: 200, margin: 16 }; // rem, as in the style sheet, and pixels
 const THINNEST = 6;
 const GAP = 4;
-const SPANS = { paused: "paused", lost: "connection lost", quiet: "nothing came", waiting: "" };
+const SPANS = { paused: "paused", lost: "connection lost", quiet: "no events", waiting: "" };
 
 export function make(tag, className = "", text = "") {
   const element = document.createElement(tag);
@@ -56,7 +56,7 @@ export class Chart {
     this.#tracks.set(lane, track);
   }
 
-  /** Shows everything `times` as wide as fits, around what is in the middle now. */
+  /** Zooms to `times` the width that fits, and keeps the middle in place. */
   zoom(times) {
     const { clientWidth, scrollLeft } = this.#root;
     const middle = (scrollLeft + clientWidth / 2) / this.#zoom;
@@ -70,7 +70,7 @@ export class Chart {
     for (const [other, bar] of this.#bars) bar.button.setAttribute("aria-pressed", other === item);
   }
 
-  /** Draws `story` as it is at `now` on an axis of `whole`; that of a live one has room to grow. */
+  /** Draws `story` at the time `now` on an axis of length `whole`; a live run leaves room to grow. */
   draw(story, now, growing, whole) {
     if (story !== this.#story) this.#clear(story);
     const width = this.#axis.clientWidth;
@@ -132,7 +132,7 @@ export class Chart {
     }
   }
 
-  /** Returns the room that a label takes; each is measured once. */
+  /** Returns the width of a label; each is measured once. */
   #widthOf(label) {
     let width = this.#widths.get(label);
     if (width === undefined) {
@@ -172,7 +172,7 @@ export class Chart {
     return bar;
   }
 
-  /** Puts a bar where its time is, in the first row that has room for its label too. */
+  /** Places a bar in the first row that has room for it and its label. */
   #place(bar, item, span, ends) {
     const long = Math.max(THINNEST, span.end - span.start);
     const label = this.#widthOf(item.label || "…");
@@ -216,7 +216,7 @@ export class Chart {
     bar.button.title = told.filter(Boolean).join(" · ");
   }
 
-  /** Lets the Tab key stop at one item only; arrows go to the others. */
+  /** Makes one item reachable with the Tab key; arrow keys move to the others. */
   #makeReachable() {
     const chosen = this.#bars.has(this.#selected) ? this.#selected : this.#bars.keys().next().value;
     for (const [item, { button }] of this.#bars) button.tabIndex = item === chosen ? 0 : -1;
@@ -236,7 +236,7 @@ export class Chart {
   }
 }
 
-/** Returns where a label has room: in its bar, after it, before it, or nowhere. */
+/** Returns the position of a label: in its bar, after it, before it, or hidden. */
 function sideOf(start, long, label, width) {
   if (long >= label) return "inside";
   if (start + long + label <= width) return "after";

@@ -1,4 +1,4 @@
-/** Talks to the gateway: requests with the key, and one live stream that can be paused. */
+/** The client of the gateway: requests with the key, and one live stream that can be paused. */
 import { EventReader } from "./sse.js";
 
 const KEY = "toolbridge.key";
@@ -23,7 +23,7 @@ let shown = "";
 try {
   shown = sessionStorage.getItem(KEY) ?? "";
 } catch {
-  // A browser that keeps nothing keeps the key in memory.
+  // Without session storage the key is kept in memory.
 }
 
 export function setKey(key) {
@@ -48,7 +48,7 @@ async function refusal(response) {
   try {
     error = (await response.json()).error ?? {};
   } catch {
-    // What stands between us and the gateway answers in its own words.
+    // A proxy in front of the gateway may answer with something else than JSON.
   }
   const text = error.message || `the gateway answered with status ${response.status}`;
   return new Refused(response.status, text, error.where);
@@ -58,7 +58,7 @@ export async function getJson(path) {
   return (await request(path)).json();
 }
 
-/** Lets the page draw and listen: a body that is always full would never give it the turn. */
+/** Lets the page draw and handle input; reading a body without a pause would block both. */
 function breath() {
   return globalThis.scheduler?.yield?.() ?? pause(0);
 }
@@ -73,7 +73,7 @@ function randomKey() {
 }
 
 /**
- * One stream as it happens.
+ * One live stream.
  *
  * `onevent(event)` gets every numbered event; `onstate(state)` one of connecting, running, paused,
  * lost, ended. Pausing stops reading the body: the connection fills up, the gateway waits, and so
@@ -95,15 +95,15 @@ export class LiveRun {
   }
 
   /**
-   * Starts and follows until `done`; throws `Refused`, or what kept it from the gateway.
+   * Starts a run and reads it until `done`; throws `Refused` or a network error.
    *
-   * `pace` is the time that each event is given at least, in milliseconds.
+   * `pace` is the minimum time per event, in milliseconds.
    */
   async run(body, pace = 0) {
     this.#pace = pace;
     const headers = { "content-type": "application/json", "idempotency-key": randomKey() };
     const order = { method: "POST", headers, body: JSON.stringify(body) };
-    // A repeat with the same key follows the run that the first try may have begun.
+    // A repeat with the same idempotency key reads the run that the first request may have started.
     await this.#persist((signal) =>
       this.#last ? this.#again(signal) : request("/v1/stream", { ...order, signal }),
     );
@@ -152,13 +152,13 @@ export class LiveRun {
         if (failures >= TRIES) throw error;
       }
       if (this.#last !== before) failures = 0;
-      if (failures >= TRIES) throw new Error("the connection is lost, and does not come back");
+      if (failures >= TRIES) throw new Error("the connection is lost; check that the gateway runs");
       if (this.#gate === null) this.#set("lost");
       await pause(Math.min(4000, 200 * 2 ** failures));
     }
   }
 
-  /** Reads one connection; returns whether it told the end. */
+  /** Reads one connection; returns whether the run has ended. */
   async #follow(connect) {
     const control = new AbortController();
     const response = await connect(control.signal);
@@ -184,7 +184,7 @@ export class LiveRun {
     }
   }
 
-  /** Tells what was read; returns whether it was the end. What a pause catches is told after it. */
+  /** Passes events on; returns whether the last one was among them. Paused events are passed on later. */
   async #tell(events) {
     for (const event of events) {
       if (event.name === "ping") continue;

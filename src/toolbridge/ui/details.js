@@ -1,4 +1,4 @@
-/** Shows one item in full. Everything is set as text, so nothing in it can become markup. */
+/** Shows one item in full. All values are set as text, so that none is interpreted as HTML. */
 import { make } from "./chart.js";
 import { spoken } from "./story.js";
 
@@ -23,7 +23,7 @@ export class Details {
   #version = -1;
   #answer;
 
-  /** `answer(item, value)` sends what the user gives a tool of the caller's own. */
+  /** `answer(item, value)` sends the user's result for a client tool. */
   constructor(root, answer) {
     this.#root = root;
     this.#answer = answer;
@@ -33,7 +33,7 @@ export class Details {
     return this.#item;
   }
 
-  /** Shows a past run as a whole, or that nothing is chosen. */
+  /** Shows the summary of a past run, or a hint if no item is selected. */
   showRun(kept) {
     this.#run = kept;
     this.show(null);
@@ -45,13 +45,13 @@ export class Details {
     this.refresh();
   }
 
-  /** Shows what has changed in the item since. */
+  /** Updates the item that is shown. */
   refresh() {
     const item = this.#item;
     if (item === null) {
       if (this.#version === 0) return;
       this.#version = 0;
-      const hint = make("p", "hint", "Choose an item on the time axis to see what is in it.");
+      const hint = make("p", "hint", "Select an item on the time axis to see its details.");
       this.#root.replaceChildren(...(this.#run === null ? [] : runFacts(this.#run)), hint);
       return;
     }
@@ -63,7 +63,7 @@ export class Details {
 
   #answerForm(item) {
     const form = make("form", "answer");
-    const label = make("label", "", "Your answer, as JSON");
+    const label = make("label", "", "Your result, as JSON");
     const field = make("textarea");
     const problem = make("p", "problem");
     const send = make("button", "primary", "Answer");
@@ -115,11 +115,11 @@ function runFacts(kept) {
 }
 
 function facts(item) {
-  const length = item.open ? "still open" : spoken(item.end - item.start);
+  const length = item.open ? "running" : spoken(item.end - item.start);
   const rows = [
     ["id", item.id],
     ["schema", item.schema],
-    ["began at", spoken(item.start)],
+    ["started at", spoken(item.start)],
     ["took", item.kind === "error" ? undefined : length],
     ["size", sizeOf(item)],
     ["answered by", item.client ? "the caller" : undefined],
@@ -150,18 +150,18 @@ function parts(item) {
   for (const problem of item.problems) {
     found.push(make("p", "problem", `${problem.code}: ${problem.message}`));
   }
-  if (item.steps.length > 0) found.push(...part("What was changed", steps(item.steps)));
+  if (item.steps.length > 0) found.push(...part("Changes", steps(item.steps)));
   if (item.invented?.length > 0) found.push(...part("Not written by the model", invented(item.invented)));
   if (item.args !== undefined) found.push(...block("Arguments", pretty(item.args)));
   if (item.value !== undefined) {
-    found.push(...block(item.kind === "tool" ? "What it gave" : "Value", pretty(item.value)));
+    found.push(...block(item.kind === "tool" ? "Result of the tool" : "Value", pretty(item.value)));
   }
   if (item.about?.value !== undefined && item.kind === "repair") {
-    found.push(...block("The value that counts", pretty(item.about.value)));
-    found.push(...block("As it was written", item.about.chunks.join("")));
+    found.push(...block("Final value", pretty(item.about.value)));
+    found.push(...block("As the model wrote it", item.about.chunks.join("")));
   }
   const differs = item.value === undefined || (item.status && item.status !== "valid");
-  if (written && differs) found.push(...block(item.kind === "text" ? "" : "As it was written", written));
+  if (written && differs) found.push(...block(item.kind === "text" ? "" : "As the model wrote it", written));
   return found;
 }
 

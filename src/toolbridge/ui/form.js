@@ -20,7 +20,7 @@ export class OrderForm {
 
   async offerModels() {
     const [{ data }, { model }] = await Promise.all([getJson("/v1/models"), getJson("/health")]);
-    // The built-in model writes all at once, which nobody can watch.
+    // The built-in model writes everything at once, which is too fast to follow.
     if (model?.startsWith("demo/")) this.#form.elements.namedItem("pace").value = "30";
     const options = data.map(({ id }) => {
       const option = document.createElement("option");
@@ -30,7 +30,7 @@ export class OrderForm {
     this.#form.querySelector("datalist#models").replaceChildren(...options);
   }
 
-  /** Shows what is wrong, at the field if it is known. */
+  /** Shows an error, at its field if that is known. */
   complain(error) {
     this.#problem.textContent = error.message;
     this.#problem.hidden = false;
@@ -90,5 +90,5 @@ function object(text) {
     throw wrong("schemas", `schemas: ${error.message}`);
   }
   if (found !== null && typeof found === "object" && !Array.isArray(found)) return found;
-  throw wrong("schemas", "schemas: an object is needed, from names to JSON Schemas");
+  throw wrong("schemas", "schemas: give an object of names and JSON Schemas");
 }

@@ -1,4 +1,4 @@
-/** Wires the page: one story on the axis at a time, live or replayed. */
+/** Connects the parts of the page: one run at a time, live or replayed. */
 import { Chart } from "./chart.js";
 import { LiveRun, getJson, setKey } from "./client.js";
 import { Details } from "./details.js";
@@ -13,7 +13,7 @@ const STATES = {
   connecting: "connecting",
   running: "running",
   paused: "paused",
-  lost: "connection lost, trying again",
+  lost: "connection lost, reconnecting",
   ended: "ended",
   failed: "failed",
   refused: "not started",
@@ -80,8 +80,8 @@ function change(story, state) {
 function fail(story, error) {
   change(story, "failed");
   if (error.wantsKey) askForKey(error);
-  else if (story.events > 0) say(`The stream broke off: ${error.message}`);
-  else form.complain(error instanceof TypeError ? new Error("the gateway cannot be reached") : error);
+  else if (story.events > 0) say(`The stream ended early: ${error.message}`);
+  else form.complain(error instanceof TypeError ? new Error("the gateway cannot be reached; check that it runs") : error);
   if (story.events === 0) page.state = "refused";
   draw();
 }
@@ -90,7 +90,7 @@ async function abort() {
   try {
     await page.live?.abort();
   } catch (error) {
-    say(`It could not be aborted: ${error.message}`);
+    say(`The run could not be aborted: ${error.message}`);
   }
 }
 
@@ -128,7 +128,7 @@ function togglePlay() {
   draw();
 }
 
-// ── what is shown ────────────────────────────────────────────────────────────
+// ── display ────────────────────────────────────────────────────────────
 
 function say(message) {
   at("notice").textContent = message;
@@ -180,14 +180,14 @@ function paint() {
 
 function keptState() {
   const whole = page.story.done || page.replay.now < page.replay.length;
-  return whole ? "from its artifacts" : "from its artifacts, unfinished";
+  return whole ? "recorded" : "recorded, unfinished";
 }
 
 function status(now) {
   const { story, state } = page;
   at("state").textContent = state === "past" ? keptState() : (STATES[state] ?? "ready");
   at("state").dataset.state = state;
-  at("run").textContent = page.run || "none yet";
+  at("run").textContent = page.run || "none";
   at("events").textContent = String(story.events);
   at("elapsed").textContent = at("chart").hidden ? "–" : spoken(now);
   const paused = story.spans.filter((span) => span.kind === "paused");
@@ -198,7 +198,7 @@ function status(now) {
 // ── the key ──────────────────────────────────────────────────────────────────
 
 function askForKey(error) {
-  // Without a key there is nothing wrong yet; the heading says it all.
+  // Before the first key there is no error; the heading is enough.
   at("key-problem").textContent = error.status === 403 ? error.message : "";
   past.wait();
   at("key-form").hidden = false;

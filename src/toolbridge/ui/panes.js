@@ -1,4 +1,4 @@
-/** The text as it is written, with what stands in it, and the final result. */
+/** The text of the run with its items, and the final result. */
 import { make } from "./chart.js";
 import { badge, pretty } from "./details.js";
 
@@ -85,7 +85,7 @@ export class ResultPane {
 
 function shown(item, story) {
   if (item === null) {
-    const text = story.done ? "The run ended without a result." : "The result will be here.";
+    const text = story.done ? "The run ended without a result." : "The result appears here.";
     return [make("p", "hint", text)];
   }
   const found = [];

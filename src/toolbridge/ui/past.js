@@ -22,7 +22,7 @@ export class PastRuns {
       return;
     }
     if (runs.length === 0) {
-      this.#root.replaceChildren(make("p", "hint", "No run has left anything yet. Start one above."));
+      this.#root.replaceChildren(make("p", "hint", "No runs are recorded yet. Start one above."));
       return;
     }
     const list = make("ul", "runs");
@@ -30,9 +30,9 @@ export class PastRuns {
     this.#root.replaceChildren(list);
   }
 
-  /** Says that the list comes with the key. */
+  /** Shows that the list needs the key. */
   wait() {
-    this.#root.replaceChildren(make("p", "hint", "The past runs are listed when the key is given."));
+    this.#root.replaceChildren(make("p", "hint", "Enter the key to list past runs."));
   }
 
   mark(id) {

@@ -1,4 +1,4 @@
-/** Tells a past run again, at any speed, from any place. */
+/** Replays a past run at any speed, from any position. */
 import { Story } from "./story.js";
 
 export class Replay {
@@ -41,7 +41,7 @@ export class Replay {
     this.playing = false;
   }
 
-  /** Goes on to the present; call once per picture. */
+  /** Advances to the current time; call once per animation frame. */
   tick() {
     if (!this.playing) return;
     const present = performance.now();

@@ -1,4 +1,4 @@
-/** Reads server-sent events from bytes that are cut anywhere. */
+/** Parses server-sent events from chunks of bytes. */
 export class EventReader {
   #decoder = new TextDecoder();
   #line = "";
@@ -6,7 +6,7 @@ export class EventReader {
   #data = [];
   #id = "";
 
-  /** Returns the events that `bytes` has completed: `{name, data, id}`. */
+  /** Returns the events that are complete with `bytes`: `{name, data, id}`. */
   feed(bytes) {
     const text = this.#decoder.decode(bytes, { stream: true });
     const found = [];

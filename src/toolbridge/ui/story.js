@@ -1,4 +1,4 @@
-/** Folds the events of a run into what a time axis shows: items in lanes, and shaded intervals. */
+/** Folds the events of a run into items in lanes and shaded intervals for the time axis. */
 
 export const LANES = [
   ["text", "Text"],
@@ -14,10 +14,10 @@ export class Story {
   items = [];
   /** Intervals: `{kind: "paused" | "lost" | "quiet" | "waiting", start, end}`; `end` may be null. */
   spans = [];
-  /** The text, and the items that stand in it, in order. */
+  /** The text and the items in it, in order. */
   pieces = [];
   events = 0;
-  /** When the last event came; milliseconds since the start, as all times here. */
+  /** The time of the last event; all times are milliseconds since the start. */
   last = 0;
   done = false;
   result = null;
@@ -181,7 +181,7 @@ function toolOf(data) {
   return { kind: "tool", label: data.name, args: undefined };
 }
 
-/** Returns the value that `text` is the JSON of; undefined if it is not. */
+/** Returns the value of the JSON `text`; undefined if it is not valid. */
 export function parsed(text) {
   try {
     return JSON.parse(text);
@@ -190,7 +190,7 @@ export function parsed(text) {
   }
 }
 
-/** Returns a duration as people say it. */
+/** Returns a duration as text. */
 export function spoken(milliseconds) {
   if (milliseconds < 1) return "under 1 ms";
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;

@@ -1,1 +1,1 @@
-"""Bytes to and from providers."""
+"""Connections to providers: HTTP, an Ollama server's model list, a llama.cpp child process."""

@@ -1,7 +1,7 @@
-"""What a host's name says about where it is.
+"""Host names: whether one is loopback, and the host in a URL, a Host or an Origin field.
 
-Nothing here is cached by what it was asked: callers choose Host and Origin, and a cache of theirs
-would keep whatever they send (`urlsplit` has one inside, so it sees settings only).
+Nothing here is cached: callers choose Host and Origin, and a cache would keep whatever they send.
+`urlsplit` has a cache inside, so it is used for settings only.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://(.*)", re.DOTALL)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can only be this machine; a name like `127.example.org` can be anywhere."""
+    """Return whether `host` is this machine; a name like `127.example.org` may be any machine."""
     if host == "127.0.0.1" or host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
 
 
 def hostname(url: str) -> str:
-    """Return the host that `url`, a setting, names; nothing where it is no URL."""
+    """Return the host of `url`, a setting; empty if it is not a URL."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
@@ -31,12 +31,12 @@ def hostname(url: str) -> str:
 
 
 def host_of(authority: str) -> str:
-    """Return the host of a Host field, without its port; nothing where it is not one."""
+    """Return the host of a Host field, without its port; empty if the field is malformed."""
     found = _AUTHORITY.fullmatch(authority)
     return (found[1] or found[2]) if found else ""
 
 
 def host_of_origin(origin: str) -> str:
-    """Return the host of an Origin field; nothing for `null` and for what is not an origin."""
+    """Return the host of an Origin field; empty for `null` and for a malformed field."""
     found = _ORIGIN.fullmatch(origin)
     return host_of(found[1]) if found else ""

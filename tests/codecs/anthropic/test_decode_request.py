@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.codecs.anthropic import CODEC
-from toolbridge.codecs.anthropic.shapes import own_signature
+from toolbridge.codecs.anthropic.signatures import own_signature
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.messages import (
     Call,

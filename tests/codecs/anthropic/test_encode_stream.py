@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hypothesis import given, settings
+from tests.examples import examples
 from tests.strategies import answers
 
 from toolbridge.codecs.anthropic import CODEC
@@ -311,7 +312,7 @@ def check_grammar(frames):
 
 
 @pytest.mark.req("CL-03", "CL-08", "PX-40")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(answers())
 def test_any_answer_is_a_legal_stream(events):
     check_grammar(written(events))

@@ -290,4 +290,4 @@ def test_a_part_that_cannot_be_read_fails_behind_what_was_said(before):
     assert isinstance(told[0], ev.Started)
     assert isinstance(told[-1], ev.Failed)
     assert told[-1].problem.kind == "broken_wire"
-    assert told[-1].message.text == "".join(part["text"] for part in before)
+    assert collect(told).text == "".join(part["text"] for part in before)

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message
+from toolbridge.codecs.gemini.rejections import encode_rejection
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
 from toolbridge.core.fold import collect

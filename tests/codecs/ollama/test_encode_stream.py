@@ -15,7 +15,7 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.errors import KINDS
 from toolbridge.core.fold import broken_last, collect
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import Call, Foreign, Problem, Request
+from toolbridge.core.messages import Call, Foreign, Image, Problem, Request
 from toolbridge.core.usage import Usage
 
 ASKED = AnswerContext(Request("qwen3"), at=1_794_765_600.123456)
@@ -297,3 +297,11 @@ def test_time_is_written_as_the_calendar_has_it(seconds, micro):
     assert rfc3339(seconds) == f"{want:%Y-%m-%dT%H:%M:%S}.000000Z"
     if seconds < 2**31:
         assert rfc3339(seconds + micro / 1e6).endswith(f".{micro:06}Z")
+
+
+def test_the_last_line_names_an_image_that_no_line_can_hold():
+    draft = Draft(Ids("image"))
+    events = draft.add(Image(data="aGk=", media_type="image/png")) + draft.finish("end")
+    lines = encode(events)
+    assert lines[0]["message"]["content"] == "[image/png that this API cannot show]"
+    assert [loss.partition(":")[0] for loss in lines[-1]["toolbridge"]["lost"]] == ["answer.image"]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.strategies import requests
 
 from toolbridge import providers
@@ -20,7 +21,7 @@ def sent(name, request):
 
 
 @pytest.mark.parametrize("name", PLACES)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_a_request_that_was_read_is_sent_as_it_was(name, data):
     first = sent(name, data.draw(requests(origin="openai_chat")))
@@ -28,7 +29,7 @@ def test_a_request_that_was_read_is_sent_as_it_was(name, data):
 
 
 @pytest.mark.parametrize("name", PLACES)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_a_request_of_another_api_keeps_its_calls_and_its_thoughts_where_they_are_wanted(
     name, data

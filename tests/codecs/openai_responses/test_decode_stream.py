@@ -81,8 +81,8 @@ def test_a_recorded_answer_is_read_whole(recording):
         assert events[-1].problem.kind == "truncated"
     else:
         assert isinstance(events[-1], ev.Finished)
-        assert events[-1].message.usage.output
-        assert events[-1].message.content
+        assert collect(events).usage.output
+        assert collect(events).content
 
 
 @pytest.mark.parametrize("server", ["llamacpp/resp", "vllm/resp", "ollama/v1_resp"])
@@ -503,7 +503,7 @@ def test_an_incomplete_answer_says_why(reason, stop):
 def test_a_failure_keeps_what_came_before(end, kind):
     events = read(added(call()), event("function_call_arguments.delta", delta='{"a":1'), end)
     assert events[-1].problem.kind == kind
-    assert events[-1].message.calls[0].raw == '{"a":1'
+    assert collect(events).calls[0].raw == '{"a":1'
     assert not any(isinstance(event, ev.CallEnd) for event in events)
 
 

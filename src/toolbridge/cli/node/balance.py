@@ -50,7 +50,7 @@ def _as_json(balance: "Balance") -> Json:
 
 
 def _lines(balance: "Balance", settings: "NodeSettings") -> list[str]:
-    from toolbridge.node.amounts import ETHER, format_amount
+    from toolbridge.node.chain.amounts import ETHER, format_amount
 
     def paid(amount: int) -> str:
         coin = "ETH" if settings.pay == "native" else "token"

@@ -33,7 +33,7 @@ async def problem_of(name: str, provider_config: ProviderConfig) -> tuple[str, s
 
 async def _silence(name: str, provider_config: ProviderConfig) -> tuple[str, str]:
     """Return what is wrong with a host that is known in full: that it does not answer."""
-    from toolbridge.node.probing import HostSilent, Prober
+    from toolbridge.node.hosts.probing import HostSilent, Prober
 
     url = nodes.read_node_settings(name, provider_config).host_url
     try:

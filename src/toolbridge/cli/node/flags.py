@@ -74,7 +74,7 @@ class NodeChoice:
 
     @property
     def state(self) -> Path:
-        return nodes.state_dir(self.env)
+        return nodes.ledger_dir(self.env)
 
     def open(self) -> "NodeProvider":
         """Return who talks to the nodes, with the key that pays."""

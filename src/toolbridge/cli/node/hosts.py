@@ -8,7 +8,7 @@ from toolbridge.cli.node import flags
 from toolbridge.core.json import Json, dumps
 
 if TYPE_CHECKING:
-    from toolbridge.node.hosts import FoundHosts, HostCandidate
+    from toolbridge.node.hosts.candidates import FoundHosts, HostCandidate
     from toolbridge.node.settings import NodeSettings
 
 _FAB = 18
@@ -64,7 +64,7 @@ def _as_table(found: "FoundHosts", settings: "NodeSettings") -> list[str]:
 
 
 def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
-    from toolbridge.node.amounts import format_amount
+    from toolbridge.node.chain.amounts import format_amount
 
     latency = "-" if host.latency is None else f"{host.latency * 1000:.0f} ms"
     stake = f"{format_amount(host.stake, _FAB)} FAB"
@@ -75,7 +75,7 @@ def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
 
 def _price(host: "HostCandidate", settings: "NodeSettings") -> str:
     """Return the price for a million tokens; contracts count a thousandth of the smallest unit."""
-    from toolbridge.node.amounts import format_amount
+    from toolbridge.node.chain.amounts import format_amount
 
     if not host.price:
         return "-"

@@ -46,7 +46,7 @@ async def _plan(chosen: NodeChoice) -> None:
 
 def _terms(chosen: NodeChoice) -> str:
     """Return what a person should know before money is spent."""
-    from toolbridge.node.amounts import format_amount
+    from toolbridge.node.chain.amounts import format_amount
 
     settings = chosen.settings
     if settings.direct:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from toolbridge.cli.node import flags
 
 if TYPE_CHECKING:
+    from toolbridge.node.funding.settling import SettledJob
     from toolbridge.node.settings import NodeSettings
-    from toolbridge.node.settling import SettledJob
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ async def _settle(chosen: flags.NodeChoice) -> "list[SettledJob]":
 
 
 def _line(job: "SettledJob", settings: "NodeSettings") -> str:
-    from toolbridge.node.amounts import format_amount
+    from toolbridge.node.chain.amounts import format_amount
 
     coin = "ETH" if settings.pay == "native" else "token"
     back = format_amount(job.refund, settings.decimals)

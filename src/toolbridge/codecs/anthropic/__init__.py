@@ -1,20 +1,18 @@
-"""Anthropic's Messages API."""
+"""Anthropic's Messages API: `/v1/messages` and `/v1/messages/count_tokens`."""
 
 from toolbridge.codecs.anthropic.decode_request import decode_request
-from toolbridge.codecs.anthropic.decode_stream import StreamDecoder, decode_rejection
+from toolbridge.codecs.anthropic.decode_stream import StreamDecoder
 from toolbridge.codecs.anthropic.encode_request import encode_request
-from toolbridge.codecs.anthropic.encode_stream import (
-    StreamEncoder,
-    encode_message,
-    encode_rejection,
-)
+from toolbridge.codecs.anthropic.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.anthropic.field_names import FIELD_NAMES
-from toolbridge.codecs.anthropic.server_tools import encode_unavailable
+from toolbridge.codecs.anthropic.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.anthropic.shapes import SHOWS
+from toolbridge.codecs.anthropic.tools import encode_unavailable
 from toolbridge.core.codec import Codec, Rules
 
 
 def authorize(key: str) -> dict[str, str]:
+    """Return the header with the key; every version of the API accepts `x-api-key`."""
     return {"x-api-key": key}
 
 
@@ -31,13 +29,14 @@ CODEC = Codec(
     authorize=authorize,
     content_type="text/event-stream",
     rules=Rules(
+        # Anthropic, tool use: ids and names match these patterns; anything else is a 400.
         id_pattern=r"[a-zA-Z0-9_-]+",
         name_pattern=r"[a-zA-Z0-9_-]+",
         name_length=128,
         alternate=True,
         system_in_place=True,
         empty_text=False,
-        # Claude 4.6 and later refuse to continue a turn that the client began.
+        # Anthropic, prefill: Claude 4.6 and later reject a last message of the assistant.
         may_end_with_assistant=False,
         pairs=True,
         signed_thoughts=True,

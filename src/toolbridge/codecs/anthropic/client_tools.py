@@ -1,8 +1,8 @@
-"""Tools that Anthropic knows by their types and the client runs: a shell, an editor, a memory.
+"""Tools that Anthropic defines and the client runs: a shell, an editor, a memory, a computer.
 
-A definition has a type and a name, but no schema: Claude was trained on them. Any other model needs
-the documented schema, and its calls come back under the same name, so the client runs them as
-ever. Types are matched by their beginning: Anthropic publishes new dates without new inputs.
+Anthropic, tool use: such a tool has a `type` and a `name` but no schema, because Claude was trained
+on it. Any other model needs the documented schema; its calls come back under the same name, so the
+client runs them as usual. Types are matched without their date: new dates rarely change the input.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,19 @@ def read_client_tool(declared: JsonObject) -> Tool | None:
 
 
 def _bash(_: JsonObject) -> tuple[str, JsonObject]:
-    said = (
+    description = (
         "Run a command in a persistent bash session. Give `restart` alone to start a new session."
     )
-    return said, _object({"command": _text("The command to run."), "restart": _flag()}, [])
+    return description, _object({"command": _text("The command to run."), "restart": _flag()}, [])
 
 
 def _editor(declared: JsonObject) -> tuple[str, JsonObject]:
-    # text_editor_20241022 and 20250124 can undo; later versions cannot.
+    # Anthropic, text editor tool: versions 20241022 and 20250124 have `undo_edit`.
     old = declared.get("name") == "str_replace_editor"
     commands: list[Json] = ["view", "create", "str_replace", "insert"]
-    # Anthropic documents the text of `insert` as new_str before 20250728, and insert_text since.
+    # Anthropic, text editor tool: the text of `insert` is new_str before 20250728, insert_text since.
     inserted = "new_str" if declared.get("type") != "text_editor_20250728" else "insert_text"
-    said = (
+    description = (
         "View, create and edit text files. `view` shows a file, or lists a directory; `create` "
         "writes `file_text`; `str_replace` replaces `old_str`, which must occur exactly once, by "
         f"`new_str`; `insert` puts `{inserted}` after line `insert_line`."
@@ -55,11 +55,11 @@ def _editor(declared: JsonObject) -> tuple[str, JsonObject]:
         **({} if old else {"insert_text": _text("For `insert`: the text to insert.")}),
         "view_range": _numbers("For `view`: the first and the last line, -1 for the end."),
     }
-    return said, _object(fields, ["command", "path"])
+    return description, _object(fields, ["command", "path"])
 
 
 def _memory(_: JsonObject) -> tuple[str, JsonObject]:
-    said = (
+    description = (
         "Read and write files under /memories, which are kept between conversations: view{path, "
         "view_range?}, create{path, file_text}, str_replace{path, old_str, new_str}, insert{path, "
         "insert_line, insert_text}, delete{path}, rename{old_path, new_path}."
@@ -77,9 +77,10 @@ def _memory(_: JsonObject) -> tuple[str, JsonObject]:
         "old_path": _text("For `rename`: the path as it is."),
         "new_path": _text("For `rename`: the new path."),
     }
-    return said, _object(fields, ["command"])
+    return description, _object(fields, ["command"])
 
 
+# Anthropic, computer use tool: the actions of computer_20250124 and computer_20251124.
 _ACTIONS: tuple[Json, ...] = (
     "key", "type", "mouse_move", "left_click", "left_click_drag", "right_click", "middle_click",
     "double_click", "triple_click", "left_mouse_down", "left_mouse_up", "scroll", "hold_key",
@@ -89,7 +90,7 @@ _ACTIONS: tuple[Json, ...] = (
 
 def _computer(declared: JsonObject) -> tuple[str, JsonObject]:
     size = f"{declared.get('display_width_px')} x {declared.get('display_height_px')}"
-    said = (
+    description = (
         f"Use a computer with a screen of {size} pixels: take a screenshot to see it, then click, "
         "type or scroll. Coordinates are [x, y] from the upper left corner."
     )
@@ -104,7 +105,7 @@ def _computer(declared: JsonObject) -> tuple[str, JsonObject]:
         "duration": {"type": "number", "description": "For `wait` and `hold_key`: seconds."},
         "region": _numbers("For `zoom`: [x0, y0, x1, y1]."),
     }
-    return said, _object(fields, ["action"])
+    return description, _object(fields, ["action"])
 
 
 _TOOLS: dict[str, Callable[[JsonObject], tuple[str, JsonObject]]] = {

@@ -1,29 +1,19 @@
-"""Our events, as Anthropic's answers.
+"""Our events, as answers of the Messages API.
 
-Anthropic's blocks never interleave and their indices have no gaps; ours may do both. The encoder
-writes one block at a time, in the order in which they began, and holds what belongs to the others.
+Anthropic, streaming: blocks follow one another, and their indices have no gaps. Ours may interleave,
+so `BlockOrder` puts them in order and `_BlockWriter` numbers them.
 """
 
-from typing import TypeAlias
-
-from toolbridge.codecs.anthropic.counts import write_counts
-from toolbridge.codecs.anthropic.shapes import (
-    CITATIONS,
-    ERROR_TYPES,
-    ORIGIN,
-    REJECTION_TYPES,
-    SHOWS,
-    STOPS,
-    own_citation,
-    own_signature,
-    tokens,
-    write_details,
-)
+from toolbridge.codecs.anthropic.citations import encode_citations
+from toolbridge.codecs.anthropic.rejections import encode_error
+from toolbridge.codecs.anthropic.shapes import ORIGIN, SHOWS, STOPS, encode_details
+from toolbridge.codecs.anthropic.signatures import own_signature, own_tokens
+from toolbridge.codecs.anthropic.usage import encode_usage
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.citations import maybe_link
-from toolbridge.core.codec import AnswerContext, Rejection
-from toolbridge.core.errors import status_of
+from toolbridge.core.block_order import BlockEvent, BlockOrder
+from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import Fold
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import (
     Call,
@@ -31,19 +21,17 @@ from toolbridge.core.messages import (
     Image,
     Message,
     Part,
-    Problem,
     StopReason,
     Text,
     Thinking,
 )
-from toolbridge.core.retry_after import maybe_wait, retry_headers
 from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
 PING = write_frame(b'{"type":"ping"}', b"ping")
 _MESSAGE_STOP = write_frame(b'{"type":"message_stop"}', b"message_stop")
 
-# Most of a stream is deltas: constant bytes around one number and one string.
+# Most events of a stream are deltas: constant bytes around one number and one string.
 _DELTA_TAIL = b"}}\n\n"
 _DELTA_HEAD = (
     b"event: content_block_delta\n"
@@ -58,110 +46,78 @@ _CITATION_DELTA = _DELTA % (b"citations_delta", b"citation")
 
 _THINKING: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 
-_PASSING = frozenset({408, 409, 429, 499})
-"""Statuses of the client's side that another try may mend."""
-
-_NONE = -1
-"""The current block, where none is open."""
-
-BlockEvent: TypeAlias = (
-    ev.TextStart
-    | ev.TextDelta
-    | ev.TextEnd
-    | ev.ThinkingStart
-    | ev.ThinkingDelta
-    | ev.ThinkingEnd
-    | ev.CallStart
-    | ev.CallDelta
-    | ev.CallEnd
-    | ev.PartAdded
-)
-
-_ENDS = (ev.TextEnd, ev.ThinkingEnd, ev.CallEnd, ev.PartAdded)
-
 
 class StreamEncoder:
-    """Events into a stream."""
+    """Encodes events as SSE events."""
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: message_delta reports its counts and losses."""
         self._blocks = _BlockWriter()
-        self._current = _NONE
-        self._held: dict[int, list[BlockEvent]] = {}
+        self._order = BlockOrder()
 
     def keep_alive(self) -> bytes:
         return PING
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
-        if isinstance(event, ev.TextDelta) and event.index == self._current:
-            # Nearly every event of nearly every stream.
+        if isinstance(event, ev.TextDelta) and event.index == self._order.current:
+            # A shortcut for the most frequent event.
             return [self._blocks.text_head + dump_bytes(event.text) + _DELTA_TAIL]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 return [self._start(id, model)]
-            case ev.Finished(reason, message):
-                return [self._end(reason, message), _MESSAGE_STOP]
+            case ev.Finished(reason):
+                return [self._end(reason, self._fold.message), _MESSAGE_STOP]
             case ev.Failed(problem):
-                # What is open stays open: a half call that was closed would be run.
-                return [_frame("error", {"error": _encode_problem(problem)})]
+                # Open blocks stay open: a client would run half a call that was closed.
+                return [_event("error", {"error": encode_error(problem)})]
             case ev.UsageReported() | ev.LogprobsReported() | ev.Alternative():
-                return []  # The end tells the counts, and that other answers were lost.
+                return []  # Counts and the loss of other answers are in message_delta.
             case ev.Healed() | ev.Lost():
-                return []  # The end tells the losses; healing is no part of the API.
+                return []  # Losses are in message_delta; the API has no field for healing.
             case ev.PartAdded():
-                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
+                return [data for one in spelled(event, SHOWS) for data in self._write(one)]
             case _:
-                return self._in_turn(event)
+                return self._write(event)
 
     def close(self) -> list[bytes]:
         return []
 
     def _start(self, id: str, model: str) -> bytes:
-        usage = write_counts(Usage(output=1), self._asked.estimate)
+        # Claude Code keeps these counts unless those of message_delta are above 0.
+        usage = encode_usage(Usage(output=1), self._asked.estimate)
         message = _envelope(id, model, self._asked) | {
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
             "usage": usage,
         }
-        return _frame("message_start", {"message": message})
+        return _event("message_start", {"message": message})
 
     def _end(self, reason: StopReason, message: Message) -> bytes:
-        usage = write_counts(message.usage, self._asked.estimate)
+        usage = encode_usage(message.usage, self._asked.estimate)
         ending: JsonObject = {"delta": _ending(reason, message), "usage": usage}
-        return _frame("message_delta", ending | loss_field(message, SHOWS))
-
-    def _in_turn(self, event: BlockEvent) -> list[bytes]:
-        """Write what belongs to the current block; hold what belongs to a later one."""
-        if self._current == _NONE:
-            self._current = event.index
-        if event.index != self._current:
-            self._held.setdefault(event.index, []).append(event)
-            return []
-        written = self._write(event)
-        while self._current == _NONE and self._held:
-            self._current = next(iter(self._held))
-            for held in self._held.pop(self._current):
-                written += self._write(held)
-        return written
+        return _event("message_delta", ending | loss_field(message, SHOWS))
 
     def _write(self, event: BlockEvent) -> list[bytes]:
-        if isinstance(event, _ENDS):
-            self._current = _NONE
-        return self._blocks.write(event)
+        ordered = self._order.feed(event)
+        return [data for one in ordered for data in self._blocks.write(one)]
 
 
 class _BlockWriter:
-    """Writes blocks, one after the other, and numbers them."""
+    """Writes one block after the other and numbers them."""
 
     def __init__(self) -> None:
         self._index = 0
         self.text_head = b""
-        """What stands in front of every piece of the current text."""
+        """The bytes before each piece of the current text."""
         self._pinged = False
         self._opened = False
         self._argued = False
-        """Whether the current call has got any of its arguments."""
+        """True once a delta of the current call was written."""
 
     def write(self, event: BlockEvent) -> list[bytes]:
         match event:
@@ -179,14 +135,14 @@ class _BlockWriter:
             case ev.CallStart(_, id, name):
                 return self._open({"type": "tool_use", "id": id, "name": name, "input": {}})
             case ev.ThinkingStart():
-                return []  # It may turn out to be redacted, which is another type of block.
+                return []  # A redacted thought is a block of another type; its first delta decides.
             case _:
                 return self._end(event)
 
     def _end(self, event: ev.TextEnd | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded) -> list[bytes]:
         match event:
             case ev.TextEnd(_, part):
-                return [*map(self._cite, _citations(part)), self._close()]
+                return [*map(self._cite, encode_citations(part)), self._close()]
             case ev.ThinkingEnd(_, thought):
                 return self._end_thought(thought)
             case ev.CallEnd(_, call):
@@ -197,14 +153,14 @@ class _BlockWriter:
 
     def _open(self, block: JsonObject) -> list[bytes]:
         self._opened = True
-        start = _frame("content_block_start", {"index": self._index, "content_block": block})
+        start = _event("content_block_start", {"index": self._index, "content_block": block})
         if self._pinged:
             return [start]
         self._pinged = True
         return [start, PING]
 
     def _close(self) -> bytes:
-        stop = _frame("content_block_stop", {"index": self._index})
+        stop = _event("content_block_stop", {"index": self._index})
         self._index += 1
         self._opened = self._argued = False
         return stop
@@ -224,7 +180,7 @@ class _BlockWriter:
         written: list[bytes] = []
         for block in _blocks(added):
             input = block.get("input")
-            if isinstance(input, dict) and input:  # an input is read only from deltas
+            if isinstance(input, dict) and input:  # SDKs read the input of a block only from deltas
                 written += [*self._open(block | {"input": {}}), self._argue(input), self._close()]
             else:
                 written += [*self._open(block), self._close()]
@@ -237,7 +193,7 @@ class _BlockWriter:
         return _CITATION_DELTA % (self._index, dump_bytes(citation))
 
 
-def _frame(type: str, fields: JsonObject) -> bytes:
+def _event(type: str, fields: JsonObject) -> bytes:
     return write_frame(dump_bytes({"type": type, **fields}), type.encode())
 
 
@@ -245,18 +201,19 @@ def _frame(type: str, fields: JsonObject) -> bytes:
 
 
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
-    """Return the whole answer: what folding its stream gives."""
+    """Return the whole answer: the sum of the events of its stream."""
     body = _envelope(message.id, message.model, asked)
     body["content"] = [
         block for part in in_words(message.content, SHOWS) for block in _blocks(part)
     ]
     body |= _ending(message.stop or "end", message)
-    body["usage"] = write_counts(message.usage, asked.estimate)
+    body["usage"] = encode_usage(message.usage, asked.estimate)
     return dump_bytes(body)
 
 
 def _envelope(id: str, model: str, asked: AnswerContext) -> JsonObject:
     return {
+        # Anthropic, Messages API: the id of a message begins with "msg_".
         "id": id if id.startswith("msg_") else f"msg_{id}",
         "type": "message",
         "role": "assistant",
@@ -268,15 +225,15 @@ def _ending(reason: StopReason, message: Message) -> JsonObject:
     return {
         "stop_reason": STOPS.get(reason, "end_turn"),
         "stop_sequence": message.stop_sequence or None,
-        **write_details(message.stop_details),
+        **encode_details(message.stop_details),
     }
 
 
 def _blocks(part: Part) -> list[JsonObject]:
-    """Return a part of an answer as blocks; what an answer of Anthropic cannot hold as none."""
+    """Return the blocks of a part; no block for a part that an answer cannot hold."""
     match part:
         case Text(text):
-            citations: list[Json] = [*_citations(part)]
+            citations: list[Json] = [*encode_citations(part)]
             block: JsonObject = {"type": "text", "text": text}
             return [block | {"citations": citations} if citations else block]
         case Thinking():
@@ -290,10 +247,10 @@ def _blocks(part: Part) -> list[JsonObject]:
 
 
 def _thoughts(thought: Thinking) -> list[JsonObject]:
-    """Return a thought as a block with its signature, and each redacted one as its own."""
-    signatures = tokens(thought, "signature")
+    """Return a thought as a block with a signature, followed by a block per redacted thought."""
+    signatures = own_tokens(thought, "signature")
     blocks: list[JsonObject] = [
-        {"type": "redacted_thinking", "data": data} for data in tokens(thought, "redacted")
+        {"type": "redacted_thinking", "data": data} for data in own_tokens(thought, "redacted")
     ]
     if blocks and not thought.text and not signatures:
         return blocks
@@ -301,44 +258,5 @@ def _thoughts(thought: Thinking) -> list[JsonObject]:
     return [{"type": "thinking", "thinking": thought.text, "signature": signature}, *blocks]
 
 
-def _citations(part: Text) -> list[JsonObject]:
-    """Return the citations of Anthropic's own types, and links as one of those."""
-    found: list[JsonObject] = []
-    for citation in part.citations:
-        if str(citation.get("type")) in CITATIONS:
-            found.append(citation)
-        elif cited := maybe_link(citation, part.text):
-            found.append(own_citation(cited.url, cited.title))
-    return found
-
-
 def _input(call: Call) -> JsonObject:
     return {"raw": call.raw} if call.raw else call.arguments
-
-
-# ── problems ─────────────────────────────────────────────────────────────────
-
-
-def encode_rejection(problem: Problem, request_id: str) -> Rejection:
-    body = {"type": "error", "error": _encode_problem(problem), "request_id": request_id}
-    status = status_of(problem)
-    headers = retry_headers(maybe_wait(problem))
-    if not headers and (
-        problem.permanent
-        or problem.kind == "config"
-        or (400 <= status < 500 and status not in _PASSING)
-    ):
-        headers["x-should-retry"] = "false"
-    return Rejection(status, dump_bytes(body), headers)
-
-
-def _encode_problem(problem: Problem) -> JsonObject:
-    text = f"{problem.where}: {problem.text}" if problem.where else problem.text
-    return {"type": _error_type(problem), "message": text}
-
-
-def _error_type(problem: Problem) -> str:
-    if problem.kind != "rejected":
-        return ERROR_TYPES.get(problem.kind, "api_error")
-    fault = "invalid_request_error" if 400 <= problem.status < 500 else "api_error"
-    return REJECTION_TYPES.get(problem.status, fault)

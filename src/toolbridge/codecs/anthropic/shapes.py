@@ -1,19 +1,22 @@
-"""Anthropic's shapes, and the tables that both directions read."""
+"""Anthropic's wire structs, and the tables that both directions use.
 
-from hashlib import blake2b
+The names are those of the Messages API. Only the fields that the codec reads are listed; what it
+does not know is kept as raw JSON and never rejected.
+"""
+
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolbridge.codecs.anthropic.counts import Counts
 from toolbridge.core.answer_losses import AnswerFeatures
-from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
-from toolbridge.core.messages import Cache, Call, Opaque, StopDetails, StopReason, Thinking
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Cache, StopDetails, StopReason
+from toolbridge.wire import shapes as wire
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "anthropic"
-VERSION = "2023-06-01"
-"""Version 2026-10-21 differs only in what it refuses; this one is served by every place."""
+MESSAGE = "message"
+"""The kind of the part that holds the unknown fields of a message."""
 
 # ── requests ─────────────────────────────────────────────────────────────────
 
@@ -29,7 +32,7 @@ class TextBlock(msgspec.Struct):
 
 
 class Source(msgspec.Struct):
-    """Where the bytes of an image or a document are."""
+    """The content of an image or a document: base64, text, a URL or the id of a file."""
 
     type: str
     media_type: str = ""
@@ -154,7 +157,7 @@ class Metadata(msgspec.Struct):
 
 
 class Body(msgspec.Struct):
-    """A request. What is held raw has fields that we keep without reading them."""
+    """A request. Raw members are decoded later, because their unknown fields are kept."""
 
     model: str = ""
     messages: list[msgspec.Raw] | None = None
@@ -176,8 +179,30 @@ class Body(msgspec.Struct):
 # ── answers ──────────────────────────────────────────────────────────────────
 
 
+class CacheCreation(msgspec.Struct):
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class OutputDetails(msgspec.Struct):
+    thinking_tokens: int | None = None
+
+
+class ServerToolUse(msgspec.Struct):
+    web_search_requests: int | None = None
+
+
+class Counts(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation: CacheCreation | None = None
+    output_tokens_details: OutputDetails | None = None
+    server_tool_use: ServerToolUse | None = None
+
+
 class Reply(msgspec.Struct):
-    """A whole answer, or the beginning of one."""
+    """A whole answer, or the one in a `message_start` event."""
 
     id: str = ""
     model: str = ""
@@ -189,7 +214,7 @@ class Reply(msgspec.Struct):
 
 
 class Block(msgspec.Struct):
-    """A block of an answer: in a stream its start, in a whole answer all of it."""
+    """A block of a whole answer, or the start of one in a stream."""
 
     text: str | None = None
     citations: list[AnyObject] | None = None
@@ -220,7 +245,7 @@ class Error(msgspec.Struct):
 
 
 class StreamEvent(msgspec.Struct):
-    """One event of a stream, of whatever type: one pass over the bytes reads it."""
+    """One event of a stream. All types share one struct, so that one pass decodes the bytes."""
 
     type: str = ""
     index: int = 0
@@ -244,68 +269,6 @@ STOP_REASONS: dict[str, StopReason] = {
 }
 STOPS = {ours: theirs for theirs, ours in STOP_REASONS.items()}
 
-CHOICES: dict[str, Literal["auto", "none", "required", "named"]] = {
-    "auto": "auto",
-    "any": "required",
-    "tool": "named",
-    "none": "none",
-}
-MODES = {ours: theirs for theirs, ours in CHOICES.items()}
-
-THINKING_TYPES: dict[str, Literal["on", "auto", "off", "between_tools"]] = {
-    "enabled": "on",
-    "adaptive": "auto",
-    "disabled": "off",
-    "between_tools": "between_tools",
-}
-THINKING_MODES = {ours: theirs for theirs, ours in THINKING_TYPES.items()}
-
-ERROR_KINDS = {
-    "rate_limit_error": "rate_limited",
-    "overloaded_error": "overloaded",
-    "timeout_error": "timed_out",
-    "request_too_large": "too_large",
-}
-"""The error types that say what to do; of the others, the status says it."""
-
-ERROR_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "conflict_error": 409,
-    "api_error": 500,
-}
-"""The error types of what is, to us, a rejection."""
-
-ERROR_TYPES = {ours: theirs for theirs, ours in ERROR_KINDS.items()} | {
-    "malformed_request": "invalid_request_error",
-    "bad_http": "invalid_request_error",
-    "busy": "overloaded_error",
-    "unsupported": "invalid_request_error",
-    "unknown_encoding": "invalid_request_error",
-    "thinking_not_supported": "thinking_not_supported",
-    "context_overflow": "invalid_request_error",
-    "unknown_model": "not_found_error",
-    "unknown_route": "not_found_error",
-    "wrong_method": "invalid_request_error",
-    "not_allowed": "permission_error",
-    "unauthenticated": "authentication_error",
-}
-
-REJECTION_TYPES = {status: type for type, status in ERROR_STATUSES.items()}
-
-BETAS = {
-    "context_management": "context-management-2025-06-27",
-    "mcp_servers": "mcp-client-2025-11-20",
-    "compaction": "compact-2026-09-04",
-    "fallbacks": "server-side-fallback-2026-06-01",
-    "thread": "message-threads-2026-08-12",
-    "defer_loading": "advanced-tool-use-2025-11-20",
-}
-"""A field of a body, or of a tool, lives and dies with its beta header."""
-
 CITATIONS = frozenset(
     {
         "char_location", "page_location", "content_block_location", "web_search_result_location",
@@ -315,56 +278,31 @@ CITATIONS = frozenset(
 
 SHOWS = AnswerFeatures(ORIGIN, logprobs=False, citations=CITATIONS)
 
-# ── small readings that both directions share ────────────────────────────────
+# ── members that both directions share ───────────────────────────────────────
 
 
-def read_cache(control: CacheControl | None) -> Cache:
+def decode_rest(raw: msgspec.Raw, shape: type[msgspec.Struct]) -> JsonObject:
+    """Return the fields of a raw member that `shape` does not list; {} for null."""
+    return {} if bytes(raw) == b"null" else wire.leftovers(raw, shape)
+
+
+def decode_cache(control: CacheControl | None) -> Cache:
     if control is None:
         return ""
     return "1h" if control.ttl == "1h" else "5m"
 
 
-def write_cache(cache: Cache) -> JsonObject:
-    """Return the field that asks for caching, to be merged into a block."""
+def encode_cache(cache: Cache) -> JsonObject:
+    """Return the field `cache_control`, to be merged into a block or a tool."""
     if not cache:
         return {}
     control: JsonObject = {"type": "ephemeral"}
+    # Anthropic, prompt caching: a marker without `ttl` lasts five minutes.
     return {"cache_control": control | {"ttl": "1h"} if cache == "1h" else control}
 
 
-_OWN = "tb1."
-
-
-def own_citation(url: str, title: str) -> JsonObject:
-    """Return a citation of a web page that no Claude found. AI SDKs demand the index."""
-    return {
-        "type": "web_search_result_location",
-        "url": url,
-        "title": title or None,
-        "encrypted_index": _OWN,
-        "cited_text": "",
-    }
-
-
-def is_own_citation(citation: JsonObject) -> bool:
-    """Whether a citation is one of ours: Anthropic did not make its index and would refuse it."""
-    return str(citation.get("encrypted_index") or "").startswith(_OWN)
-
-
-def own_signature(thinking: str) -> str:
-    """Return a signature for a thought that no Claude had: clients keep only signed ones."""
-    return _OWN + blake2b(thinking.encode(), digest_size=16).hexdigest()
-
-
-def read_signature(signature: str | None) -> tuple[Opaque, ...]:
-    """Return the token that Anthropic wants back; an empty one, or our own, is none."""
-    if not signature or signature.startswith(_OWN):
-        return ()
-    return (Opaque(ORIGIN, "signature", signature),)
-
-
-def read_details(given: JsonObject) -> StopDetails:
-    """Return why an answer was refused."""
+def decode_details(given: JsonObject) -> StopDetails:
+    """Return the reason of a refusal."""
     explanation, category = given.get("explanation"), given.get("category")
     return StopDetails(
         explanation if isinstance(explanation, str) else "",
@@ -374,33 +312,12 @@ def read_details(given: JsonObject) -> StopDetails:
     )
 
 
-def write_details(details: StopDetails | None) -> JsonObject:
-    """Return the field that says why an answer was refused; nothing where nobody said it."""
+def encode_details(details: StopDetails | None) -> JsonObject:
+    """Return the field `stop_details`, to be merged into an answer; nothing without a reason."""
     if details is not None and details.origin == ORIGIN:
         return {"stop_details": details.raw}
     if details is None or not details.explanation:
         return {}
-    # The categories of Anthropic are a closed list.
+    # Anthropic, stop reasons: the categories are a closed list, so another API's is not sent.
     given: JsonObject = {"type": "refusal", "category": None}
     return {"stop_details": given | {"explanation": details.explanation}}
-
-
-def seal_caller(caller: Json) -> tuple[Opaque, ...]:
-    """Return who made a call, to be sent back with it, where that is not the model itself."""
-    if not isinstance(caller, dict) or caller.get("type") == "direct":
-        return ()
-    return (Opaque(ORIGIN, "item", dumps({"caller": caller})),)
-
-
-def caller_fields(call: Call) -> JsonObject:
-    """Return what `seal_caller` kept."""
-    return next(filter(None, map(maybe_object, tokens(call, "item"))), {})
-
-
-def tokens(part: Thinking | Call, kind: Literal["signature", "redacted", "item"]) -> list[str]:
-    """Return the tokens of a thought or a call that Anthropic made."""
-    return [
-        opaque.value
-        for opaque in part.opaque
-        if opaque.kind == kind and opaque.origin.partition("/")[0] == ORIGIN
-    ]

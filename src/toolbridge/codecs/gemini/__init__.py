@@ -1,17 +1,18 @@
-"""Google's Gemini API: `generateContent` and `streamGenerateContent`."""
+"""Google's Gemini API: `generateContent`, `streamGenerateContent`, `countTokens`, embeddings."""
 
-from toolbridge.codecs.gemini.decode_rejection import decode_rejection
 from toolbridge.codecs.gemini.decode_request import decode_request
 from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_request import encode_request
-from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message, encode_rejection
+from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.gemini.field_names import FIELD_NAMES
-from toolbridge.codecs.gemini.server_tools import encode_unavailable
+from toolbridge.codecs.gemini.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.gemini.shapes import SHOWS
+from toolbridge.codecs.gemini.tools import encode_unavailable
 from toolbridge.core.codec import Codec, Rules
 
 
 def authorize(key: str) -> dict[str, str]:
+    """Return the header with the key."""
     return {"x-goog-api-key": key} if key else {}
 
 
@@ -28,12 +29,13 @@ CODEC = Codec(
     authorize=authorize,
     content_type="text/event-stream",
     rules=Rules(
+        # Gemini API, FunctionDeclaration: the pattern and the length of a name.
         name_pattern=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
         name_length=128,
         alternate=True,
         system_in_place=False,
         empty_text=False,
-        # Gemini 3.6 and later refuse to continue a turn that the client began.
+        # Gemini API, generateContent: Gemini 3.6 and later reject a last content of the model.
         may_end_with_assistant=False,
         pairs=True,
     ),

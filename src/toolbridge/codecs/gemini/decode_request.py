@@ -1,43 +1,31 @@
-"""What a client asks in Gemini's words, in ours.
+"""Requests to the Gemini API, as our `Request`.
 
-The path says the model and whether to stream. What is strange but harmless is kept or passed over,
-never refused.
+The model and the choice between stream and whole answer are in the path, not in the body. Fields
+that this codec does not know are kept in `Request.extra` and never rejected.
 """
-
-from typing import Literal
 
 import msgspec
 
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.decode_turns import TurnDecoder, decode_system
 from toolbridge.codecs.gemini.schemas import decode_schema
-from toolbridge.codecs.gemini.shapes import ALT, CHOICES, LEVELS, ORIGIN
+from toolbridge.codecs.gemini.shapes import ALT, CONFIG, ORIGIN, decode_rest
 from toolbridge.codecs.gemini.spelling import respell
+from toolbridge.codecs.gemini.thinking import decode_thinking
+from toolbridge.codecs.gemini.tools import decode_choice, decode_tools
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import (
-    MAX_ANSWERS,
-    Effort,
-    Origin,
-    OutputFormat,
-    Request,
-    Sampling,
-    Think,
-    Tool,
-    ToolChoice,
-    Turn,
-)
-from toolbridge.core.source import sourced
+from toolbridge.core.messages import MAX_ANSWERS, OutputFormat, Request, Sampling, Turn
 from toolbridge.wire import shapes as wire
 
 _objects = msgspec.json.Decoder(wire.AnyObject)
-_CONFIG = "generationConfig"
 _JSON = "application/json"
 
 
 def decode_request(
     body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
 ) -> Request:
+    """Return the request in a body of `:generateContent`, or of `:countTokens`."""
     try:
         whole = respell(wire.decode_request(body, _objects))
         return _decode(whole, model=model, stream=stream, counting=counting)
@@ -46,29 +34,28 @@ def decode_request(
 
 
 def _decode(whole: JsonObject, *, model: str, stream: bool | None, counting: bool) -> Request:
+    # Gemini API, countTokens: the body has `contents`, or all of it in `generateContentRequest`.
     inner = whole.get("generateContentRequest")
-    if counting and isinstance(
-        inner, dict
-    ):  # what a token counter is sent may be wrapped once more
+    if counting and isinstance(inner, dict):
         whole = respell(inner)
     asked = wire.convert_request(whole, shapes.Body)
     name = model or _text(whole.get("model"))
     if not name:
         raise MalformedRequest("field required", where="model")
     system, system_fields = decode_system(asked.system_instruction)
-    choice, choice_fields = _decode_choice(asked.tool_config)
-    config = wire.convert_request(asked.generation_config or {}, shapes.GenerationConfig, _CONFIG)
-    think, thinking_fields = _decode_thinking(config.thinking_config)
+    choice, choice_fields = decode_choice(asked.tool_config)
+    config = wire.convert_request(asked.generation_config or {}, shapes.GenerationConfig, CONFIG)
+    think, thinking_fields = decode_thinking(config.thinking_config)
     output, output_fields = _decode_output(config)
-    fields = _rest(asked.generation_config, shapes.GenerationConfig) | output_fields
+    fields = decode_rest(asked.generation_config, shapes.GenerationConfig) | output_fields
     if thinking_fields:
         fields["thinkingConfig"] = thinking_fields
-    kept = {"systemInstruction": system_fields, "toolConfig": choice_fields, _CONFIG: fields}
+    kept = {"systemInstruction": system_fields, "toolConfig": choice_fields, CONFIG: fields}
     return Request(
         model=name.removeprefix("models/"),
         turns=_decode_contents(asked.contents),
         system=system,
-        tools=_decode_tools(asked.tools or []),
+        tools=decode_tools(asked.tools),
         tool_choice=choice,
         max_tokens=_max_tokens(config),
         stop=tuple(config.stop_sequences or ()),
@@ -86,14 +73,8 @@ def _text(value: Json) -> str:
 
 
 def _extra(whole: JsonObject) -> JsonObject:
-    rest = _rest(whole, shapes.Body)
+    rest = decode_rest(whole, shapes.Body)
     return {key: value for key, value in rest.items() if key not in {"model", "stream", ALT}}
-
-
-def _rest(given: JsonObject | None, shape: type[msgspec.Struct]) -> JsonObject:
-    """Return the fields of an object that `shape` does not list."""
-    known = shape.__struct_encode_fields__
-    return {k: v for k, v in (given or {}).items() if k not in known and v is not None}
 
 
 def _decode_contents(contents: list[JsonObject] | JsonObject | str | None) -> tuple[Turn, ...]:
@@ -103,65 +84,16 @@ def _decode_contents(contents: list[JsonObject] | JsonObject | str | None) -> tu
         contents = [contents]
     if not contents:
         raise MalformedRequest("contents is not specified", where="contents")
-    conversation = TurnDecoder()
-    return tuple(conversation.turn(i, content) for i, content in enumerate(contents))
-
-
-# ── tools ────────────────────────────────────────────────────────────────────
-
-
-def _decode_tools(given: list[JsonObject]) -> tuple[Tool, ...]:
-    tools: list[Tool] = []
-    for i, entry in enumerate(given):
-        for key, value in entry.items():
-            where = f"tools.{i}.{key}"
-            if key == "functionDeclarations":
-                declared = value if isinstance(value, list) else [value]
-                tools += (_decode_tool(one, f"{where}.{j}") for j, one in enumerate(declared))
-            elif value is not None:
-                hosted: JsonObject = {key: value}
-                tools.append(Tool(key, origin=ORIGIN, hosted=hosted, source=Origin(ORIGIN, where)))
-    return tuple(tools)
-
-
-def _decode_tool(declaration: Json, where: str) -> Tool:
-    given = wire.convert_request(declaration, shapes.Declaration, where)
-    if not given.name or not isinstance(declaration, dict):
-        raise MalformedRequest("field required", where=f"{where}.name")
-    schema = given.parameters_json_schema
-    tool = Tool(
-        given.name,
-        description=given.description or "",
-        schema=decode_schema(given.parameters) if schema is None else schema,
-    )
-    unknown = wire.unknown_keys(declaration, shapes.Declaration)
-    return sourced(tool, Origin(ORIGIN, where, declaration, unknown))
-
-
-def _decode_choice(given: JsonObject | None) -> tuple[ToolChoice, JsonObject]:
-    config = wire.convert_request(given or {}, shapes.ToolConfig, "toolConfig")
-    where = "toolConfig.functionCallingConfig"
-    calling = config.function_calling_config or {}
-    asked = wire.convert_request(calling, shapes.CallingConfig, where)
-    rest, fields = _rest(given, shapes.ToolConfig), _rest(calling, shapes.CallingConfig)
-    names = tuple(asked.allowed_function_names or ())
-    mode = CHOICES.get(asked.mode or "AUTO")
-    if asked.mode and (mode is None or (asked.mode == "VALIDATED" and not names)):
-        fields["mode"] = asked.mode
-    if fields:
-        rest["functionCallingConfig"] = fields
-    if mode == "required" and len(names) == 1:
-        return ToolChoice("named", names), rest
-    return ToolChoice(mode or "auto", names), rest
-
-
-# ── settings ─────────────────────────────────────────────────────────────────
+    turns = TurnDecoder()
+    for number, content in enumerate(contents):
+        turns.add(number, content)
+    return turns.turns
 
 
 def _max_tokens(config: shapes.GenerationConfig) -> int | None:
     limit = config.max_output_tokens
     if limit is not None and limit <= 0:
-        raise MalformedRequest("must be greater than 0", where=f"{_CONFIG}.maxOutputTokens")
+        raise MalformedRequest("must be greater than 0", where=f"{CONFIG}.maxOutputTokens")
     return limit
 
 
@@ -179,35 +111,16 @@ def _decode_sampling(config: shapes.GenerationConfig) -> Sampling:
 
 
 def _decode_count(count: int | None) -> int | None:
-    """Return how many answers are wanted; one is what every API gives."""
+    """Return how many answers are requested; None for one, which is the default everywhere."""
+    # Gemini API, GenerationConfig: `candidateCount` is 1 to 8.
     if count is not None and not 1 <= count <= MAX_ANSWERS:
-        where = f"{_CONFIG}.candidateCount"
+        where = f"{CONFIG}.candidateCount"
         raise MalformedRequest(f"must be between 1 and {MAX_ANSWERS}", where=where)
     return None if count == 1 else count
 
 
-def _decode_thinking(given: JsonObject | None) -> tuple[Think, JsonObject]:
-    if given is None:
-        return Think(), {}
-    where = f"{_CONFIG}.thinkingConfig"
-    config = wire.convert_request(given, shapes.ThinkingConfig, where)
-    rest = _rest(given, shapes.ThinkingConfig)
-    effort: Effort = LEVELS.get((config.thinking_level or "").upper(), "")
-    if config.thinking_level and not effort:  # a level that is newer than we are
-        rest["thinkingLevel"] = config.thinking_level
-    show: Literal["summarized", "omitted"] = "summarized" if config.include_thoughts else "omitted"
-    budget = config.thinking_budget
-    if budget == 0:
-        return Think("off"), rest
-    if budget is not None and budget > 0:
-        return Think("on", budget, effort, show), rest
-    if budget is None and not effort and not config.include_thoughts:
-        return Think(), rest
-    return Think("auto", effort=effort, show=show), rest
-
-
 def _decode_output(config: shapes.GenerationConfig) -> tuple[OutputFormat | None, JsonObject]:
-    """Return the form of the answer, and what is said of it that only Gemini understands."""
+    """Return the output format, and the fields of it that only Gemini understands."""
     kind = config.response_mime_type or ""
     schema = config.response_json_schema
     if schema is None and config.response_schema is not None:

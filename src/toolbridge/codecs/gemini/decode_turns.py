@@ -1,8 +1,8 @@
-"""Gemini's contents, as our turns.
+"""Contents of the Gemini API, as our turns.
 
-Many clients know no call ids. A call without one is named by its place, so that the same history
-gives the same ids again, and a result is matched to its call by id, else by the tool's name, else
-by order.
+Many clients send no call ids. A call without an id gets one made from its position, so that the
+same history has the same ids again. A result belongs to a call by its id, else by the name of the
+function, else by order.
 """
 
 from collections import defaultdict, deque
@@ -11,7 +11,8 @@ import msgspec
 
 from toolbridge.codecs.gemini import shapes
 from toolbridge.codecs.gemini.media import decode_blob, decode_file
-from toolbridge.codecs.gemini.shapes import MODIFIERS, ORIGIN, read_signature
+from toolbridge.codecs.gemini.shapes import MESSAGE, MODIFIERS, ORIGIN
+from toolbridge.codecs.gemini.signatures import decode_signature
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
@@ -29,15 +30,13 @@ from toolbridge.core.messages import (
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
-MESSAGE = "message"
-"""The kind of a part that holds fields of a content which have no place of their own."""
 _ROLES: dict[str, Role] = {"model": "assistant", "assistant": "assistant", "system": "system"}
 
 
 def decode_system(
     given: JsonObject | list[JsonObject] | str | None,
 ) -> tuple[tuple[Text, ...], JsonObject]:
-    """Return the system's texts, and what is said beside them that only Gemini understands."""
+    """Return the texts of `systemInstruction`, and the fields that only Gemini understands."""
     where = "systemInstruction"
     if isinstance(given, str):
         return ((Text(given, source=Origin(ORIGIN, where)),) if given else ()), {}
@@ -59,50 +58,56 @@ def _source(raw: JsonObject, where: str) -> Origin:
 
 
 class TurnDecoder:
-    """The contents so far, with the calls that no result has answered yet."""
+    """The contents so far, as turns, and the calls that have no result yet."""
 
     def __init__(self) -> None:
+        self._turns: list[Turn] = []
         self._waiting: dict[str, str] = {}
-        """Names by call id."""
+        """The names of the functions by the ids of the calls."""
         self._order: deque[str] = deque()
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
-    def turn(self, number: int, given: JsonObject) -> Turn:
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(self._turns)
+
+    def add(self, number: int, given: JsonObject) -> None:
+        """Read the next content; `number` is its index."""
         content = wire.convert_request(given, shapes.Content, f"contents.{number}")
-        # Whoever is not the model is the user: `function`, an old role, and no role at all.
+        # Gemini API, Content: the roles are user and model; `function` is an old one of the user.
         role = _ROLES.get(content.role or "user", "user")
         parts: list[Part] = []
-        for place, raw in enumerate(content.parts or ()):
-            where = f"contents.{number}.parts.{place}"
+        for index, raw in enumerate(content.parts or ()):
+            where = f"contents.{number}.parts.{index}"
             part = wire.convert_request(raw, shapes.Part, where)
             source = _source(raw, where)
             if part.function_call is not None:
-                call = self._call(part, part.function_call, f"{number}.{place}")
+                call = self._call(part, part.function_call, f"{number}.{index}")
                 parts.append(sourced(call, source))
             elif part.function_response is not None:
-                result = self._result(part.function_response, where, f"{number}.{place}")
+                result = self._result(part.function_response, where, f"{number}.{index}")
                 parts.append(sourced(result, source))
             else:
                 parts += (sourced(found, source) for found in _decode_content(part, raw))
-        # Results stand in front of whatever else is said with them: every API wants them there.
+        # Other APIs require results before the rest of a turn.
         parts.sort(key=lambda part: not isinstance(part, Result))
         source = Origin(ORIGIN, f"contents.{number}")
         if fields := {name: given[name] for name in wire.unknown_keys(given, shapes.Content)}:
             named = msgspec.structs.replace(source, unknown=tuple(fields))
             parts.append(Foreign(ORIGIN, MESSAGE, fields, named))
-        return Turn(role, tuple(parts), source)
+        self._turns.append(Turn(role, tuple(parts), source))
 
-    def _call(self, part: shapes.Part, asked: shapes.FunctionCall, place: str) -> Call:
-        id = asked.id or Ids(f"gemini.{place}").call()
+    def _call(self, part: shapes.Part, asked: shapes.FunctionCall, position: str) -> Call:
+        id = asked.id or Ids(f"gemini.{position}").call()
         name = asked.name or ""
         self._waiting[id] = name
         self._order.append(id)
         self._by_name[name].append(id)
-        return Call(id, name, asked.args or {}, opaque=read_signature(part.thought_signature))
+        return Call(id, name, asked.args or {}, opaque=decode_signature(part.thought_signature))
 
-    def _result(self, given: shapes.FunctionResponse, where: str, place: str) -> Result:
+    def _result(self, given: shapes.FunctionResponse, where: str, position: str) -> Result:
         name = given.name or ""
-        id = given.id or self._answered(name) or Ids(f"gemini.{place}.result").call()
+        id = given.id or self._answered(name) or Ids(f"gemini.{position}.result").call()
         name = name or self._waiting.get(id, "")
         self._waiting.pop(id, None)
         text, is_error = _unwrap(given.response or {})
@@ -115,17 +120,18 @@ class TurnDecoder:
         return Result(id, tuple(content), is_error=is_error, name=name)
 
     def _answered(self, name: str) -> str:
-        """Return the id of the first call that waits for a result of this name, or of any."""
+        """Return the id of the first call of this function without a result, or of any function."""
         return self._first(self._by_name.get(name, deque())) or self._first(self._order)
 
     def _first(self, queue: deque[str]) -> str:
+        """Return the first id in `queue` without a result, or ""."""
         while queue and queue[0] not in self._waiting:
             queue.popleft()
         return queue[0] if queue else ""
 
 
 def _decode_content(part: shapes.Part, raw: JsonObject) -> list[ResultPart | Thinking]:
-    """Read a part that may stand anywhere, also inside a result."""
+    """Return a part that may stand in a content or inside a result."""
     if part.text is not None:
         return _decode_text(part, part.text)
     if part.inline_data is not None:
@@ -137,23 +143,26 @@ def _decode_content(part: shapes.Part, raw: JsonObject) -> list[ResultPart | Thi
 
 
 def _decode_text(part: shapes.Part, text: str) -> list[ResultPart | Thinking]:
-    """Return a text or a thought; without words, only a signature is worth keeping."""
-    opaque = read_signature(part.thought_signature)
+    """Return a text or a thought; nothing for an empty part without a signature."""
+    opaque = decode_signature(part.thought_signature)
     if part.thought or (opaque and not text):
         return [Thinking(text, opaque)] if text or opaque else []
     return [Text(text, opaque=opaque)] if text else []
 
 
 def _unwrap(response: JsonObject) -> tuple[str, bool]:
-    """Return what a function said, and whether it failed."""
+    """Return the text of a function's response, and whether it is an error.
+
+    Gemini API, FunctionResponse: `response` is an object; "output" and "error" are its usual keys.
+    """
     if response.keys() == {"output"}:
-        return _said(response["output"]), False
+        return _as_text(response["output"]), False
     if response.keys() == {"error"}:
-        return _said(response["error"]), True
+        return _as_text(response["error"]), True
     return (dumps(response) if response else ""), False
 
 
-def _said(value: Json) -> str:
+def _as_text(value: Json) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else dumps(value)

@@ -1,4 +1,8 @@
-"""Gemini's `:embedContent` (one text) and `:batchEmbedContents` (several)."""
+"""Gemini's embeddings: `:embedContent` for one text, `:batchEmbedContents` for several.
+
+Gemini API, embedContent: `taskType`, `title` and `outputDimensionality` are settings of each text;
+a batch with different settings is rejected here.
+"""
 
 import msgspec
 
@@ -49,13 +53,13 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 def decode_embedding_request(body: bytes, model: str) -> EmbeddingRequest:
-    """Read what was sent to `:embedContent`."""
+    """Return the request in a body of `:embedContent`."""
     one = _one(wire.decode_request(body, _objects), "")
     return _request(model, one, (_text(one, "content"),), SINGLE)
 
 
 def decode_batch_request(body: bytes, model: str) -> EmbeddingRequest:
-    """Read what was sent to `:batchEmbedContents`."""
+    """Return the request in a body of `:batchEmbedContents`."""
     asked = wire.decode_request(body, _objects).get("requests")
     if not isinstance(asked, list) or not asked:
         raise MalformedRequest("expected a list of requests", where="requests")
@@ -75,9 +79,9 @@ def decode_batch_request(body: bytes, model: str) -> EmbeddingRequest:
 def _one(given: Json, where: str) -> _One:
     if not isinstance(given, dict):
         raise MalformedRequest("expected an object", where=where)
-    # Protocol buffers read `task_type` as well as `taskType`.
+    # Protocol buffers, JSON mapping: `task_type` is read like `taskType`.
     spelt = {camel(key) if "_" in key[1:] else key: value for key, value in given.items()}
-    # Newer SDKs put the settings into an object of their own.
+    # Newer SDKs send the settings as an object `embedContentConfig`.
     config = spelt.pop("embedContentConfig", None)
     if isinstance(config, dict):
         spelt |= {camel(key) if "_" in key[1:] else key: value for key, value in config.items()}

@@ -1,10 +1,8 @@
-"""Our events, as Gemini's answers.
+"""Our events, as answers of the Gemini API.
 
-The parts of a stream are only ever appended, and a call comes whole; our blocks may interleave.
-The encoder writes one block at a time, in the order in which they began, and holds the others.
+Gemini API, streamGenerateContent: chunks only append parts, and a call is one whole part. Our
+blocks may interleave, so `BlockOrder` puts them in order.
 """
-
-from typing import TypeAlias
 
 from msgspec.structs import replace
 from typing_extensions import override
@@ -12,21 +10,15 @@ from typing_extensions import override
 from toolbridge.codecs.gemini.grounding import encode_sources
 from toolbridge.codecs.gemini.logprobs import encode_logprobs
 from toolbridge.codecs.gemini.media import encode_media
-from toolbridge.codecs.gemini.shapes import (
-    ALT,
-    FINISH_REASONS,
-    METADATA,
-    ORIGIN,
-    SHOWS,
-    STATUSES,
-    STOPS,
-    write_signature,
-)
+from toolbridge.codecs.gemini.rejections import encode_error
+from toolbridge.codecs.gemini.shapes import ALT, FINISH_REASONS, METADATA, ORIGIN, SHOWS, STOPS
+from toolbridge.codecs.gemini.signatures import encode_signature
+from toolbridge.codecs.gemini.usage import encode_usage
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.codec import AnswerContext, Rejection
-from toolbridge.core.errors import status_of
-from toolbridge.core.fold import OWN_ENDS, broken_last
+from toolbridge.core.block_order import BlockEvent, BlockOrder
+from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import (
     Call,
@@ -34,137 +26,110 @@ from toolbridge.core.messages import (
     Image,
     Message,
     Part,
-    Problem,
     StopReason,
     Text,
     Thinking,
     TokenLogprob,
 )
-from toolbridge.core.retry_after import maybe_wait
-from toolbridge.core.usage import Usage
 from toolbridge.wire.sse import write_frame
 
 _NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-"""The content of a frame that adds none."""
-_NONE = -1
-"""The current block, where none is open."""
+"""The content of a chunk that adds none."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
-_RPC = "type.googleapis.com/google.rpc."
-
-BlockEvent: TypeAlias = (
-    ev.TextStart
-    | ev.TextDelta
-    | ev.TextEnd
-    | ev.ThinkingStart
-    | ev.ThinkingDelta
-    | ev.ThinkingEnd
-    | ev.CallStart
-    | ev.CallDelta
-    | ev.CallEnd
-    | ev.PartAdded
-)
 
 
 class StreamEncoder:
-    """Events into a stream: SSE, or one JSON array where the request asks for that."""
+    """Encodes events as SSE, or as one JSON array for a request without `alt=sse`."""
 
     def __init__(self, asked: AnswerContext, *, choice: int = 0) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: the last chunk reports its counts, sources and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
-        """The encoders of the other answers to the same request."""
+        """The encoders of the other answers to the same request, by their numbers."""
         self._foot = b'},"index":%d}],' % choice
         self._array = asked.request.extra.get(ALT) == "json"
         self._begun = False
         self._envelope: JsonObject = _envelope("", "", asked)
         self._tail = b""
-        self._current = _NONE
-        self._held: dict[int, list[BlockEvent]] = {}
+        self._order = BlockOrder()
         self._broken: list[Call] = []
-        """Calls whose arguments are no JSON, until the end says whether it cut them."""
+        """Calls with invalid arguments: written at the end unless the token limit cut them."""
 
     def keep_alive(self) -> bytes:
         return b"".join(self._parts([{"text": ""}]))
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.TextDelta) and event.index == self._order.current:
+            # A shortcut for the most frequent event.
+            data = _HEAD + b'{"text":' + dump_bytes(event.text) + b"}]" + self._tail
+            return [self._chunk(data)]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 self._envelope = _envelope(id, model, self._asked)
                 self._tail = self._foot + dump_bytes(self._envelope)[1:]
                 return []
-            case ev.Finished(reason, message):
-                # A `functionCall` is atomic: one that the token limit cut would be run like any other.
+            case ev.Finished(reason):
+                # A call is atomic: clients would run one that the token limit has cut.
                 broken = self._broken if reason in OWN_ENDS else []
-                said = [frame for call in broken for frame in self._parts(_encode_part(call))]
-                return [*said, self._frame(self._last(reason, message)), *self._end()]
+                calls = [data for call in broken for data in self._parts(_encode_part(call))]
+                return [*calls, self._chunk(self._last(reason, self._fold.message)), *self._end()]
             case ev.Failed(problem):
-                error = dump_bytes({"error": _encode_problem(problem)})
-                return [*self._flush(), self._frame(error), *self._end()]
+                error = dump_bytes({"error": encode_error(problem)})
+                return [*self._flush(), self._chunk(error), *self._end()]
             case ev.LogprobsReported(tokens):
-                return [self._likely(tokens)]
+                return [self._logprobs(tokens)]
             case ev.Alternative(choice, inner):
-                return [*map(self._frame, self._alternative(choice, inner))]
+                return [*map(self._chunk, self._alternative(choice, inner))]
             case ev.UsageReported() | ev.Healed() | ev.Lost():
-                return []  # The last frame tells counts and losses; healing is no part of the API.
+                return []  # Counts and losses are in the last chunk; the API has no field for healing.
             case ev.PartAdded():
-                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
+                return [data for one in spelled(event, SHOWS) for data in self._in_order(one)]
             case _:
-                return self._in_turn(event)
+                return self._in_order(event)
 
     def close(self) -> list[bytes]:
         return []
 
     def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
-        """Return the data of the frames that say what another answer does."""
+        """Return the chunks of another answer to the same request."""
         if choice not in self._others:
             self._others[choice] = _Alternative(self._asked, choice=choice)
-        # One that was cut off has no finish reason: an error would end all of them.
+        # An answer that failed gets no finish reason: an error would end all answers.
         return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
 
-    def _likely(self, tokens: tuple[TokenLogprob, ...]) -> bytes:
+    def _logprobs(self, tokens: tuple[TokenLogprob, ...]) -> bytes:
         content: JsonObject = {"role": "model", "parts": [{"text": ""}]}
         candidate: JsonObject = {
             "content": content,
             "index": self._choice,
             **encode_logprobs(tokens),
         }
-        return self._frame(dump_bytes({"candidates": [candidate], **self._envelope}))
+        return self._chunk(dump_bytes({"candidates": [candidate], **self._envelope}))
 
     def _last(self, reason: StopReason, message: Message) -> bytes:
         candidate = _candidate(_NOTHING, reason, replace(message, logprobs=()), 0)
-        counts = _counts(message.usage, self._asked.estimate)
+        counts = encode_usage(message.usage, self._asked.estimate)
         body: JsonObject = {"candidates": [candidate], "usageMetadata": counts}
         return dump_bytes(body | self._envelope | loss_field(message, SHOWS))
 
     def _end(self) -> list[bytes]:
         return [b"]"] if self._array else []
 
-    def _in_turn(self, event: BlockEvent) -> list[bytes]:
-        """Write what belongs to the current block; hold what belongs to a later one."""
-        if self._current == _NONE:
-            self._current = event.index
-        if event.index != self._current:
-            self._held.setdefault(event.index, []).append(event)
-            return []
-        written = self._write(event)
-        while self._current == _NONE and self._held:
-            self._current = next(iter(self._held))
-            for held in self._held.pop(self._current):
-                written += self._write(held)
-        return written
+    def _in_order(self, event: BlockEvent) -> list[bytes]:
+        return [data for one in self._order.feed(event) for data in self._write(one)]
 
     def _flush(self) -> list[bytes]:
-        """Return what waits behind a block that will never end; a half call is not among it."""
-        return [
-            frame for held in self._held.values() for event in held for frame in self._write(event)
-        ]
+        """Return the held blocks, for an answer that failed; the open call is not among them."""
+        return [data for event in self._order.flush() for data in self._write(event)]
 
     def _write(self, event: BlockEvent) -> list[bytes]:
-        if isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded):
-            self._current = _NONE
         match event:
             case ev.TextDelta(_, text):
-                return [self._frame(_HEAD + b'{"text":' + dump_bytes(text) + b"}]" + self._tail)]
+                return [self._chunk(_HEAD + b'{"text":' + dump_bytes(text) + b"}]" + self._tail)]
             case ev.ThinkingDelta(_, text):
                 return self._parts([{"text": text, "thought": True}])
             case ev.TextEnd(_, part):
@@ -185,9 +150,9 @@ class StreamEncoder:
         if not parts:
             return []
         tail = self._tail or self._foot + dump_bytes(self._envelope)[1:]
-        return [self._frame(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
+        return [self._chunk(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
 
-    def _frame(self, data: bytes) -> bytes:
+    def _chunk(self, data: bytes) -> bytes:
         if not self._array:
             return write_frame(data)
         opening = b",\n" if self._begun else b"["
@@ -196,16 +161,16 @@ class StreamEncoder:
 
 
 class _Alternative(StreamEncoder):
-    """Writes another answer to the same request; its frames are those of the answer around it."""
+    """Encodes another answer to the same request; the outer encoder puts its chunks into the stream."""
 
     @override
-    def _frame(self, data: bytes) -> bytes:
+    def _chunk(self, data: bytes) -> bytes:
         return data
 
     @override
     def _last(self, reason: StopReason, message: Message) -> bytes:
-        told = replace(message, logprobs=())
-        candidate = _candidate(_NOTHING, reason, told, self._choice)
+        shown = replace(message, logprobs=())
+        candidate = _candidate(_NOTHING, reason, shown, self._choice)
         return dump_bytes({"candidates": [candidate], **self._envelope})
 
     @override
@@ -214,15 +179,15 @@ class _Alternative(StreamEncoder):
 
 
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
-    """Return the whole answer: what folding its stream gives."""
+    """Return the whole answer: the sum of the chunks of its stream."""
     if message.problem is not None:
-        return dump_bytes({"error": _encode_problem(message.problem)})
+        return dump_bytes({"error": encode_error(message.problem)})
     whole = (other for other in message.alternatives if other.problem is None)
     candidates: list[Json] = [
         _candidate(_content(one), one.stop or "end", one, number)
         for number, one in enumerate((message, *whole))
     ]
-    counts = _counts(message.usage, asked.estimate)
+    counts = encode_usage(message.usage, asked.estimate)
     body: JsonObject = {"candidates": candidates, "usageMetadata": counts}
     return dump_bytes(body | _envelope(message.id, message.model, asked))
 
@@ -246,12 +211,12 @@ def _candidate(
         "finishReason": STOPS.get(reason, "STOP"),
         "index": number,
     }
-    candidate |= _why(message) | encode_logprobs(message.logprobs)
+    candidate |= _encode_details(message) | encode_logprobs(message.logprobs)
     return candidate | encode_sources(in_words(message.content, SHOWS))
 
 
-def _why(message: Message) -> JsonObject:
-    """Return the fields of a candidate that say why an answer was refused."""
+def _encode_details(message: Message) -> JsonObject:
+    """Return the fields of a candidate with the reason of a refusal."""
     details = message.stop_details
     if details is None:
         return {}
@@ -260,22 +225,8 @@ def _why(message: Message) -> JsonObject:
     return fields | ({"finishMessage": details.explanation} if details.explanation else {})
 
 
-def _counts(usage: Usage, estimate: int) -> JsonObject:
-    given = usage.input_total or estimate
-    counts: JsonObject = {
-        "promptTokenCount": given,
-        "candidatesTokenCount": max(0, usage.output - usage.reasoning),
-        "totalTokenCount": given + usage.output,
-    }
-    if usage.reasoning:
-        counts["thoughtsTokenCount"] = usage.reasoning
-    if usage.cache_read:
-        counts["cachedContentTokenCount"] = usage.cache_read
-    return counts
-
-
 def _encode_part(part: Part) -> list[Json]:
-    """Return a part of an answer; what an answer of Gemini cannot hold as none."""
+    """Return the parts of a part; none for one that an answer of Gemini cannot hold."""
     match part:
         case Text(text) | Thinking(text):
             whole: JsonObject = {"text": text}
@@ -285,7 +236,7 @@ def _encode_part(part: Part) -> list[Json]:
         case Call(id, name):
             arguments: JsonObject = {"raw": part.raw} if part.raw else part.arguments
             call: JsonObject = {"id": id, "name": name, "args": arguments}
-            return [{"functionCall": call, **write_signature(part.opaque)}]
+            return [{"functionCall": call, **encode_signature(part.opaque)}]
         case Image():
             media = encode_media(part)
             return [] if media is None else [media]
@@ -296,45 +247,9 @@ def _encode_part(part: Part) -> list[Json]:
 
 
 def _signed(text: str, part: Text | Thinking) -> list[Json]:
-    """Return a part that carries the signature of `part` and says `text`, if there is one."""
-    signature = write_signature(part.opaque)
+    """Return a part with `text` and the signature of `part`; nothing without a signature."""
+    signature = encode_signature(part.opaque)
     if not signature:
         return []
     thought: JsonObject = {"thought": True} if isinstance(part, Thinking) and part.text else {}
     return [{"text": text, **thought, **signature}]
-
-
-# ── problems ─────────────────────────────────────────────────────────────────
-
-
-def encode_rejection(problem: Problem, request_id: str) -> Rejection:
-    error = _encode_problem(problem)
-    details = error.setdefault("details", [])
-    if isinstance(details, list):
-        details.append({"@type": f"{_RPC}RequestInfo", "requestId": request_id})
-    headers = {"x-should-retry": "false"} if problem.permanent else {}
-    return Rejection(_status(problem), dump_bytes({"error": error}), headers)
-
-
-def _encode_problem(problem: Problem) -> JsonObject:
-    status = _status(problem)
-    name = STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
-    if problem.permanent:
-        name = "FAILED_PRECONDITION"  # google.rpc.Code: do not retry until the state is fixed
-    text = f"{problem.where}: {problem.text}" if problem.where else problem.text
-    error: JsonObject = {"code": status, "message": text, "status": name}
-    details: list[Json] = []
-    if problem.where:
-        fault: JsonObject = {"field": problem.where, "description": problem.text}
-        details.append({"@type": f"{_RPC}BadRequest", "fieldViolations": [fault]})
-    wait = maybe_wait(problem)
-    if wait is not None:
-        details.append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{wait:g}s"})
-    return error | {"details": details} if details else error
-
-
-def _status(problem: Problem) -> int:
-    status = status_of(problem)
-    if problem.permanent and status >= 500:
-        return 400  # the HTTP status of FAILED_PRECONDITION; Gemini CLI repeats 5xx for 200 s
-    return 503 if status == 529 else status  # 529 is Anthropic's own number

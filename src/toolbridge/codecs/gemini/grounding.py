@@ -1,7 +1,7 @@
-"""The sources of an answer: pages that a search found, and the passages that rest on them.
+"""Sources of an answer: pages that a search found, and the passages that rest on them.
 
-Gemini lists them beside the text, in `groundingMetadata` of the last frame or of every frame, with
-spans in bytes of UTF-8 over the whole answer. Ours belong to one text, with spans in characters.
+Gemini API, GroundingMetadata: they stand beside the text, in the last chunk or in every chunk, with
+spans in bytes of UTF-8. Our citations belong to one text and have spans in characters.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign, Part, Text
 
 _CHUNKS = ("web", "retrievedContext", "maps")
-"""The kinds of a chunk that may name a page."""
+"""The kinds of a grounding chunk that can have a URL."""
 _CITED = frozenset({"groundingChunks", "groundingSupports"})
-"""What citations are made from."""
+"""The fields from which citations are made; the others are records of tools."""
 _Span: TypeAlias = tuple[int, int]
 
 
@@ -25,7 +25,7 @@ class _Page(NamedTuple):
 
 
 class _Support(NamedTuple):
-    """A passage, in bytes of the answer, and the chunks that it rests on."""
+    """A passage, in bytes of the answer, and the indices of the chunks that it rests on."""
 
     start: int
     end: int
@@ -34,12 +34,12 @@ class _Support(NamedTuple):
 
 
 class GroundingSources:
-    """What the frames of an answer said of its sources; the last word counts."""
+    """The sources in the chunks of an answer; the latest `groundingMetadata` counts."""
 
     def __init__(self) -> None:
         self._grounding: JsonObject | None = None
         self._cited: list[JsonObject] = []
-        self._told: set[tuple[str, _Span | None]] = set()
+        self._given: set[tuple[str, _Span | None]] = set()
 
     def __bool__(self) -> bool:
         return self._grounding is not None or bool(self._cited)
@@ -47,9 +47,9 @@ class GroundingSources:
     def read(self, candidate: Candidate) -> None:
         if candidate.grounding_metadata is not None:
             self._grounding = candidate.grounding_metadata
-        told = candidate.citation_metadata or {}
-        # The Gemini API says `citationSources`, Vertex AI `citations`.
-        for source in _objects(told.get("citationSources") or told.get("citations")):
+        found = candidate.citation_metadata or {}
+        # Gemini API, CitationMetadata: `citationSources`; Vertex AI: `citations`.
+        for source in _objects(found.get("citationSources") or found.get("citations")):
             if (cited := {"type": CITATION, **source}) not in self._cited:
                 self._cited.append(cited)
 
@@ -69,25 +69,25 @@ class GroundingSources:
         return found + cited
 
     def left(self, whole: str) -> bool:
-        """Whether any source was given to no text."""
+        """Return whether a source was attached to no text."""
         passages = {page.url for page, span in self._passages(whole)}
         pages = {page.url for page in _pages(self._grounding) if page is not None}
-        told = {url for url, _ in self._told}
-        return bool(self._cited) or not (passages | pages) <= told
+        given = {url for url, _ in self._given}
+        return bool(self._cited) or not (passages | pages) <= given
 
     def _is_new(self, url: str, span: _Span | None) -> bool:
-        if (url, span) in self._told:
+        if (url, span) in self._given:
             return False
-        self._told.add((url, span))
+        self._given.add((url, span))
         return True
 
     def _passages(self, whole: str) -> list[tuple[_Page, _Span]]:
         pages = _pages(self._grounding)
         supports = [*_supports(self._grounding)]
-        place = _characters(whole, [at for s in supports for at in (s.start, s.end)])
+        positions = _characters(whole, [at for s in supports for at in (s.start, s.end)])
         found: list[tuple[_Page, _Span]] = []
         for support in supports:
-            span = _span(support, place, whole)
+            span = _span(support, positions, whole)
             for number in support.chunks:
                 known = isinstance(number, int) and 0 <= number < len(pages)
                 page = pages[number] if known and isinstance(number, int) else None
@@ -97,7 +97,7 @@ class GroundingSources:
 
 
 def _pages(grounding: JsonObject | None) -> list[_Page | None]:
-    """Return the page of every chunk; None for one that names none."""
+    """Return the page of every grounding chunk; None for a chunk without a URL."""
     chunks = (grounding or {}).get("groundingChunks")
     return [_page(chunk) for chunk in chunks] if isinstance(chunks, list) else []
 
@@ -114,23 +114,23 @@ def _supports(grounding: JsonObject | None) -> Iterable[_Support]:
     for support in _objects((grounding or {}).get("groundingSupports")):
         segment, chunks = support.get("segment"), support.get("groundingChunkIndices")
         if isinstance(segment, dict) and isinstance(chunks, list):
-            # Protocol buffers leave out a start of 0.
+            # Protocol buffers, JSON mapping: a field with the value 0 is left out.
             start, end = segment.get("startIndex") or 0, segment.get("endIndex")
             if isinstance(start, int) and isinstance(end, int):
                 yield _Support(start, end, str(segment.get("text") or ""), chunks)
 
 
-def _span(support: _Support, place: dict[int, int], whole: str) -> _Span | None:
-    span = (place[support.start], place[support.end])
+def _span(support: _Support, positions: dict[int, int], whole: str) -> _Span | None:
+    span = (positions[support.start], positions[support.end])
     if not support.text or whole[span[0] : span[1]] == support.text:
         return span
-    # The offsets may count from the beginning of a part, and the text says which passage is meant.
+    # Gemini API, Segment: offsets count from the beginning of a part. Its text finds the passage.
     at = whole.find(support.text)
     return None if at < 0 else (at, at + len(support.text))
 
 
 def _characters(text: str, offsets: list[int]) -> dict[int, int]:
-    """Return how many characters stand before each offset in bytes, in one pass."""
+    """Return the position in characters of each offset in bytes, in one pass."""
     data = text.encode("utf-8", "replace")
     found: dict[int, int] = {}
     last = characters = 0
@@ -147,7 +147,7 @@ def _objects(value: Json) -> list[JsonObject]:
 
 
 def tool_records(candidate: Candidate) -> dict[str, JsonObject]:
-    """Return what a candidate says of the work of its tools, beside the sources, by kind."""
+    """Return the records of built-in tools in a candidate, by kind, without the sources."""
     grounding = candidate.grounding_metadata or {}
     rest: JsonObject = {k: v for k, v in grounding.items() if v and k not in _CITED}
     found: dict[str, JsonObject] = {next(iter(rest)): {"groundingMetadata": rest}} if rest else {}
@@ -160,7 +160,7 @@ def tool_records(candidate: Candidate) -> dict[str, JsonObject]:
 
 
 def encode_sources(content: tuple[Part, ...]) -> JsonObject:
-    """Return the fields of a candidate that say what its text rests on."""
+    """Return the fields of a candidate with the sources of its text."""
     cited: list[Json] = []
     pages: dict[_Page, int] = {}
     supports: list[Json] = []
@@ -180,13 +180,13 @@ def encode_sources(content: tuple[Part, ...]) -> JsonObject:
 
 
 def _with_records(fields: JsonObject, content: tuple[Part, ...]) -> JsonObject:
-    """Return `fields` with what Gemini's own tools said of their work."""
+    """Return `fields` with the records of Gemini's built-in tools."""
     for part in content:
         if isinstance(part, Foreign) and part.origin == ORIGIN and METADATA.issuperset(part.raw):
             for name, value in part.raw.items():
-                told = fields.get(name)
-                if isinstance(told, dict) and isinstance(value, dict):
-                    fields[name] = value | told
+                sources = fields.get(name)
+                if isinstance(sources, dict) and isinstance(value, dict):
+                    fields[name] = value | sources
                 else:
                     fields[name] = value
     return fields

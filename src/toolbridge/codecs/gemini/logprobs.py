@@ -1,4 +1,7 @@
-"""Log probabilities: the chosen tokens in one list, the others of each place in another."""
+"""Log probabilities of tokens, in both directions.
+
+Gemini API, LogprobsResult: the chosen tokens are one list, the candidates at each position another.
+"""
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import TokenLogprob
@@ -22,15 +25,15 @@ def _tokens(given: Json) -> list[TokenLogprob]:
     found: list[TokenLogprob] = []
     for one in given if isinstance(given, list) else ():
         token = one.get("token") if isinstance(one, dict) else None
-        # Protocol buffers leave out a probability of 1, whose logarithm is 0.
-        likely = one.get("logProbability", 0.0) if isinstance(one, dict) else None
-        if isinstance(token, str) and isinstance(likely, int | float):
-            found.append(TokenLogprob(token, float(likely)))
+        # Protocol buffers, JSON mapping: a field with the value 0 is left out.
+        logprob = one.get("logProbability", 0.0) if isinstance(one, dict) else None
+        if isinstance(token, str) and isinstance(logprob, int | float):
+            found.append(TokenLogprob(token, float(logprob)))
     return found
 
 
 def encode_logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
-    """Return the field of a candidate; nothing where nobody has asked for it."""
+    """Return the field `logprobsResult`, to be merged into a candidate; nothing without tokens."""
     if not tokens:
         return {}
     chosen: list[Json] = [*map(_encode, tokens)]

@@ -1,4 +1,8 @@
-"""Media: base64 with a type, or a file by its address."""
+"""Images, documents and sounds of the Gemini API, in both directions.
+
+Gemini API, Part: `inlineData` is base64 with a media type, `fileData` a URL or a file of the Files
+API.
+"""
 
 from base64 import b64decode
 from binascii import Error
@@ -18,7 +22,7 @@ _RESOLUTIONS = {ours: theirs for theirs, ours in DETAILS.items()}
 def decode_blob(
     blob: Blob, resolution: MediaResolution | None, raw: JsonObject
 ) -> Image | Document | Audio | Foreign:
-    """Return inline data as what its type says; a film, or an unknown type, stays Gemini's own."""
+    """Return inline data by its media type; `Foreign` for a video or an unknown type."""
     kind, data = (blob.mime_type or "").lower(), blob.data or ""
     title = blob.display_name or ""
     if kind.startswith("image/"):
@@ -56,7 +60,7 @@ def _text(data: str) -> str:
 
 
 def encode_media(media: Image | Document) -> JsonObject | None:
-    """Return the part that shows `media`, or None when nobody outside can know what it is."""
+    """Return a part with `media`; None for a file that only another API can read."""
     if media.data:
         return inline_part(media.data, media.media_type or "application/octet-stream")
     if media.url.startswith("data:"):
@@ -74,12 +78,12 @@ def inline_part(data: str, media_type: str) -> JsonObject:
 
 
 def encode_detail(image: Image) -> JsonObject:
-    """Return the field that asks for the detail of an image, to be merged into its part."""
+    """Return the field `mediaResolution`, to be merged into the part of an image."""
     level = _RESOLUTIONS.get(image.detail)
     return {"mediaResolution": {"level": level}} if level else {}
 
 
 def guess_type(url: str) -> str:
-    """Return the media type that an address ends in, or nothing."""
+    """Return the media type by the ending of a URL, or ""."""
     path = url.partition("?")[0].partition("#")[0]
     return _ENDINGS.get(path.rpartition(".")[2].lower(), "")

@@ -1,4 +1,8 @@
-"""Arguments that come in pieces, each with the path of what it belongs to. Only Vertex sends them."""
+"""Arguments of a call that come in pieces, each with the path of its value.
+
+Vertex AI, streamFunctionCallArguments: `partialArgs` holds pieces with a `jsonPath` (RFC 9535);
+strings of one path are appended. The Gemini API itself sends whole calls.
+"""
 
 import re
 from itertools import pairwise
@@ -14,7 +18,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 class PartialArgs:
-    """Pieces in, arguments out. Texts of one path are joined, once, at the end."""
+    """Collects pieces into arguments. Strings of one path are joined once, at the end."""
 
     def __init__(self) -> None:
         self._values: dict[str, Json] = {}
@@ -40,7 +44,7 @@ class PartialArgs:
 
 
 def _steps(path: str) -> list[str | int]:
-    """Return the steps of a path such as `$.rooms[0].name`."""
+    """Return the names and indices in a path such as `$.rooms[0].name`."""
     steps: list[str | int] = []
     at = 1
     while path.startswith("$") and at < len(path):
@@ -55,7 +59,9 @@ def _steps(path: str) -> list[str | int]:
         else:
             steps.append(_ESCAPE.sub(r"\1", name) if name is not None else plain)
     if not steps or at < len(path) or not isinstance(steps[0], str):
-        raise BrokenWire(f"the upstream sent a piece of an argument at {path[:200]!r}")
+        raise BrokenWire(
+            f"the upstream sent a piece of an argument with an invalid path: {path[:200]!r}"
+        )
     return steps
 
 
@@ -63,11 +69,11 @@ def _put(root: JsonObject, steps: list[str | int], value: Json) -> None:
     holder: Json = root
     for step, after in pairwise((*steps, None)):
         inner: Json = value if after is None else [] if isinstance(after, int) else {}
-        holder = _place(holder, step, inner)
+        holder = _member(holder, step, inner)
 
 
-def _place(holder: Json, step: str | int | None, inner: Json) -> Json:
-    """Return what stands at `step` of `holder`; where nothing does, `inner` from now on."""
+def _member(holder: Json, step: str | int | None, inner: Json) -> Json:
+    """Return the member `step` of `holder`, which is set to `inner` if it is missing."""
     if isinstance(holder, dict) and isinstance(step, str):
         if holder.get(step) is None:
             holder[step] = inner
@@ -77,4 +83,4 @@ def _place(holder: Json, step: str | int | None, inner: Json) -> Json:
         if holder[step] is None:
             holder[step] = inner
         return holder[step]
-    raise BrokenWire("the upstream sent pieces of arguments that contradict one another")
+    raise BrokenWire("the upstream sent pieces of arguments with paths that contradict one another")

@@ -1,35 +1,36 @@
-"""What differs from place to place and from model to model: the closed list of quirks.
+"""Quirks of the Gemini API: what differs between providers and between models.
 
-The defaults are the API as the current models speak it. What older families do otherwise is known
-here, as data; a configuration says it for any other name, and has the last word.
+The defaults fit the current models. The families before them are listed here, so that a model's
+name is enough; the configuration overrides both. `encode_request` reads them once per request.
 """
 
 from typing import Literal
 
 import msgspec
 
-from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
+from toolbridge.core.quirks import decode_quirks
 
 Level = Literal["MINIMAL", "LOW", "MEDIUM", "HIGH"]
 
 
-class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Quirks(msgspec.Struct, frozen=True):
+    """The closed list of switches."""
+
     thinking_style: Literal["level", "budget", "none"] = "level"
-    """Whether thinking is measured by a level (Gemini 3) or in tokens (2.5); `none` where it is
-    refused."""
+    """How thinking is requested: by a level (Gemini 3), by a budget in tokens (2.5), not at all."""
     thinking_levels: tuple[Level, ...] = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
     least_budget: int = 0
-    """The smallest budget for thinking; 0 where it can be turned off."""
+    """The smallest budget for thinking; 0 for models with thinking that can be turned off."""
     most_budget: int = 24_576
     sampling: bool = True
-    """False where temperature, topP and topK are ignored or refused: Gemini 3.6 and later."""
+    """False for models that ignore or reject temperature, topP and topK: Gemini 3.6 and later."""
     json_schema: bool = True
-    """False where schemas must be sent in the subset of OpenAPI."""
+    """False for models that take schemas only in the subset of OpenAPI, as `parameters`."""
     media_in_results: bool = True
-    """False where a picture may not stand inside a function's response: it follows it then."""
+    """False for models that take media only after a function's response, not inside it."""
     json_with_tools: bool = True
-    """False where a JSON answer cannot be asked for beside functions."""
+    """False for models that reject `responseMimeType` application/json together with functions."""
 
 
 _OLD: JsonObject = {
@@ -48,20 +49,12 @@ _FAMILIES: dict[str, JsonObject] = {
     "gemini-3.8": {"sampling": False, "thinking_levels": ["LOW", "MEDIUM", "HIGH"]},
     "gemini-4": {"sampling": False, "thinking_levels": ["LOW", "MEDIUM", "HIGH"]},
 }
-"""By the beginning of a model's name; the longest that fits counts."""
-
-QUIRKS = Quirks.__struct_fields__
+"""Quirks by the beginning of a model's name; the longest matching beginning counts."""
 
 
 def read_quirks(model: str, given: JsonObject) -> Quirks:
-    """Return the quirks of a model; raise `ConfigError` that names one that does not exist."""
+    """Return the quirks of a model; raise `ConfigError` for one that does not exist."""
     name = model.rpartition("/")[2]
     known = [family for family in _FAMILIES if name.startswith(family)]
     facts = _FAMILIES[max(known, key=len)] if known else {}
-    try:
-        return msgspec.convert(facts | given, Quirks)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `")
-        hint = f"; there are {', '.join(QUIRKS)}" if "unknown field" in text else ""
-        where = f"quirks.{at.removesuffix('`').removeprefix('$').strip('.')}".rstrip(".")
-        raise ConfigError(f"{text}{hint}", where=where) from None
+    return decode_quirks(facts | given, Quirks)

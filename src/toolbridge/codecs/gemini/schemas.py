@@ -1,7 +1,8 @@
-"""Schemas in Gemini's `Schema`, a subset of OpenAPI 3.0, and back.
+"""JSON Schema as Gemini's `Schema`, and back.
 
-Gemini refuses a request for one unknown keyword, so only what is on the list is sent; the rest is
-told in the description. A property may have any name, also that of a keyword.
+Gemini API, Schema: a subset of OpenAPI 3.0, and one unknown keyword makes the request a 400. Only
+listed keywords are sent; the others move into the description. Used for models without JSON Schema
+(`Quirks.json_schema`). A property may have the name of a keyword.
 """
 
 from math import floor
@@ -25,18 +26,18 @@ _OF_TYPE = {
     "number": frozenset({"minimum", "maximum"}),
     "integer": frozenset({"minimum", "maximum"}),
 }
-"""The keywords that one type alone understands."""
+"""The keywords that belong to one type."""
 _SNAKE = {
     "any_of": "anyOf", "property_ordering": "propertyOrdering", "min_items": "minItems",
     "max_items": "maxItems", "min_length": "minLength", "max_length": "maxLength",
     "min_properties": "minProperties", "max_properties": "maxProperties",
     "additional_properties": "additionalProperties",
 }  # fmt: skip
-"""How protocol buffers also spell the keywords of two words."""
+"""Keywords in snake case, which protocol buffers accept too."""
 
 
 def project(schema: JsonObject) -> JsonObject:
-    """Return `schema` in Gemini's words. The result is shared: nobody may change it."""
+    """Return `schema` as a Gemini `Schema`. The result is cached and must not be changed."""
     return _projected(dumps(schema))
 
 
@@ -59,17 +60,19 @@ def _node(schema: Json) -> JsonObject:
         else:
             kept[key] = fitting
     if kept.get("type") == "ARRAY":
-        kept.setdefault("items", {"type": "STRING"})  # an array must say what it holds
+        kept.setdefault(
+            "items", {"type": "STRING"}
+        )  # Gemini API, Schema: an array without items is a 400
     for key in ("properties", "required"):
         if not kept.get(key, True):
-            del kept[key]  # an empty one is refused
+            del kept[key]  # an empty one is a 400
     if null:
         kept["nullable"] = True
     return describe(kept, moved)
 
 
 def _as_enum(node: JsonObject) -> JsonObject:
-    """Return `node` with a constant as the only value of an enum, and with a type if it shows."""
+    """Return `node` with `const` as an enum of one value, and with the type that it implies."""
     node = dict(node)
     if "const" in node and "enum" not in node:
         node["enum"] = [node.pop("const")]
@@ -88,7 +91,7 @@ def _as_enum(node: JsonObject) -> JsonObject:
 
 
 def _inclusive(node: JsonObject) -> JsonObject:
-    """Return `node` with bounds that a value may reach; of a fraction, the words say the rest."""
+    """Return `node` with inclusive bounds; for fractions the description keeps the exclusive ones."""
     node = dict(node)
     whole = node.get("type") == "integer"
     low, high = node.get("exclusiveMinimum"), node.get("exclusiveMaximum")
@@ -107,7 +110,7 @@ def _inclusive(node: JsonObject) -> JsonObject:
 
 
 def _one_type(node: JsonObject) -> JsonObject:
-    """Return `node` with a list of types as alternatives, each with its own keywords."""
+    """Return `node` with a list of types as `anyOf`, each with the keywords of its type."""
     kinds = node.get("type")
     if not isinstance(kinds, list) or "anyOf" in node:
         return node
@@ -121,7 +124,7 @@ def _one_type(node: JsonObject) -> JsonObject:
 
 
 def _fitting(key: str, value: Json, node: JsonObject) -> Json:
-    """Return the value of a keyword as Gemini takes it, or None where it does not."""
+    """Return the value of a keyword as Gemini takes it; None if Gemini does not take it."""
     fits = False
     if key in _TEXTS:
         fits = isinstance(value, str)
@@ -143,7 +146,7 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
         case "format" if isinstance(value, str) and value in _FORMATS:
             return value
         case "enum" if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
-            return value  # any other value has no place in an enum; the words name it
+            return value  # Gemini API, Schema: enums hold strings; others move into the description
         case "items" if isinstance(value, dict):
             return _node(value)
         case "properties" if isinstance(value, dict):
@@ -159,13 +162,13 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
 
 
 def decode_schema(schema: Json) -> JsonObject:
-    """Return a schema of Gemini's as JSON Schema: types in lower case, null among them."""
+    """Return a Gemini `Schema` as JSON Schema: types in lower case, `nullable` as a type."""
     if not isinstance(schema, dict):
         return {}
     found: JsonObject = {}
     for key, value in schema.items():
         name = _SNAKE.get(key, key)
-        if (name, value) != ("format", "enum"):  # nobody else needs to be told, or knows the word
+        if (name, value) != ("format", "enum"):  # a format that only Gemini has
             found[name] = _decode_keyword(name, value)
     if found.pop("nullable", False) is True:
         _allow_null(found)
@@ -182,7 +185,7 @@ def _decode_keyword(key: str, value: Json) -> Json:
     if key in {"properties", "$defs"} and isinstance(value, dict):
         return {name: decode_schema(item) for name, item in value.items()}
     if key in _COUNTS and isinstance(value, str) and value.isdecimal():
-        return int(value)  # a count is an int64, which JSON of protocol buffers writes as text
+        return int(value)  # Protocol buffers, JSON mapping: an int64 is a string
     return value
 
 

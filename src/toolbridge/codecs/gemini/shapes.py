@@ -1,21 +1,19 @@
-"""Gemini's shapes, and the tables that both directions read.
+"""Gemini's wire structs, and the tables that both directions use.
 
-Keys are written in camel case; protocol buffers read snake case as well, and clients mix both.
-Request shapes are read from what `spelling` made uniform.
+The names are those of the Gemini API's GenerateContentRequest and GenerateContentResponse, in camel
+case. Requests may also have keys in snake case; `spelling` makes them uniform first.
 """
-
-from typing import Literal
 
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Effort, Opaque, StopReason
+from toolbridge.core.messages import StopReason
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
 CITATION = "citation_source"
-"""The type that we give to an entry of `citationMetadata`, which has none."""
+"""The type of a citation of ours that comes from `citationMetadata`, whose entries have none."""
 SHOWS = AnswerFeatures(
     ORIGIN,
     images=frozenset({"data", "url"}),
@@ -23,20 +21,12 @@ SHOWS = AnswerFeatures(
     alternatives=True,
 )
 METADATA = frozenset({"groundingMetadata", "urlContextMetadata"})
-"""Fields of a candidate that say how its tools worked. Between codecs they are parts of the answer."""
+"""Fields of a candidate that describe the work of built-in tools; in our message they are parts."""
 ALT = "alt"
-"""The name, in `Request.extra`, of how a stream is framed: "json" for an array instead of SSE."""
-
-SKIP = "skip_thought_signature_validator"
-"""The documented signature for a call that Gemini did not sign itself."""
-_NO_SIGNATURES = frozenset(
-    {
-        "", SKIP, "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
-        "context_engineering_is_the_way_to_go", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
-    }
-)  # fmt: skip
-"""What stands where a signature belongs and is none: the words, and their base64 as SDKs write it."""
-
+"""The key in `Request.extra` of the query parameter `alt`: "json" asks for an array, not SSE."""
+CONFIG = "generationConfig"
+MESSAGE = "message"
+"""The kind of the part that holds the unknown fields of a content."""
 
 # ── parts ────────────────────────────────────────────────────────────────────
 
@@ -53,7 +43,7 @@ class FileData(msgspec.Struct, rename="camel"):
 
 
 class PartialArg(msgspec.Struct, rename="camel"):
-    """A piece of an argument, on Vertex; without a value the null value is meant."""
+    """A piece of an argument; one without any value is null. Only Vertex AI sends them."""
 
     json_path: str = ""
     string_value: str | None = None
@@ -81,7 +71,11 @@ class MediaResolution(msgspec.Struct):
 
 
 class Part(msgspec.Struct, rename="camel"):
-    """One of the fields after the first two is set; none in a part of a kind that we do not know."""
+    """A part of a content.
+
+    Gemini API, Part: exactly one field after the first two is set; here none is for a kind of part
+    that this codec does not know.
+    """
 
     thought: bool | None = None
     thought_signature: str | None = None
@@ -99,7 +93,7 @@ MODIFIERS = frozenset(
         "mediaProcessing", "speechMetadata",
     }
 )  # fmt: skip
-"""The fields of a part that do not say what it is."""
+"""The fields of a part that modify it; any other field is its kind."""
 
 
 # ── requests ─────────────────────────────────────────────────────────────────
@@ -186,7 +180,7 @@ class PromptFeedback(msgspec.Struct, rename="camel"):
 
 
 class StreamChunk(msgspec.Struct, rename="camel"):
-    """One piece of an answer, or the whole of it."""
+    """One piece of a streamed answer, or the whole answer."""
 
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
@@ -215,7 +209,7 @@ FINISH_REASONS: dict[str, StopReason] = {
     "IMAGE_RECITATION": "refusal",
     "IMAGE_OTHER": "refusal",
 }
-"""Why an answer ended; any other reason is an end like any other."""
+"""Our stop reason for a `finishReason`; "end" for any other."""
 
 FAILURES = {
     "MALFORMED_FUNCTION_CALL": "broken_call",
@@ -224,10 +218,10 @@ FAILURES = {
     "MALFORMED_RESPONSE": "broken_call",
     "MISSING_THOUGHT_SIGNATURE": "rejected",
 }
-"""Finish reasons of answers that nobody can use."""
+"""Finish reasons of answers without a usable result, with the kind of the problem."""
 
 REFUSED = "SAFETY"
-"""The finish reason of a refusal of which no more is known."""
+"""The `finishReason` for a refusal without a category."""
 
 STOPS: dict[StopReason, str] = {
     "length": "MAX_TOKENS",
@@ -236,61 +230,12 @@ STOPS: dict[StopReason, str] = {
     "error": "OTHER",
     "aborted": "OTHER",
 }
-"""The finish reason of a stop; every other one, calls included, is "STOP"."""
+"""The `finishReason` for our stop reason; "STOP" for any other, calls included."""
 
-LEVELS: dict[str, Effort] = {
-    "MINIMAL": "minimal",
-    "LOW": "low",
-    "MEDIUM": "medium",
-    "HIGH": "high",
-}
-CHOICES: dict[str, Literal["auto", "none", "required"]] = {
-    "AUTO": "auto",
-    "VALIDATED": "auto",
-    "ANY": "required",
-    "NONE": "none",
-}
 DETAILS = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 
-ERROR_KINDS = {
-    "RESOURCE_EXHAUSTED": "rate_limited",
-    "UNAVAILABLE": "overloaded",
-    "DEADLINE_EXCEEDED": "timed_out",
-}
-"""The statuses that say what to do; of the others, the number says it."""
 
-STATUSES = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    405: "UNIMPLEMENTED",
-    409: "ABORTED",
-    413: "INVALID_ARGUMENT",
-    429: "RESOURCE_EXHAUSTED",
-    499: "CANCELLED",
-    501: "UNIMPLEMENTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
-"""What a number is called; any other is invalid below 500 and internal from there."""
-
-
-# ── small readings that both directions share ────────────────────────────────
-
-
-def read_signature(signature: str | None) -> tuple[Opaque, ...]:
-    """Return the token that Gemini wants back; a placeholder is none."""
-    if not signature or signature in _NO_SIGNATURES:
-        return ()
-    return (Opaque(ORIGIN, "thought_signature", signature),)
-
-
-def write_signature(opaque: tuple[Opaque, ...]) -> JsonObject:
-    """Return the field of the last token that Gemini made, to be merged into a part."""
-    own = [
-        token.value
-        for token in opaque
-        if token.kind == "thought_signature" and token.origin.partition("/")[0] == ORIGIN
-    ]
-    return {"thoughtSignature": own[-1]} if own else {}
+def decode_rest(given: JsonObject | None, shape: type[msgspec.Struct]) -> JsonObject:
+    """Return the fields of an object that `shape` does not list."""
+    known = shape.__struct_encode_fields__
+    return {k: v for k, v in (given or {}).items() if k not in known and v is not None}

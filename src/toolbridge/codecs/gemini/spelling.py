@@ -1,8 +1,8 @@
-"""One spelling for the keys of a request.
+"""Uniform spelling for the keys of a request.
 
-Protocol buffers read `system_instruction` as well as `systemInstruction`, and the Python SDK sends
-both kinds in one body. Keys of the API become camel case at every level; what users wrote, which
-is arguments, answers, schemas and labels, is passed by.
+Protocol buffers, JSON mapping: `system_instruction` is read like `systemInstruction`, and the Python
+SDK sends both kinds in one body. Keys of the API become camel case at every level. What users wrote
+(arguments, responses, schemas, labels) stays as it is.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import TypeAlias
 from toolbridge.core.json import Json, JsonObject
 
 Plan: TypeAlias = "Mapping[str, Plan | None]"
-"""How to go on, by key: None leaves a value alone. A key without a word of its own goes on with
-`*`, and where that is missing too, only the key is spelt anew."""
+"""The plan for the value of each key: None leaves the value unchanged. A key that is not listed uses
+the plan of `*`; without one, only the key itself is respelled."""
 
 _ALL: "dict[str, Plan | None]" = {}
 _ALL["*"] = _ALL
@@ -35,7 +35,7 @@ _DECLARATION: Plan = {
 }
 _BODY: Plan = {
     "contents": _CONTENT,
-    # It is a content, or the parts of one, so both plans hold.
+    # A content, or the parts of one, so both plans apply.
     "systemInstruction": {**_PART, "parts": _PART},
     "tools": {"functionDeclarations": _DECLARATION, "*": _ALL},
     "toolConfig": _ALL,

@@ -15,7 +15,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
-from toolbridge.core.fold import OWN_ENDS, broken_last
+from toolbridge.core.fold import OWN_ENDS, Fold, broken_last
 from toolbridge.core.json import JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Call, Message, StopReason, TokenLogprob
@@ -27,6 +27,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._envelope = _Envelope(asked)
+        self._fold = Fold()
+        """The answer without its deltas: the last line reports its counts and losses."""
         self._texts = BlockOrder()
         self._thoughts = BlockOrder()
         self._calls = BlockOrder()
@@ -38,13 +40,16 @@ class StreamEncoder:
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         match event:
-            case ev.TextDelta() | ev.TextStart() | ev.TextEnd():
+            case ev.TextDelta(index, piece):
+                if index == self._texts.current:  # a shortcut for the most frequent event
+                    return [self._line({"content": piece})]
                 return self._text_lines(self._texts.feed(event))
-            case ev.ThinkingDelta() | ev.ThinkingStart() | ev.ThinkingEnd():
+            case ev.ThinkingDelta():
                 return self._thinking_lines(self._thoughts.feed(event))
-            case ev.CallStart() | ev.CallEnd():  # a call is written whole, so deltas are not needed
-                return self._call_lines(self._calls.feed(event))
+            case ev.CallDelta():
+                return []  # a call is written whole, at its end
             case _:
+                self._fold.feed(event)
                 return self._feed_rest(event)
 
     def close(self) -> list[bytes]:
@@ -55,14 +60,21 @@ class StreamEncoder:
 
     def _feed_rest(self, event: ev.Event) -> list[bytes]:
         match event:
+            case ev.TextStart() | ev.TextEnd():
+                return self._text_lines(self._texts.feed(event))
+            case ev.ThinkingStart() | ev.ThinkingEnd():
+                return self._thinking_lines(self._thoughts.feed(event))
+            case ev.CallStart() | ev.CallEnd():
+                return self._call_lines(self._calls.feed(event))
             case ev.Started(_, model):
                 self._envelope.model = self._envelope.model or model
             case ev.LogprobsReported(tokens):
                 return [self._line({"content": ""}, _logprobs(tokens) | {"done": False})]
             case ev.PartAdded():
-                instead = spelled(event, shapes.SHOWS)
-                return [line for one in instead if one is not event for line in self.feed(one)]
-            case ev.Finished(reason, message):
+                texts = [one for one in spelled(event, shapes.SHOWS) if one is not event]
+                return self._text_lines([e for one in texts for e in self._texts.feed(one)])
+            case ev.Finished(reason):
+                message = self._fold.message
                 # A call is atomic: clients would run one that the token limit has cut.
                 broken = self._broken if reason in OWN_ENDS else []
                 lines = [self._call_line(call) for call in broken]

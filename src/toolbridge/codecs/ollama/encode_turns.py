@@ -133,7 +133,7 @@ class TurnEncoder:
     def audio(self, where: str, audio: Audio) -> tuple[str, str]:
         """Return the base64 of a sound, or "" and a text in its place.
 
-        Ollama, openai/openai.go: models with the capability `audio` get sounds in `images`.
+        Ollama, OpenAI compatibility: models with the capability `audio` get sounds in `images`.
         """
         if self._target.can("audio", unknown=False):
             return audio.data, ""

@@ -167,6 +167,7 @@ class CompletionEncoder:
         self._model = asked.request.model
         options = asked.request.extra.get("stream_options")
         self._counts = isinstance(options, dict) and bool(options.get("include_usage"))
+        self._usage = Usage()
         self._offset = 0
         """Characters before the next token, for `text_offset` of the log probabilities."""
         self._ended = False
@@ -186,8 +187,11 @@ class CompletionEncoder:
                 likely = write_token_logprobs(tokens, self._offset)
                 self._offset += sum(len(token.token) for token in tokens)
                 return [self._chunk("", logprobs=likely)]
-            case ev.Finished(reason, message):
-                return self._finish(reason, message.usage)
+            case ev.UsageReported(usage):
+                self._usage = usage
+                return []
+            case ev.Finished(reason):
+                return self._finish(reason, self._usage)
             case ev.Failed(problem):
                 self._ended = True
                 return [write_frame(encode_error(problem))]

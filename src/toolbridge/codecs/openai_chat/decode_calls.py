@@ -106,6 +106,8 @@ class CallDecoder:
 
     def settle(self) -> list[Event]:
         """Begin calls that have a name and end complete ones, before text or a thought follows."""
+        if not self._waiting and not self._ripe:
+            return []
         return self._begin_waiting(None) + self._end_ripe()
 
     def close(self) -> list[Event]:

@@ -22,7 +22,7 @@ from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.logprobs import read_logprobs, read_token_logprobs
-from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason, Text
+from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason
 from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import AnyObject, decode_frame
 from toolbridge.wire.sse import SseEvent
@@ -69,7 +69,11 @@ class StreamDecoder:
         return events + self._answer.close()
 
     def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
-        return [event for record in reply for event in self._answer.read_record(record)]
+        events: list[Event] = []
+        for record in reply:
+            if not self._answer.ended:
+                events += self._answer.read_record(record)
+        return events
 
 
 class _Answer:
@@ -102,8 +106,6 @@ class _Answer:
 
     def read_record(self, record: SseEvent | WholeBody) -> list[Event]:
         """Read one event of a stream, or a whole body."""
-        if self.ended:
-            return []
         if isinstance(record, WholeBody):
             return self._read_whole(record.data)
         if record.data.strip() == b"[DONE]":
@@ -217,7 +219,10 @@ class _Answer:
     def _delta(self, delta: shapes.Delta) -> list[Event]:
         # One token can end the thought and begin the text, so a delta may contain all of these.
         events = self._think(delta)
-        events += self._content(delta.content)
+        if isinstance(delta.content, str):
+            events += self._text(delta.content)
+        elif delta.content:
+            events += self._parts(delta.content)
         if delta.refusal:
             self._refused = True
             events += self._text(delta.refusal)
@@ -238,8 +243,7 @@ class _Answer:
 
     def _cite(self, annotations: list[AnyObject]) -> list[Event]:
         """Read citations; OpenAI chat: their spans are character offsets in the whole answer."""
-        message = self._draft.fold.message
-        texts = [part.text for part in message.content if isinstance(part, Text)]
+        texts = self._draft.texts
         before = sum(map(len, texts[:-1]))
         size = len(texts[-1]) if texts else 0
         found = (_read_annotation(annotation, before, size) for annotation in annotations)
@@ -272,9 +276,7 @@ class _Answer:
         }
         return self._draft.add(Foreign(shapes.ORIGIN, shapes.AUDIO, raw))
 
-    def _content(self, content: str | list[AnyObject] | None) -> list[Event]:
-        if not isinstance(content, list):
-            return self._text(content or "")
+    def _parts(self, content: list[AnyObject]) -> list[Event]:
         events: list[Event] = []
         for part in content:
             if part.get("type") == "image_url":
@@ -297,6 +299,9 @@ class _Answer:
         DeepSeek, Qwen, Kimi, GLM: `reasoning_content`. OpenRouter, Groq, vLLM, Ollama: `reasoning`.
         Some servers send the same text in two fields.
         """
+        names = (delta.reasoning_content, delta.reasoning, delta.thinking)
+        if not any(names) and not delta.reasoning_details:
+            return []
         named = (
             ("", delta.reasoning_content),
             ("reasoning", delta.reasoning),
@@ -345,7 +350,10 @@ def _is_error(chunk: shapes.Chunk) -> bool:
     # OpenAI's SDKs treat every event with a truthy `error` as an error.
     if chunk.error or (chunk.x_groq and chunk.x_groq.error):
         return True
-    return any(choice.error for choice in chunk.choices or ())
+    for choice in chunk.choices or ():  # noqa: SIM110  a generator costs two calls per delta
+        if choice.error:
+            return True
+    return False
 
 
 def _texts(value: Json) -> Iterator[str]:

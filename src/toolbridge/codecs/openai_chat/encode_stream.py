@@ -20,6 +20,7 @@ from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockOrder
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.logprobs import write_logprobs
@@ -48,6 +49,8 @@ class StreamEncoder:
         self, asked: AnswerContext, *, choice: int = 0, envelope: "_Envelope | None" = None
     ) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: the last chunks report its usage and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
         """The encoders of the choices with an index above 0."""
@@ -58,6 +61,7 @@ class StreamEncoder:
         self._calls = BlockOrder()
         self._writer = call_writer(asked.request)
         self._request = asked.request
+        self._text_chunk: tuple[bytes, bytes] | None = None
         self._length = 0
         """Characters of text so far: the spans of citations are offsets in the whole answer."""
         self._thinking_field = THINKING
@@ -66,6 +70,13 @@ class StreamEncoder:
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if self._ended:
             return []
+        if isinstance(event, ev.TextDelta) and self._texts.current == event.index:
+            # The fast path: most events of a stream are text deltas of the current block.
+            self._length += len(event.text)
+            head, tail = self._text_chunk or self._split_text_chunk()
+            return [head + dump_bytes(event.text) + tail]
+        if not isinstance(event, ev.DELTAS):
+            self._fold.feed(event)
         match event:
             case ev.TextStart() | ev.TextDelta() | ev.TextEnd():
                 return self._deltas(self._texts.feed(event))
@@ -76,8 +87,8 @@ class StreamEncoder:
             case ev.Started(id, model, envelope):
                 self._envelope.start(id, model, envelope)
                 return [self._chunk({"role": "assistant", "content": ""})]
-            case ev.Finished(reason, message):
-                return self._finish(reason, message)
+            case ev.Finished(reason):
+                return self._finish(reason, self._fold.message)
             case ev.Failed(problem):
                 return self._fail(problem)
             case _:
@@ -150,6 +161,12 @@ class StreamEncoder:
         }
         rest: JsonObject = {"usage": None} if self._counts else {}
         return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
+
+    def _split_text_chunk(self) -> tuple[bytes, bytes]:
+        """Return the bytes before and after the text of a chunk with a text delta."""
+        head, name, tail = self._chunk({"content": ""}).rpartition(b'"content":""')
+        self._text_chunk = (head + name[:-2], tail)
+        return self._text_chunk
 
     def _deltas(self, events: Sequence[ev.Event]) -> list[bytes]:
         found = (self._delta(event) for event in events)

@@ -101,7 +101,10 @@ class MessageOutput(OutputItem):
     @override
     def write(self, piece: str, index: int, channel: str, /) -> list[Event]:
         self.refused = self.refused or channel == "refusal"
-        self._texts.setdefault(index, WrittenText()).add(piece)
+        written = self._texts.get(index)
+        if written is None:
+            written = self._texts[index] = WrittenText()
+        written.add(piece)
         return self._draft.text(piece, (self, index))
 
     @override

@@ -68,8 +68,9 @@ class OutputLog:
 
     def delta(self, template: bytes, id: str, piece: str) -> bytes:
         """Return a delta of the current item."""
-        index = len(self.output)
-        return template % (self._next(), dump_bytes(id), index, dump_bytes(piece))
+        number, index = self.next_number, len(self.output)
+        self.next_number += 1
+        return template % (number, dump_bytes(id), index, dump_bytes(piece))
 
     def own_id(self, prefix: str) -> str:
         return own_id(prefix, self.stem, len(self.output))

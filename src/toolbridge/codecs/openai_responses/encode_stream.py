@@ -25,6 +25,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
 from toolbridge.core.block_order import BlockEvent, BlockOrder
 from toolbridge.core.codec import AnswerContext
+from toolbridge.core.fold import Fold
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.logprobs import write_logprobs
 from toolbridge.core.messages import Message
@@ -35,6 +36,8 @@ class StreamEncoder:
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
+        self._fold = Fold()
+        """The answer without its deltas: the last event reports its usage and losses."""
         self._names = ToolNames(asked.request)
         self._log = OutputLog()
         self._envelope: ResponseEnvelope | None = None
@@ -60,6 +63,11 @@ class StreamEncoder:
         self._log.next_number = number
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
+        if isinstance(event, ev.DELTAS):
+            if event.index == self._order.current and self._block is not None:
+                return self._block.write(event)  # the fast path: most events are deltas
+        else:
+            self._fold.feed(event)
         match event:
             case ev.Started(id, model):
                 return self._start(id, model)
@@ -90,8 +98,8 @@ class StreamEncoder:
         ]
 
     def _end(self, event: ev.Finished | ev.Failed) -> list[bytes]:
-        message = event.message
-        said = self._start(message.id, message.model)
+        message = self._fold.message
+        said = self._start(message.id or _early_id(self._asked), message.model)
         envelope = self._envelope or ResponseEnvelope(self._asked, message.id, message.model)
         self._ended = True
         if isinstance(event, ev.Failed):

@@ -14,11 +14,10 @@ from toolbridge.conformance.json_path import has, items, members, number, pick, 
 from toolbridge.conformance.observed import (
     Observed,
     ObservedCall,
-    ObservedEvent,
     parse,
     require,
-    split_sse,
 )
+from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _MESSAGE = ("id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "usage")
@@ -125,13 +124,13 @@ class _Reader:
             "ping": self._ping,
         }
 
-    def read(self, frame: ObservedEvent) -> None:
-        data = parse(frame.data, self.seen)
+    def read(self, event: ObservedEvent) -> None:
+        data = parse(event.data, self.seen)
         if data is None:
             return
         type = text(data, "type")
-        if frame.event != type:
-            self.seen.fault(f"the event is {frame.event!r}, its data says {type!r}")
+        if event.name != type:
+            self.seen.fault(f"the event is {event.name!r}, its data says {type!r}")
         if self.seen.terminal != "none":
             self.seen.fault(f"{type} comes after the end")
         elif type not in self._steps:
@@ -220,8 +219,8 @@ class _Reader:
 
 def read_stream(body: bytes) -> Observed:
     reader = _Reader()
-    for frame in split_sse(body).frames:
-        reader.read(frame)
+    for event in split_sse(body).events:
+        reader.read(event)
     reader.seen.check_calls(cut=reader.seen.stop in _STOPS["length"])
     return reader.seen
 

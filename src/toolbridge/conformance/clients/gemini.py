@@ -13,11 +13,10 @@ from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import (
     Observed,
     ObservedCall,
-    ObservedEvent,
     parse,
     require,
-    split_sse,
 )
+from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _DATA = (
@@ -105,15 +104,15 @@ class _Reader:
     def __init__(self) -> None:
         self.seen = Observed(order=[])
 
-    def read(self, frame: ObservedEvent) -> None:
-        if frame.event or frame.data == "[DONE]":
-            self.seen.fault(f"Gemini has no event names and no [DONE]: {frame}")
+    def read(self, event: ObservedEvent) -> None:
+        if event.name or event.data == "[DONE]":
+            self.seen.fault(f"Gemini has no event names and no [DONE]: {event}")
             return
-        data = parse(frame.data, self.seen)
+        data = parse(event.data, self.seen)
         if data is None:
             return
         if self.seen.terminal != "none":
-            self.seen.fault(f"a frame comes after the end: {frame.data[:60]}")
+            self.seen.fault(f"an event comes after the end: {event.data[:60]}")
         elif "error" in data:
             self.seen.terminal = "error"
             self.seen.error = read_error(data)
@@ -129,7 +128,7 @@ class _Reader:
             self.seen.stop = "SAFETY"
             return
         if not items(data, "candidates"):
-            self.seen.fault("a frame has no candidates")
+            self.seen.fault("an event has no candidates")
         candidate = members(data, "candidates.0")
         parts = items(candidate, "content.parts")
         if parts and text(candidate, "content.role") != "model":
@@ -184,8 +183,8 @@ class _Reader:
 def read_stream(body: bytes) -> Observed:
     reader = _Reader()
     found = split_sse(body)
-    for frame in found.frames:
-        reader.read(frame)
+    for event in found.events:
+        reader.read(event)
     if found.comments:
         reader.seen.fault("a comment, on which Google's own client breaks")
     reader.seen.check_calls()

@@ -12,11 +12,10 @@ from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import (
     Observed,
     ObservedCall,
-    ObservedEvent,
     parse,
     require,
-    split_sse,
 )
+from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _CHUNK = ("id", "object", "created", "model", "choices")
@@ -117,14 +116,14 @@ class _Reader:
         self._finished = False
         self._done = False
 
-    def read(self, frame: ObservedEvent) -> None:
-        if frame.event:
-            self.seen.fault(f"chunks have no event name, this one has {frame.event!r}")
+    def read(self, event: ObservedEvent) -> None:
+        if event.name:
+            self.seen.fault(f"chunks have no event name, this one has {event.name!r}")
         if self._done or self.seen.terminal == "error":
-            self.seen.fault(f"a frame comes after the end: {frame.data[:60]}")
-        elif frame.data == "[DONE]":
+            self.seen.fault(f"an event comes after the end: {event.data[:60]}")
+        elif event.data == "[DONE]":
             self._end()
-        elif (chunk := parse(frame.data, self.seen)) is not None:
+        elif (chunk := parse(event.data, self.seen)) is not None:
             self._chunk(chunk)
 
     def _end(self) -> None:
@@ -207,8 +206,8 @@ def _is_silent(chunk: JsonObject) -> bool:
 
 def read_stream(body: bytes) -> Observed:
     reader = _Reader()
-    for frame in split_sse(body).frames:
-        reader.read(frame)
+    for event in split_sse(body).events:
+        reader.read(event)
     reader.seen.check_calls(cut=reader.seen.stop in _STOPS["length"])
     return reader.seen
 

@@ -14,11 +14,10 @@ from toolbridge.conformance.json_path import items, members, number, pick, text
 from toolbridge.conformance.observed import (
     Observed,
     ObservedCall,
-    ObservedEvent,
     parse,
     require,
-    split_sse,
 )
+from toolbridge.conformance.sse import ObservedEvent, split_sse
 from toolbridge.core.json import Json, JsonObject, dumps
 
 _RESPONSE = ("id", "object", "created_at", "status", "model", "output")
@@ -154,13 +153,13 @@ class _Reader:
             **dict.fromkeys(_TERMINALS, self._end),
         }
 
-    def read(self, frame: ObservedEvent) -> None:
-        data = parse(frame.data, self.seen)
+    def read(self, event: ObservedEvent) -> None:
+        data = parse(event.data, self.seen)
         if data is None:
             return
         type = text(data, "type")
-        if frame.event != type:
-            self.seen.fault(f"the event is {frame.event!r}, its data says {type!r}")
+        if event.name != type:
+            self.seen.fault(f"the event is {event.name!r}, its data says {type!r}")
         if data.get("sequence_number") != self._sequence:
             self.seen.fault(f"event {self._sequence} is numbered {data.get('sequence_number')}")
         self._sequence += 1
@@ -257,8 +256,8 @@ class _Reader:
 
 def read_stream(body: bytes) -> Observed:
     reader = _Reader()
-    for frame in split_sse(body).frames:
-        reader.read(frame)
+    for event in split_sse(body).events:
+        reader.read(event)
     reader.seen.check_calls(cut=reader.seen.stop in _STOPS["length"])
     return reader.seen
 

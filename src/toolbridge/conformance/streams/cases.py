@@ -12,9 +12,17 @@ from toolbridge.conformance.cases import folder as all_cases
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, loads
 
-CATEGORIES = (
-    "json", "partial", "tools", "interruptions", "backpressure", "repair", "security", "compliance",
-)  # fmt: skip
+LABELS = {
+    "json": "valid JSON under a stream",
+    "partial": "partial frames and resuming",
+    "tools": "tools in mid-stream",
+    "interruptions": "interruptions",
+    "backpressure": "back-pressure",
+    "repair": "repair",
+    "security": "security and limits",
+    "compliance": "compliance and determinism",
+}
+CATEGORIES = tuple(LABELS)
 After: TypeAlias = Literal[
     "repeat", "anew", "conflict", "replay", "suffixes", "unknown", "late_abort", "late_result"
 ]
@@ -148,8 +156,8 @@ class StreamCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cuttings: tuple[str, ...] = CUTTINGS
     steady: bool = True
     """Whether every cutting gives the same events; not where time decides how far a stream gets."""
-    house: Literal["", "short", "keyed", "few"] = ""
-    """A gateway that is set up in another way."""
+    gateway: Literal["", "short", "keyed", "few"] = ""
+    """A gateway with another configuration, by its name in `self_gateway.stream_config`."""
     category: str = ""
 
     @property

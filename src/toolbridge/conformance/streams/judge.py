@@ -14,7 +14,8 @@ from toolbridge.conformance.streams.connections import WireEvent
 from toolbridge.conformance.streams.grammar import CaseFacts, EventChecker, ping_faults
 from toolbridge.conformance.streams.play import PlayResult
 from toolbridge.core.json import Json, JsonObject, dumps, loads
-from toolbridge.structured.builtin import SCHEMAS
+from toolbridge.demo.restaurant import schemas as restaurant
+from toolbridge.structured import builtin
 
 _SHORT = {
     "text": ("text.delta",),
@@ -61,8 +62,12 @@ def facts_of(case: StreamCase) -> CaseFacts:
     body = body_of(case, "")
     asked = body if isinstance(body, dict) else {}
     given, tools = asked.get("schemas"), asked.get("tools")
-    schemas = {**SCHEMAS, **{k: v for k, v in _object(given).items() if isinstance(v, dict)}}
-    parameters = {name: schema for name, schema in SCHEMAS.items() if "." in name}
+    schemas = {
+        **builtin.SCHEMAS,
+        **restaurant.SCHEMAS,
+        **{k: v for k, v in _object(given).items() if isinstance(v, dict)},
+    }
+    parameters = {name: schema for name, schema in restaurant.SCHEMAS.items() if "." in name}
     for tool in tools if isinstance(tools, list) else []:
         found = pick(tool, "parameters")
         if isinstance(found, dict):

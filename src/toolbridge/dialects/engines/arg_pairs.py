@@ -1,4 +1,8 @@
-"""`<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>`."""
+"""Calls as key/value pairs: `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>`.
+
+The grammar of GLM, Ling 3, Laguna, Hy3 and LongCat. A value is raw text; it ends at `</arg_value>` only
+where `<arg_key>` or `</tool_call>` follows, because a value may contain the tag (smg#1942).
+"""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +21,7 @@ _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^\s<]+)")
 
 @dataclass(frozen=True)
 class PairCalls:
-    """Marks are given without their `>`: a shipped tokenizer may add a suffix to each."""
+    """Parses pairs. Marks have no `>` here: Tencent's tokenizer adds a suffix to each mark."""
 
     call: tuple[str, ...] = ("<tool_call",)
     call_close: tuple[str, ...] = ("</tool_call",)
@@ -56,7 +60,7 @@ class PairCalls:
             yield from self._accept(scribe, *self.wrapper_close)
 
     def _accept(self, scribe: EventWriter, *marks: str) -> Wait[str]:
-        """Take a mark with its suffix and its bracket."""
+        """Read a mark with its suffix and `>`."""
         cursor = scribe.cursor
         mark = yield from cursor.stands(*marks)
         if not mark:
@@ -69,7 +73,7 @@ class PairCalls:
         return ""
 
     def _space(self, scribe: EventWriter) -> Wait[None]:
-        """Take white space, also where the model wrote it as an escape."""
+        """Skip white space, and line ends that the model wrote as two characters."""
         cursor = scribe.cursor
         yield from cursor.skip()
         while (yield from cursor.accept("\\n", "\\r", "\\t")):
@@ -83,7 +87,7 @@ class PairCalls:
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
         if written and (yield from cursor.stands(*self.call)) and not scribe.tools.known:
-            yield from self._call(scribe)  # the model began anew; what it began with is nothing
+            yield from self._call(scribe)  # the model started again; the first start is dropped
             return
         name = scribe.resolve(written)
         spaced = yield from cursor.skip(" \t")
@@ -104,7 +108,7 @@ class PairCalls:
         yield from self._pairs(scribe, Arguments(scribe, name))
 
     def _assigned(self, scribe: EventWriter, name: str) -> Wait[bool]:
-        """Take `a=1 b=2`, which some models write after the name."""
+        """Read `a=1 b=2` after the name, a variant that mlx-lm accepts for GLM."""
         cursor = scribe.cursor
         written = yield from cursor.match(re.compile(r"[^<]*"), 2000)
         pairs = _ASSIGNED.findall(written)
@@ -145,7 +149,7 @@ class PairCalls:
                 return
 
     def _end_without_mark(self, scribe: EventWriter, arguments: Arguments) -> None:
-        """End a call whose end mark is missing: at the end of the stream it may be cut."""
+        """End a call whose end mark is missing; at the end of the stream it may be cut off."""
         cursor = scribe.cursor
         rest = cursor.text[cursor.at :]
         if not rest or (not self.key.startswith(rest) and is_half(cursor, self.closing)):
@@ -158,7 +162,7 @@ class PairCalls:
             arguments.end()
 
     def _end_of_mark(self, scribe: EventWriter) -> Wait[bool]:
-        """Take the rest of a mark: its bracket, or a suffix and its bracket."""
+        """Read the rest of a mark: `>`, or a suffix and `>`."""
         cursor = scribe.cursor
         if (yield from cursor.accept(">")):
             return True
@@ -169,7 +173,7 @@ class PairCalls:
         return bool((yield from cursor.accept(">")))
 
     def _pair(self, scribe: EventWriter, arguments: Arguments, key: str) -> Wait[bool]:
-        """Take the value of `key`; tell whether the call goes on."""
+        """Read the value of `key`; return whether the call continues."""
         cursor = scribe.cursor
         if not (yield from self._accept(scribe, self.value)):
             if (yield from cursor.stands(self.key, *self.call_close)):
@@ -201,7 +205,7 @@ class PairCalls:
 
 
 def _half(rest: str, mark: str) -> bool:
-    """Tell whether `rest` is a mark that lacks its bracket."""
+    """Whether `rest` is `mark` without its `>`."""
     return rest.startswith(mark) and not rest.removeprefix(mark).strip(
         ":abcdefghijklmnopqrstuvwxyz"
     )

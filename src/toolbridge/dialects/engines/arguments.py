@@ -1,4 +1,8 @@
-"""Arguments that are written one by one: the JSON object that they make, as it grows."""
+"""Builds the JSON arguments of a call from parameters that arrive one at a time.
+
+For formats that write each parameter in tags of its own. A string parameter is streamed; any other
+type is held until it is complete, because only then its type is known (vllm#40195).
+"""
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.dialects.engines.event_writer import EventWriter, escaped
@@ -21,7 +25,7 @@ class Arguments:
         self.count += 1
 
     def add(self, key: str, value: Json) -> None:
-        """Write one argument; an object that wraps all the others is opened."""
+        """Write one argument; an undeclared `arguments` object is replaced by its members."""
         if isinstance(value, dict) and self._wraps(key):
             for inner, member in value.items():
                 self.key(inner)
@@ -45,7 +49,7 @@ class Arguments:
         self._scribe.cut_call()
 
     def end_or_cut(self) -> None:
-        """End a call that lacks nothing but its end mark."""
+        """End a call whose end mark is missing; cut it if the stream was cut off."""
         if self._scribe.cut_short:
             self.cut()
         else:
@@ -56,10 +60,7 @@ class Arguments:
 
 
 class RawValue:
-    """One raw value while it arrives.
-
-    A text goes out as it comes; every other type must be whole before anybody knows what it is.
-    """
+    """One raw value while it arrives: strings are written as they come, other types at the end."""
 
     def __init__(
         self, arguments: Arguments, key: str, types: frozenset[str], *, newlines: bool = False
@@ -73,7 +74,7 @@ class RawValue:
         self._trims = False
         self._newline = ""
         self.tail = "\n"
-        """The last character, to tell whether a mark stands at the start of a line."""
+        """The last character, to know whether a mark is at the start of a line."""
         if self._streams:
             arguments.key(key)
             arguments.write('"')
@@ -103,7 +104,7 @@ class RawValue:
             self._arguments.add(self._key, typed("".join(self._held), self._types))
 
     def cut(self) -> None:
-        """Leave the value open, so that nobody takes the call for whole."""
+        """Leave the value incomplete, so that the call is invalid JSON and is not run."""
         if self._streams:
             return
         self._arguments.key(self._key)

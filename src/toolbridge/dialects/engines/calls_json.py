@@ -1,4 +1,8 @@
-"""Calls written as JSON objects: `{"name": …, "arguments": {…}}` and its many spellings."""
+"""Calls written as JSON objects: `{"name": …, "arguments": {…}}` and its variants.
+
+Models vary the keys (`parameters`, `tool_name`, `function`), nest the call, and write one object, an
+array or several objects. Arguments are streamed as soon as the name is known.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,18 +21,18 @@ _FIRST = frozenset("{[\"'n")
 
 @dataclass(frozen=True)
 class CallShape:
-    """How a dialect spells a call in JSON."""
+    """The variants of JSON calls that a dialect uses."""
 
     ends: tuple[str, ...] = ()
-    """Marks that end a body which is no JSON."""
+    """Marks that end a body that is not JSON."""
     keyed: bool = False
-    """`{NAME: ARGUMENTS}`."""
+    """Calls are `{NAME: ARGUMENTS}` (Apertus)."""
     id_last: bool = False
-    """The id may follow the arguments, which are then held until it is known."""
+    """The id may follow the arguments (Mistral), which are then held until it is known."""
     strict: bool = False
-    """An object counts only if it has arguments, as in text that may hold any JSON."""
+    """An object without arguments is not a call: the text may contain any JSON."""
     between: str = ","
-    """What may stand between two calls."""
+    """Characters that may separate two calls."""
     marks: Marks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -36,7 +40,7 @@ class CallShape:
 
 
 def read_string(scribe: EventWriter) -> Wait[str | None]:
-    """Take a JSON string and return its text; None when it is cut or none stands here."""
+    """Read a JSON string; return None if it is cut off or absent."""
     parts: list[str] = []
     walk = JsonWalk(scribe.cursor, parts.append, Marks(()))
     if (yield from walk.string()) is not Ending.WHOLE:
@@ -49,7 +53,7 @@ def read_string(scribe: EventWriter) -> Wait[str | None]:
 
 
 def read_calls(scribe: EventWriter, shape: CallShape) -> Wait[int]:
-    """Take one call, a list of calls, or calls one after the other; return how many."""
+    """Read one call, an array of calls, or calls in a row; return how many."""
     cursor = scribe.cursor
     before = scribe.calls
     yield from cursor.skip()
@@ -96,7 +100,7 @@ def _read_call(scribe: EventWriter, shape: CallShape) -> Wait[None]:
 
 
 class CallObject:
-    """One object that is a call, read key by key."""
+    """Reads one object that may be a call, key by key."""
 
     def __init__(self, scribe: EventWriter, shape: CallShape, name: str = "") -> None:
         self._scribe = scribe
@@ -145,7 +149,7 @@ class CallObject:
                 return ending
 
     def _stop(self) -> Ending:
-        """The object is broken here: fatal before the call was written, its end afterwards."""
+        """Stop at invalid JSON: raise NotACall before the call was written, else end it."""
         if not self._done and (self._held is None or not self._name):
             raise NotACall("no JSON")
         return Ending.CUT if self._cursor.ended and not self._rest() else Ending.BROKEN
@@ -171,7 +175,7 @@ class CallObject:
         if key in _ARGUMENTS and not self._done:
             return (yield from self._arguments())
         if self._shape.strict and not self._name and here in {"{", "["}:
-            raise NotACall("data")  # it may be long, and nobody should have to wait for it
+            raise NotACall("data")  # not held back: it may be long
         value: list[str] = []
         walk = JsonWalk(self._cursor, value.append, self._shape.marks, patient=self._done)
         ending = yield from walk.value()
@@ -204,19 +208,19 @@ class CallObject:
         return self._held_ending
 
     def _write_held(self, written: str, ending: Ending) -> Ending:
-        """Write arguments that waited; a JSON text of an object is that object."""
+        """Write arguments that were held; a string that contains JSON is decoded (vllm#25729)."""
         if self._held_ending is not Ending.WHOLE:
             self._scribe.arguments(written)
             return self._held_ending
         if written.startswith('"'):
-            with suppress(ValueError):  # healing sees what the model wrote
+            with suppress(ValueError):  # left to healing
                 written = str(loads(written)) or written
         self._scribe.arguments("{}" if written.strip() == "null" else written)
         return ending
 
 
 def stream_object(scribe: EventWriter, ends: Marks) -> Wait[Ending]:
-    """Hand on an object as the arguments of the open call, and end the call with it."""
+    """Stream an object as the arguments of the open call, and end the call."""
     ending = yield from JsonWalk(scribe.cursor, scribe.arguments, ends).value()
     if ending is Ending.CUT:
         scribe.cut_call()

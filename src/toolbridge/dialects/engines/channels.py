@@ -1,6 +1,6 @@
-"""Channels with attributes: `<|open|>NAME key="value"<|sep|> … <|close|>NAME<|sep|>`.
+"""Kimi K3's channels: `<|open|>NAME key="value"<|sep|> … <|close|>NAME<|sep|>`.
 
-The whole answer stands in channels: thoughts, the response, and the tools with their calls.
+The whole answer is in channels: `think`, `response`, and `tools` with its calls.
 """
 
 import re
@@ -19,6 +19,8 @@ _TYPES = {"number": frozenset({"number", "integer"})}
 
 @dataclass(frozen=True)
 class _Tag:
+    """One tag with its attributes."""
+
     name: str
     closes: bool
     attributes: dict[str, str]
@@ -26,6 +28,8 @@ class _Tag:
 
 @dataclass(frozen=True)
 class Channels:
+    """Reads an answer in channels."""
+
     open: str = "<|open|>"
     close: str = "<|close|>"
     separator: str = "<|sep|>"
@@ -60,7 +64,7 @@ class Channels:
             channel = "" if channel == "tools" else channel
 
     def _cut_mark(self, scribe: EventWriter) -> Wait[bool]:
-        """Tell whether the text ends inside the tag that stands here: half a tag is no text."""
+        """Whether the stream ends inside the tag that begins here."""
         cursor = scribe.cursor
         place = cursor.remember()
         yield from cursor.accept(self.open, self.close)
@@ -72,7 +76,7 @@ class Channels:
         return ended
 
     def tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
-        """Take a whole tag; nothing where none stands."""
+        """Read a complete tag; return None if no tag begins here."""
         cursor = scribe.cursor
         place = cursor.remember()
         mark = yield from cursor.accept(self.open, self.close)
@@ -90,7 +94,7 @@ class Channels:
         return _Tag(name, mark == self.close, attributes)
 
     def _tools(self, scribe: EventWriter) -> Wait[bool]:
-        """Take the calls of the tools channel; tell whether the answer goes on."""
+        """Read the calls of the tools channel; return whether the answer continues."""
         cursor = scribe.cursor
         if not scribe.tools.offered:
             scribe.text(f"{self.open}tools{self.separator}")

@@ -1,4 +1,8 @@
-"""Writes down what a reader of text understood: words, thoughts and calls."""
+"""Writes events for parsed text, reasoning and calls.
+
+Readers of dialects call it instead of creating events: it opens and closes blocks, and it decides
+which white space belongs to the markup.
+"""
 
 import re
 
@@ -6,59 +10,70 @@ from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.json import dumps, replace_lone_surrogates
 from toolbridge.dialects.engines.toolbox import Toolbox
-from toolbridge.wire.tags import SPACE, Cursor
+from toolbridge.wire.tags import SPACE, Cursor, Marks
 
 _WORD = 40
 _ENDED = re.compile(r"[>})\]]|\S\s")
 
 
 class NotACall(Exception):
-    """What looked like a call is none, and nothing was written yet."""
+    """Raised when the text is not a tool call; nothing has been emitted."""
 
 
 class EventWriter:
-    """A draft that knows how text around calls is written.
+    """Writes text, reasoning and calls of one answer as events.
 
-    White space is written once something follows it: between two calls, and between a thought and
-    a call, it belongs to the markup and is dropped.
+    White space is held until something follows it: between two calls, and between reasoning and a
+    call, it belongs to the markup and is dropped.
     """
 
     def __init__(self, draft: Draft, tools: Toolbox, *, thoughts: bool | None = True) -> None:
         self.cursor = Cursor()
         self.tools = tools
         self.thoughts = thoughts is not False
-        """Whether thoughts are read as such; else they stay in the text, marks and all."""
+        """Whether reasoning is separated from the text; else it stays there with its marks."""
         self.silent = thoughts is None
-        """Whether thoughts are left out."""
+        """Whether reasoning is omitted."""
         self.events: list[ev.Event] = []
         self._draft = draft
         self._space: list[str] = []
         self.spoken = False
-        """Whether something was said since the last call or thought."""
+        """Whether text was written since the last call or reasoning."""
         self._calls = 0
         self.behind_call = False
-        """Whether nothing but white space has followed a call."""
+        """Whether only white space has followed a call."""
         self._written = False
         self._thinking = False
         self._after_thought = False
         self.line_start = True
         self.after_tick = False
-        """Whether the last character was a backtick: what follows is quoted."""
+        """Whether the last character was a backtick: the next mark is quoted."""
         self.thought_before = False
-        """Whether the answer has held a thought already."""
+        """Whether the answer already contained reasoning."""
         self.said_anything = False
         self.in_call = False
+        self.running_text: Marks | None = None
+        """The marks that end running text, while the reader waits for more of it."""
         self.cut_short = False
-        """Whether the stream ended before the model did, so that nothing open is whole."""
+        """Whether the stream was cut off, so that an open call is not complete."""
 
     @property
     def calls(self) -> int:
         return self._calls
 
+    def passes(self, piece: str) -> bool:
+        """Whether `piece` goes on with running text: no mark begins in it, and nothing is held."""
+        marks, cursor = self.running_text, self.cursor
+        if marks is None or cursor.at < len(cursor.text):
+            return False
+        return marks.beginning.search(piece) is None
+
     def text(self, piece: str) -> None:
         if self._thinking:
             self.end_thought()
-        self._follow_lines(piece)
+        _, newline, tail = piece.rpartition("\n")
+        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
+        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
         if self._after_thought:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
@@ -70,16 +85,11 @@ class EventWriter:
         self.spoken = self.said_anything = True
         self._after_thought = self.behind_call = False
 
-    def _follow_lines(self, piece: str) -> None:
-        _, newline, tail = piece.rpartition("\n")
-        self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
-        self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
-
     @property
     def may_think(self) -> bool:
-        """Whether a thought may begin here: in the middle of a line, prose only speaks of its mark.
+        """Whether reasoning may begin here: inside a line, a text only mentions the mark.
 
-        A model that has thought before may do so again anywhere.
+        After earlier reasoning in the same answer it may begin anywhere.
         """
         return not self.after_tick and (self.line_start or self.thought_before)
 
@@ -101,7 +111,7 @@ class EventWriter:
         self.spoken = True
 
     def end_thought(self) -> None:
-        """The thought is over; the white space around its end belongs to the markup."""
+        """End the reasoning; white space around its end mark is dropped."""
         if not self._thinking:
             self._flush_space()
         self._thinking = False
@@ -120,31 +130,31 @@ class EventWriter:
 
     @property
     def ran_out(self) -> bool:
-        """Whether the stream has ended behind a call, in what is no call yet.
+        """Whether the stream ended after a call, inside the beginning of another one.
 
-        What was not read yet is at most one word or one mark, and that does not end.
+        At most one unfinished word or mark is unread.
         """
         cursor = self.cursor
         rest = cursor.text[cursor.at : cursor.at + _WORD]
         short = len(rest) < _WORD and not _ENDED.search(rest)
         return self.behind_call and cursor.ended and short
 
-    def back(self, place: int) -> None:
-        """Go back to a place of the cursor; not where another call was cut, which is no text."""
+    def back(self, position: int) -> None:
+        """Rewind the cursor, or drop the rest if it is the beginning of a call that was cut off."""
         if self.ran_out:
             self.cursor.take(_WORD)
         else:
-            self.cursor.rewind(place)
+            self.cursor.rewind(position)
 
     def resolve(self, name: str, *, forward: bool = False) -> str:
-        """Return the declared name; raise `NotACall` where there is none, unless to `forward` it."""
+        """Return the declared tool name; raise `NotACall` for an unknown one unless `forward`."""
         found = self.tools.resolve(name) or (name if forward else "")
         if not found:
             raise NotACall(name)
         return found
 
     def call(self, name: str, id: str = "") -> None:
-        """Open a call. From here on there is no way back: what was read cannot be text again."""
+        """Start a call; its text can no longer be written as text."""
         self.cursor.forget()
         if self._thinking:
             self.end_thought()
@@ -166,14 +176,14 @@ class EventWriter:
         self.after_tick = self.in_call = False
 
     def cut_call(self) -> None:
-        """End a call that did not end: its arguments are no whole object, so nobody runs it."""
+        """End a call that was cut off; its arguments stay invalid JSON, so it is not run."""
         if not self._written:
             self.arguments("{")
         self.events += self._draft.end(self._calls)
         self.in_call = False
 
     def end_or_cut(self) -> None:
-        """End a call that lacks nothing but its end mark."""
+        """End a call whose end mark is missing; cut it if the stream was cut off."""
         if self.cut_short:
             self.cut_call()
         else:
@@ -195,5 +205,5 @@ class EventWriter:
 
 
 def escaped(piece: str) -> str:
-    """Return `piece` as it stands inside a JSON string."""
+    """Return `piece` escaped for a JSON string."""
     return dumps(replace_lone_surrogates(piece))[1:-1]

@@ -1,7 +1,7 @@
-"""Messages with a header each: who speaks to whom, in which channel.
+"""Formats that divide the whole answer into messages with a header.
 
-A frame reader reads the whole stream: it takes headers, and hands each body to the thoughts, to the
-text or to the engine of the calls.
+The header names the recipient, the channel or the kind of a message; its body is reasoning, text or
+the arguments of a call. Used by harmony (gpt-oss), muse_atem, inkling and functionary_v32.
 """
 
 import re
@@ -26,7 +26,7 @@ _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 
 @dataclass(frozen=True)
 class Harmony:
-    """OpenAI's frames: `<|start|>assistant to=R<|channel|>C<|message|>BODY<|end|>`."""
+    """OpenAI Harmony: `<|start|>assistant to=R<|channel|>C<|message|>BODY<|end|>`."""
 
     heads: Marks = field(
         default_factory=lambda: Marks(["<|start|>", "<|channel|>", "<|message|>", *_ENDS])
@@ -64,7 +64,7 @@ class Harmony:
             spoken = yield from self._body(scribe, "".join(header), spoken=spoken)
 
     def _before(self, scribe: EventWriter, header: list[str]) -> Wait[None]:
-        """Say at once what cannot be a header; hold what may be one."""
+        """Write text that cannot be a header at once; keep text that may be one in `header`."""
         cursor = scribe.cursor
         word = yield from cursor.match(_ROLE, 200)
         header.append(cursor.take(len(word)))
@@ -73,7 +73,7 @@ class Harmony:
             yield from until(scribe, self.heads, scribe.text, keep=True)
 
     def _stripped(self, scribe: EventWriter) -> Wait[None]:
-        """Read an answer whose control tokens were lost: `analysis … assistantfinal …`."""
+        """Read an answer whose control tokens the server removed: `analysis … assistantfinal …`."""
         cursor = scribe.cursor
         if not scribe.thoughts or not (yield from cursor.accept("analysis ")):
             return
@@ -107,7 +107,7 @@ class Harmony:
         return spoken
 
     def _call(self, scribe: EventWriter, to: str) -> Wait[bool]:
-        """Take the body as the arguments of a call; tell whether it was one."""
+        """Read the body as the arguments of a call; return False if `to` is no declared tool."""
         cursor = scribe.cursor
         if not scribe.tools.offered:
             return False
@@ -122,25 +122,25 @@ class Harmony:
             yield from stream_object(scribe, self.body_ends)
         elif not here:
             scribe.cut_call()
-        else:  # the input of a tool that takes one text, such as code
+        else:  # a tool with one text as input, such as code
             yield from cursor.until(self.body_ends, scribe.arguments, keep=True)
             scribe.end_call()
         return True
 
 
 def _is_head(text: str) -> bool:
-    """Tell whether a text may stand in a header: a role, a recipient, a channel, a type."""
+    """Whether `text` may be part of a header: a role, a recipient, a channel or a type."""
     words = text.replace("<|constrain|>", " ").split()
     return len(words) <= _HEAD_WORDS and "<|" not in " ".join(words)
 
 
 @dataclass(frozen=True)
 class Recipients:
-    """Frames of one recipient each: ` to=R<|message|>BODY<|eom|>`."""
+    """Messages with one recipient each: ` to=R<|message|>BODY<|eom|>`."""
 
     calls: CallReader
     opener: str
-    """The mark that a body of calls begins with."""
+    """The mark at the beginning of a body with calls."""
     ends: tuple[str, ...] = ("<|eom|>", "<|eot|>")
     start: str = "<|start|>"
     message: str = "<|message|>"
@@ -174,7 +174,7 @@ class Recipients:
             yield from cursor.accept(*self.ends)
 
     def _header(self, scribe: EventWriter) -> Wait[str]:
-        """Take a header and return it; nothing where none stands."""
+        """Read a header and return it; return an empty string if no header begins here."""
         cursor = scribe.cursor
         place = cursor.remember()
         space = yield from cursor.skip()
@@ -190,12 +190,12 @@ class Recipients:
             return ""
         cursor.rewind(place)
         cursor.forget()
-        if started:  # a frame without a header: its mark is no text
+        if started:  # a message without a header: its mark is not text
             cursor.take(len(space + started))
         return ""
 
     def _speech(self, scribe: EventWriter) -> Wait[None]:
-        """Take a body that may be calls."""
+        """Read a body that may contain calls."""
         cursor = scribe.cursor
         while (yield from cursor.follows(self.opener, at_end=False)):
             yield from cursor.skip()
@@ -210,7 +210,7 @@ class Recipients:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Frames of one kind each: `<|message_model|>NAME<|content_KIND|>BODY<|end_message|>`."""
+    """Messages of one kind each: `<|message_model|>NAME<|content_KIND|>BODY<|end_message|>`."""
 
     thinking: str = "<|content_thinking|>"
     text: str = "<|content_text|>"
@@ -251,7 +251,7 @@ class Blocks:
             name = ""
 
     def _name(self, scribe: EventWriter) -> Wait[str]:
-        """Take the name of a tool before its call; say any other word."""
+        """Read the name of a tool before its call; write any other word as text."""
         cursor = scribe.cursor
         word = yield from cursor.match(_WORD, 200)
         cursor.take(len(word))
@@ -265,13 +265,13 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Recipes:
-    """A recipient and a line each; the prompt has written the first `>>>`."""
+    """Messages that begin with `>>>` and a recipient; the prompt ends with the first `>>>`."""
 
     mark: str = ">>>"
     everyone: str = "all"
 
     def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        del thinking  # these models do not think
+        del thinking  # these models have no reasoning
         cursor = scribe.cursor
         mark = yield from cursor.accept(self.mark)
         while True:
@@ -283,7 +283,7 @@ class Recipes:
                 return
 
     def _message(self, scribe: EventWriter) -> Wait[bool]:
-        """Take a call, if one stands here."""
+        """Read a call; return False if no call begins here."""
         cursor = scribe.cursor
         place = cursor.remember()
         written = yield from cursor.match(re.compile(r"[\w.:-]+"), 128)

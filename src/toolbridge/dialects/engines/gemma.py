@@ -1,7 +1,7 @@
-"""`call:NAME{key:VALUE,…}`, strings between marks that are one token each.
+"""Gemma's grammar: `call:NAME{key:VALUE,…}`, with a token as string delimiter.
 
-The object is written on as JSON while it is read. A string ends at its mark only where the grammar
-can go on: the same mark also stands for a quote inside a value.
+The object is converted to JSON while it is read. A string ends at the delimiter only if a comma or a
+bracket follows: the same token is also a quote inside a value (vllm#44715).
 """
 
 import re
@@ -25,15 +25,17 @@ _CLOSES = {"{": "}", "(": ")"}
 
 @dataclass(frozen=True)
 class GemmaCalls:
+    """Parses Gemma's calls; `quote` is the string delimiter."""
+
     quote: str
     close: tuple[str, ...]
     inner: str = ""
-    """What the mark of a string stands for inside of one; nothing for itself."""
+    """The text that the delimiter means inside a string; empty for itself."""
     opener: tuple[str, ...] = ()
-    """What begins the next call, or ends the answer."""
+    """Marks that begin the next call or end the answer."""
     lead: str = "call:"
     forward: bool = False
-    """A name that nobody offers is passed on: nothing but a call can stand behind the mark."""
+    """Accept undeclared tool names: only a call can follow the mark."""
     quotes: Marks = field(init=False)
     loose: Marks = field(init=False)
 
@@ -90,15 +92,15 @@ class _Reading:
         self._arguments = arguments
         self._write: Sink = scribe.arguments
         self._after: tuple[str, ...] = (",", "}", "]")
-        """What may follow a string."""
+        """Characters that may follow a string."""
 
     def read(self, close: str) -> Wait[bool]:
-        """Take all arguments; tell whether they were closed."""
+        """Read all arguments; return whether they were closed."""
         self._after = (",", close, "]", "}")
         return (yield from self.members(close))
 
     def members(self, close: str, *, top: bool = True) -> Wait[bool]:
-        """Take the members of an object; tell whether it was closed."""
+        """Read the members of an object; return whether it was closed."""
         cursor = self._cursor
         first = True
         self._write("{")
@@ -120,7 +122,7 @@ class _Reading:
                 return False
 
     def _typed(self, key: str) -> Wait[bool]:
-        """Take a value of the call itself, whose schema may know better than the model."""
+        """Read a top-level value; a quoted value is converted if its schema is not a string."""
         types = self._arguments.types(key)
         quoted = yield from self._cursor.stands(self._grammar.quote)
         if not quoted or not types or "string" in types:
@@ -132,7 +134,7 @@ class _Reading:
         return ended
 
     def _value(self, *, in_list: bool) -> Wait[bool]:
-        """Take one value; tell whether it ended."""
+        """Read one value; return whether it ended."""
         cursor = self._cursor
         if (yield from cursor.accept(self._grammar.quote)):
             return (yield from self._text(self._string))
@@ -176,13 +178,15 @@ class _Reading:
         return ended
 
     def _string(self, sink: Sink) -> Wait[bool]:
-        """Take a string up to the mark after which the grammar goes on."""
+        """Read a string up to a delimiter that is followed by `,`, `}` or `]`."""
         cursor = self._cursor
         size = len(self._grammar.quote)
         while mark := (yield from value_until(cursor, self._grammar.quotes, sink)):
             if mark != self._grammar.quote:
                 if (yield from cursor.follows(*self._grammar.opener, offset=len(mark))):
-                    return True  # the string was never closed, and the call is over
+                    return (
+                        True  # the string has no end delimiter (sglang#39240); the call ends here
+                    )
                 sink(cursor.take(len(mark)))
             elif (yield from cursor.follows(*self._after, offset=size)):
                 cursor.take(size)
@@ -203,7 +207,7 @@ class _Reading:
         return False
 
     def _bare(self, *, in_list: bool) -> Wait[bool]:
-        """Take a value without quotes: a number, a word, or a text that lost its marks."""
+        """Read a value without delimiters: a number, a literal or a text."""
         cursor, grammar = self._cursor, self._grammar
         held: list[str] = []
         while mark := (yield from cursor.until(grammar.loose, held.append, keep=True)):
@@ -224,7 +228,7 @@ class _Reading:
         return True
 
     def _key_follows(self) -> Wait[bool]:
-        """Tell whether the comma that stands here is followed by a key."""
+        """Whether a key follows the comma here."""
         cursor = self._cursor
         place = cursor.remember()
         cursor.take(1)

@@ -1,4 +1,7 @@
-"""`<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`, with any prefix."""
+"""Anthropic's grammar: `<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`.
+
+Used with other prefixes and wrappers by MiniMax, dots, Step 3, Muse and DeepSeek's DSML.
+"""
 
 # ruff: noqa: RUF001 -- the bars of these marks are fullwidth
 
@@ -12,12 +15,12 @@ from toolbridge.wire.tags import Wait
 _NAME = re.compile(r"\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
 _STRING = re.compile(r"\bstring\s*=\s*[\"']?(true|false)")
 BARS = ("｜", "|", "‖", "｜｜", "||", "‖‖")
-"""The bars of DeepSeek's marks, as models write them."""
+"""The bars of DeepSeek's marks and the look-alikes that models write (GenericAgent#804)."""
 
 
 @dataclass(frozen=True)
 class InvokeCalls(ParameterCalls):
-    """The names stand in attributes; `string="true"` may type a value."""
+    """Parses names from attributes; `string="true"` marks a value as a string (DSML)."""
 
     def call_header(self, scribe: EventWriter) -> Wait[Header]:
         return (yield from self._attributes(scribe))
@@ -39,7 +42,7 @@ class InvokeCalls(ParameterCalls):
 
 
 def invoke_xml(wrapper: str, *, prefix: str = "", bare: bool = True) -> InvokeCalls:
-    """Return the reader of `<wrapper><prefix:invoke …>`; `wrapper` without its brackets."""
+    """Return the parser of `<wrapper><prefix:invoke …>`; `wrapper` is a tag name."""
     return InvokeCalls(
         call=(f"<{prefix}invoke",),
         call_close=(f"</{prefix}invoke>",),
@@ -52,7 +55,7 @@ def invoke_xml(wrapper: str, *, prefix: str = "", bare: bool = True) -> InvokeCa
 
 
 def dsml(wrapper: str) -> InvokeCalls:
-    """Return the reader of DeepSeek's markup, whatever bars the model writes."""
+    """Return the parser of DeepSeek's DSML with any of the bars in `BARS`."""
     return InvokeCalls(
         call=tuple(f"<{bar}DSML{bar}invoke" for bar in BARS),
         call_close=tuple(f"</{bar}DSML{bar}invoke>" for bar in BARS),

@@ -1,7 +1,7 @@
-"""Values as models write them in the manner of Python: quotes of both kinds, `None`, tuples, `+7`.
+"""Parses literals in Python notation: both kinds of quotes, `None`, tuples, `+7`, and JSON.
 
-JSON is a part of it. Nothing is ever evaluated. A word that is no literal is a text, because the
-templates of several models show unquoted texts in their history.
+Nothing is evaluated. A word other than a literal is a string, because the templates of several models
+write strings without quotes into the history.
 """
 
 import math
@@ -24,11 +24,11 @@ _DEPTH = 64
 
 
 class Unreadable(ValueError):
-    """The text is no literal."""
+    """Raised when the text is not a literal."""
 
 
 def literal(text: str, *, words: bool = True) -> Json:
-    """Return the value that `text` writes; raise `Unreadable`. Bare `words` may be texts."""
+    """Return the value of `text`, or raise `Unreadable`; with `words`, a bare word is a string."""
     reader = _Reader(text, words=words)
     value = reader.value(0)
     if reader.rest():
@@ -37,7 +37,7 @@ def literal(text: str, *, words: bool = True) -> Json:
 
 
 def unescape(body: str, *, raw: bool = False) -> str:
-    """Return the text that stands between the quotes of a string; an unknown escape stays."""
+    """Return the content of a string without its escapes; an unknown escape is kept."""
     if raw or "\\" not in body:
         return body
     parts: list[str] = []
@@ -96,7 +96,7 @@ class _Reader:
         return items
 
     def _braces(self, depth: int) -> Json:
-        """Return an object, or the list that stands for a set."""
+        """Return an object, or a list for a set."""
         self._at += 1
         members: dict[str, Json] = {}
         items: list[Json] = []

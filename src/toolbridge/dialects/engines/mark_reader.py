@@ -1,4 +1,8 @@
-"""Running text with calls and thoughts in it: the loop that most dialects share."""
+"""Finds calls and reasoning in running text: the loop that most dialects share.
+
+A dialect lists its marks, such as `<tool_call>`. `MarkReader` writes text until one of them occurs and
+lets the call readers of that mark parse; if none accepts, the mark was text.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -11,33 +15,37 @@ from toolbridge.wire.tags import SPACE, JsonWalk, Marks, Wait
 
 FENCE = "```"
 _DATA = {"{": '"', "[": "{"}
-"""What JSON begins with, and what follows that."""
+"""The first character of JSON, and the character that must follow it."""
 
 
 class CallReader(Protocol):
+    """Parses calls that begin with a mark."""
+
     @property
     def closing(self) -> tuple[str, ...]:
-        """The marks that may stand behind a call."""
+        """The marks that may follow a call."""
         ...
 
     def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        """Read calls from `mark` on; raise `NotACall` while nothing is written and none is there."""
+        """Read calls from `mark` on; raise `NotACall` if the text is not a call."""
         ...
 
 
 class ReadFrames(Protocol):
+    """Reads an answer that is divided into messages (frames.py)."""
+
     def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read the rest of the answer."""
         ...
 
 
 class Span(NamedTuple):
-    """The marks around a thought."""
+    """The marks around reasoning."""
 
     open: str
     close: str
     spoken: bool = False
-    """Whether the opening mark is words, which belong to the thought."""
+    """Whether the opening mark is a sentence that belongs to the reasoning."""
 
 
 THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
@@ -45,29 +53,29 @@ THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
 
 @dataclass(frozen=True)
 class MarkReader:
-    """Reads text until a mark, then lets the readers of that mark try.
+    """Reads text until a mark, then lets the readers of that mark parse.
 
-    What no reader takes for a call stays text. So does everything in a fenced block: code that the
-    user asked for is never eaten.
+    Text that no reader accepts as a call stays text. So does everything in a code fence, because
+    the user may have asked for code that documents the format.
     """
 
     calls: Mapping[str, Sequence[CallReader]]
     _: KW_ONLY
     thoughts: Sequence[Span] = THINK
     first: Iterable[str] = ()
-    """Marks that count only before anything was said."""
+    """Marks that count only at the beginning of the answer."""
     bare: Iterable[str] = ()
-    """Marks that mean a call only by what follows: in a thought they mean nothing."""
+    """Marks such as `{` that are a call only if a call follows; ignored inside reasoning."""
     drop: Iterable[str] = ()
-    """Marks that mean nothing and are left out."""
+    """Marks without meaning, removed from the text."""
     leftovers: Iterable[str] = ()
-    """Marks of calls that mean nothing alone; left out where tools are offered."""
+    """Remains of calls, removed from the text if the request has tools."""
     drop_closers: bool = False
-    """A closer without a thought is left out anywhere, not only at the beginning."""
+    """Remove a reasoning end mark without a beginning everywhere, not only at the start."""
     drop_tags: Iterable[str] = ()
-    """Beginnings of tags that mean nothing, up to their `>`; in thoughts, too."""
+    """Beginnings of tags that are removed up to their `>`, inside reasoning too."""
     frames: Mapping[str, ReadFrames] = field(default_factory=dict)
-    """Marks that, before anything was said, begin an answer in frames."""
+    """Marks that, at the beginning of the answer, select a reader of frames.py."""
 
     @cached_property
     def loose(self) -> frozenset[str]:
@@ -75,8 +83,13 @@ class MarkReader:
 
     @cached_property
     def drafts(self) -> tuple[str, ...]:
-        """The marks of calls that may also stand in a thought."""
+        """The marks of calls that also count inside reasoning."""
         return tuple(mark for mark in self.calls if mark not in self.loose)
+
+    @cached_property
+    def draft_marks(self) -> Marks:
+        """The same marks, ready for searching: built once per reader, not per answer."""
+        return Marks(self.drafts)
 
     @cached_property
     def closers(self) -> tuple[str, ...]:
@@ -91,7 +104,7 @@ class MarkReader:
         return frozenset(span.open for span in self.thoughts if span.spoken)
 
     def begun(self, prompt: str) -> str:
-        """Return the mark at the end of a prompt that opens a thought, and the space after it."""
+        """Return the reasoning mark at the end of a prompt, with the white space after it."""
         written = prompt.rstrip(SPACE)
         for opener in self.opens:
             if written.endswith(opener):
@@ -100,7 +113,7 @@ class MarkReader:
 
     @cached_property
     def after_data(self) -> Marks:
-        """The marks that end JSON which is broken."""
+        """The marks that end invalid JSON."""
         return Marks([*self.drafts, *self.opens])
 
     @cached_property
@@ -108,7 +121,7 @@ class MarkReader:
         return {}
 
     def in_thought(self, closers: tuple[str, ...]) -> Marks:
-        """Return the marks that mean something in a thought which one of `closers` ends."""
+        """Return the marks that count inside reasoning that one of `closers` ends."""
         if closers not in self._in_thought:
             self._in_thought[closers] = Marks([*closers, *self.drop_tags, *self.drafts])
         return self._in_thought[closers]
@@ -123,12 +136,12 @@ class MarkReader:
         return Marks([*self._plain.all, *self.opens, *self.closers])
 
     def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        """Read the whole stream; `thinking` when the prompt has opened a thought already."""
+        """Read the whole stream; `thinking` is True if the prompt opened reasoning."""
         session = _Session(self, scribe)
         if thinking and scribe.thoughts and self.thoughts:
             yield from session.think(self.closers)
         marks = self._marks if scribe.thoughts else self._plain
-        while mark := (yield from until(scribe, marks, scribe.text)):
+        while mark := (yield from _until_mark(scribe, marks)):
             if mark in self.frames and not scribe.said_anything:
                 scribe.cursor.push_back(mark)
                 yield from self.frames[mark](scribe)
@@ -136,14 +149,22 @@ class MarkReader:
             yield from session.meet(mark)
 
 
+def _until_mark(scribe: EventWriter, marks: Marks) -> Wait[str]:
+    """Write text up to the next mark, and return the mark."""
+    scribe.running_text = marks
+    mark = yield from until(scribe, marks, scribe.text)
+    scribe.running_text = None
+    return mark
+
+
 class _Session:
-    """One reading of one stream."""
+    """The state of reading one stream."""
 
     def __init__(self, prose: MarkReader, scribe: EventWriter) -> None:
         self._prose = prose
         self._scribe = scribe
         self._no_closer = False
-        """Whether the end of the stream has shown that no thought is closed any more."""
+        """Whether the stream ended without another reasoning end mark."""
 
     def meet(self, mark: str) -> Wait[None]:
         prose, scribe = self._prose, self._scribe
@@ -170,11 +191,11 @@ class _Session:
             scribe.text(mark)
 
     def _may_stop(self, mark: str) -> bool:
-        """Tell whether a mark may end the turn; `</s>` behind words also ends a strike-through."""
+        """Whether `mark` may end the turn; `</s>` after text may also end a strike-through."""
         return mark in STOPS and (mark != "</s>" or not self._scribe.spoken)
 
     def _is_last(self) -> Wait[bool]:
-        """Tell whether nothing follows but tokens that end a turn."""
+        """Whether only tokens that end a turn follow."""
         cursor = self._scribe.cursor
         place = cursor.remember()
         yield from cursor.skip()
@@ -186,7 +207,7 @@ class _Session:
         return ended
 
     def _data(self, mark: str) -> Wait[None]:
-        """Say JSON that is no call, all of it: calls inside of data are data."""
+        """Write JSON that is not a call as text, all of it: calls inside data are data."""
         cursor, scribe = self._scribe.cursor, self._scribe
         if not (yield from cursor.follows(_DATA[mark], at_end=False)):
             scribe.text(mark)
@@ -195,22 +216,22 @@ class _Session:
         yield from JsonWalk(cursor, scribe.text, self._prose.after_data).value()
 
     def _is_stray(self, mark: str) -> bool:
-        """A closer without a thought: the prompt may have opened one that the model left empty."""
+        """Whether `mark` ends reasoning that never began: the prompt may have opened it."""
         scribe = self._scribe
         if mark not in self._prose.closers or not scribe.thoughts or scribe.silent:
             return False
         return self._prose.drop_closers or not scribe.said_anything
 
     def think(self, closers: tuple[str, ...]) -> Wait[None]:
-        """Read a thought up to one of its closers.
+        """Read reasoning up to one of `closers`.
 
-        A call inside it is a draft when the thought is closed later, and a call when the stream
-        ends first: only the future tells, so everything after its mark is held.
+        A call inside it is a draft if the reasoning is closed later, and a call if the stream ends
+        first (vllm#39056, PrimeIntellect-ai/renderers#80), so text after its mark is held back.
         """
         cursor, scribe = self._scribe.cursor, self._scribe
         yield from cursor.skip()
         opens = [span.open for span in self._prose.thoughts if span.close in closers]
-        yield from cursor.accept(*opens)  # the model repeats what the prompt has opened
+        yield from cursor.accept(*opens)  # the model repeats the mark that ends the prompt
         marks = self._prose.in_thought(closers)
         while (mark := (yield from until(scribe, marks, scribe.think))) in self._prose.drop_tags:
             yield from _pass_over(scribe)
@@ -239,9 +260,9 @@ class _Session:
             scribe.end_thought()
 
     def _until_call(self) -> Wait[None]:
-        """Go on with a thought that nothing closes, up to the first call that is one."""
+        """Read reasoning that is never closed, up to the first valid call."""
         cursor, scribe = self._scribe.cursor, self._scribe
-        marks = Marks(self._prose.drafts)
+        marks = self._prose.draft_marks
         while mark := (yield from cursor.until(marks, scribe.think)):
             if (yield from attempt(scribe, self._prose.calls[mark], mark)):
                 return
@@ -250,14 +271,14 @@ class _Session:
 
 
 def _pass_over(scribe: EventWriter) -> Wait[None]:
-    """Take the rest of a tag."""
+    """Skip the rest of a tag."""
     while (here := (yield from scribe.cursor.peek())) and here != ">":
         scribe.cursor.take(1)
     scribe.cursor.take(1)
 
 
 def attempt(scribe: EventWriter, readers: Sequence[CallReader], mark: str) -> Wait[bool]:
-    """Let each reader try to read calls after `mark`; tell whether one did."""
+    """Let each reader parse calls after `mark`; return whether one accepted."""
     if not scribe.tools.offered:
         return False
     cursor = scribe.cursor

@@ -1,7 +1,7 @@
 """Calls whose parameters are tags around raw text.
 
-A raw value ends at its close tag only where the grammar can go on after it: the next parameter, the
-end of the call, or the end of the stream. Any other close tag is part of the value.
+A raw value ends at its close tag only if the next parameter, the end of the call or the end of the
+stream follows; any other close tag is part of the value (vllm#38803, Rapid-MLX#1515).
 """
 
 import re
@@ -14,23 +14,23 @@ from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, is_half,
 from toolbridge.wire.tags import SPACE, Marks, Wait
 
 EQUALS = re.compile(r"\s*=?\s*[\"']?([^<>\n\"'{}]+?)[\"']?\s*>")
-"""What stands in `<function=NAME>` after its mark."""
+"""The rest of `<function=NAME>` after its mark."""
 _LEAD = re.compile(r"[^<>{}\[\]]{1,400}")
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the opening tag of a call or of a parameter says."""
+    """The name and flags in the opening tag of a call or parameter."""
 
     name: str
     is_text: bool | None = None
-    """Whether the tag itself says that the value is a text."""
+    """Whether the tag declares the value a string; None if it declares nothing."""
     closed: bool = False
 
 
 @dataclass(frozen=True)
 class ParameterCalls:
-    """`<call NAME> <parameter KEY>VALUE</parameter> … </call>`, wrapped or not."""
+    """Parses `<call NAME> <parameter KEY>VALUE</parameter> … </call>`, in a wrapper or without."""
 
     call: tuple[str, ...]
     call_close: tuple[str, ...]
@@ -39,14 +39,14 @@ class ParameterCalls:
     wrapper: tuple[str, ...] = ()
     wrapper_close: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
-    """Marks that may stand around a call inside the wrapper, and say nothing."""
+    """Marks around a call inside the wrapper, without meaning."""
     newlines: bool = False
-    """One line end at each end of a value is markup."""
+    """One line end before and after a value is markup."""
     bare: bool = True
-    """A call may stand without its wrapper."""
+    """A call may occur without its wrapper."""
     head: "re.Pattern[str]" = EQUALS
     json_body: bool = True
-    """The wrapper or the call may hold JSON instead of tags."""
+    """The wrapper or the call may contain JSON instead of tags."""
     cdata: bool = False
     closers: Marks = field(init=False)
 
@@ -101,7 +101,7 @@ class ParameterCalls:
         yield from self._take_after_space(scribe, self.wrapper_close)
 
     def _more(self, scribe: EventWriter) -> Wait[None]:
-        """Take the calls that follow the first one."""
+        """Read the calls after the first one."""
         cursor = scribe.cursor
         while True:
             place = cursor.remember()
@@ -120,7 +120,7 @@ class ParameterCalls:
                     return
 
     def _leave_out(self, scribe: EventWriter) -> Wait[bool]:
-        """Pass over a call that is none, if it ends: one bad call does not spoil the others."""
+        """Skip an invalid call if it has an end: the calls after it are still read (vllm#51075)."""
         cursor = scribe.cursor
         place = cursor.remember()
         ends = Marks([*self.call_close, *self.wrapper_close, *self.wrapper])
@@ -131,7 +131,7 @@ class ParameterCalls:
         return False
 
     def _pass_over(self, scribe: EventWriter) -> Wait[bool]:
-        """Take the marks between two calls; tell whether there were any."""
+        """Skip the marks between two calls; return whether there were any."""
         cursor = scribe.cursor
         yield from cursor.skip()
         found = False
@@ -186,7 +186,7 @@ class ParameterCalls:
                 return
 
     def _end_without_mark(self, scribe: EventWriter, arguments: Arguments) -> None:
-        """End a call that never closes itself; at the end of the stream it may be cut."""
+        """End a call whose end tag is missing; at the end of the stream it may be cut off."""
         if is_half(scribe.cursor, self.parameter):
             drop_half(scribe.cursor, self.parameter)
             arguments.cut()
@@ -196,7 +196,7 @@ class ParameterCalls:
             arguments.end()
 
     def _parameter(self, scribe: EventWriter, arguments: Arguments) -> Wait[bool]:
-        """Take one parameter; tell whether the call goes on."""
+        """Read one parameter; return whether the call continues."""
         try:
             header = yield from self.parameter_header(scribe)
         except NotACall:
@@ -217,7 +217,7 @@ class ParameterCalls:
         return True
 
     def _value(self, scribe: EventWriter, value: RawValue, name: str) -> Wait[bool]:
-        """Take a value and its close tag; tell whether it ended."""
+        """Read a value and its close tag; return whether it ended."""
         cursor = scribe.cursor
         if self.cdata:
             yield from self._cdata(scribe, value)
@@ -244,7 +244,7 @@ class ParameterCalls:
         yield from cursor.skip()
 
     def _ends(self, scribe: EventWriter, value: RawValue, mark: str, name: str) -> Wait[bool]:
-        """Tell whether the grammar can go on after `mark`, so that it is no part of the value."""
+        """Whether the grammar can continue after `mark`; otherwise the mark is part of the value."""
         cursor = scribe.cursor
         size = len(mark)
         if mark in self.parameter_close:
@@ -260,7 +260,7 @@ class ParameterCalls:
         return is_half(cursor, after, size)
 
     def _declared(self, scribe: EventWriter, mark: str, name: str) -> Wait[bool]:
-        """Tell whether the opening tag that stands here names a parameter of the tool."""
+        """Whether the opening tag here names a declared parameter of the tool."""
         cursor = scribe.cursor
         place = cursor.remember()
         cursor.take(len(mark))
@@ -290,7 +290,7 @@ _CDATA_END = Marks(["]]>"])
 
 
 def tag_end(scribe: EventWriter, limit: int = 512, *, forgive: bool = False) -> Wait[str]:
-    """Take the rest of a tag, with the `>` that ends it; `forgive` one that a line end lacks."""
+    """Read the rest of a tag with its `>`; with `forgive`, `<` or a line end may replace the `>`."""
     cursor = scribe.cursor
     taken: list[str] = []
     quote = ""

@@ -1,4 +1,8 @@
-"""How a stream ends: half a mark is no text, and neither is a token that ends a turn."""
+"""The end of a stream: partial marks and tokens that end a turn are not text.
+
+A stream can end inside `<tool_ca`, and servers that do not strip special tokens leave `<|im_end|>` at
+the end of the answer.
+"""
 
 # ruff: noqa: RUF001 -- the bars of these marks are fullwidth
 
@@ -13,59 +17,59 @@ STOPS = (
     "<end_of_turn>", "<turn|>", "<eos>", "<seed:eos>", "[e~[", "<|user|>", "<|observation|>",
     "</s>",
 )  # fmt: skip
-"""The tokens that end a turn: a server that shows them left them at the end of the answer."""
+"""Tokens that end a turn, in the templates of the supported models."""
 _CERTAIN = 8
-"""How much of a mark must stand at the end before it is taken for one, and not for text."""
+"""Characters of a mark at the end of the stream that identify it as a mark."""
 _FIRST = frozenset("<[]⟦")
-"""What the marks begin with that no prose ends in."""
+"""First characters of marks; prose does not end in them."""
 _TOKEN = ("<|", "<｜")
-"""What a mark begins with that is one token of the model: the least of it is certain."""
+"""The beginnings of special tokens: any part of one identifies it."""
 
 
 def until(scribe: EventWriter, marks: Marks, write: Sink, *, keep: bool = False) -> Wait[str]:
-    """Hand the text before the next mark to `write`; return the mark, taken unless `keep`.
+    """Pass the text before the next mark to `write`; return the mark, consumed unless `keep`.
 
-    The beginning of a mark in which the stream ends is left out.
+    A partial mark at the end of the stream is dropped.
     """
     cursor = scribe.cursor
 
-    def say(piece: str) -> None:
+    def emit(piece: str) -> None:
         if cursor.ended and cursor.at == len(cursor.text):
             half = piece[len(piece) - marks.held(piece) :]
             if _is_certain(half) or (scribe.behind_call and half == piece.lstrip(SPACE)):
                 piece = piece[: len(piece) - len(half)]
         write(piece)
 
-    return (yield from cursor.until(marks, say, keep=keep))
+    return (yield from cursor.until(marks, emit, keep=keep))
 
 
 def value_until(cursor: Cursor, marks: Marks, write: Sink) -> Wait[str]:
-    """Hand a value to `write` up to the next mark, which is returned and not taken.
+    """Pass a value to `write` up to the next mark; return the mark without consuming it.
 
-    Where the stream ends, the value is cut in any case, and the beginning of its end mark with it.
+    At the end of the stream, a partial end mark is dropped: the value is cut off either way.
     """
 
-    def say(piece: str) -> None:
+    def emit(piece: str) -> None:
         whole = not cursor.ended or cursor.at < len(cursor.text)
         write(piece if whole else piece[: len(piece) - marks.held(piece)])
 
-    return (yield from cursor.until(marks, say, keep=True))
+    return (yield from cursor.until(marks, emit, keep=True))
 
 
 def _is_certain(half: str) -> bool:
-    """Tell whether the beginning of a mark can be nothing else."""
+    """Whether `half` can only be the beginning of a mark."""
     if half.startswith(_TOKEN) and len(half) > len(_TOKEN[0]):
         return True
     return len(half) >= _CERTAIN and half[0] in _FIRST
 
 
 def is_half(cursor: Cursor, marks: Iterable[str], offset: int = 0) -> bool:
-    """Tell whether the stream ends, at `offset` from here, inside of one of `marks`."""
+    """Whether the stream ends inside one of `marks`, `offset` characters from here."""
     rest = cursor.text[cursor.at + offset :].strip(SPACE)
     return cursor.ended and any(mark.startswith(rest) for mark in marks)
 
 
 def drop_half(cursor: Cursor, marks: Iterable[str]) -> None:
-    """Take what is left of a stream that ends inside of one of `marks`."""
+    """Consume the rest of a stream that ends inside one of `marks`."""
     if is_half(cursor, marks):
         cursor.take(len(cursor.text) - cursor.at)

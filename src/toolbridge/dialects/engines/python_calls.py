@@ -1,4 +1,7 @@
-"""Calls in the manner of Python: `[name(key="value", other=2)]`, listed or line by line."""
+"""Calls in Python notation: `[name(key="value", other=2)]`, in a list or one per line.
+
+Strings are streamed; other values are held until their end. Nothing is evaluated.
+"""
 
 import re
 from dataclasses import dataclass
@@ -21,13 +24,13 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True)
 class PythonCalls:
-    """Calls after a mark, in a list or without one."""
+    """Parses Python calls after a mark."""
 
     close: tuple[str, ...] = ()
     listed: bool = True
-    """Whether the calls stand in brackets."""
+    """Whether the calls must be in a list."""
     json: bool = True
-    """The mark may be followed by calls in JSON."""
+    """JSON calls may follow the mark as well."""
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -73,7 +76,7 @@ class PythonCalls:
         return True
 
     def _goes_on(self, scribe: EventWriter, *, bracketed: bool) -> Wait[bool]:
-        """Take what stands between two calls; tell whether another one may follow."""
+        """Skip the separator between two calls; return whether another call may follow."""
         cursor = scribe.cursor
         if (yield from cursor.follows(",", ";", at_end=False)):
             yield from cursor.skip()
@@ -151,7 +154,7 @@ class _Keywords:
                 return
 
     def _value(self, key: str) -> Wait[bool]:
-        """Take one value; tell whether it ended."""
+        """Read one value; return whether it ended."""
         types = self._arguments.types(key)
         yield from self._cursor.need(3)
         prefix = yield from self._cursor.stands('f"', "f'", 'r"', "r'", 'b"', "b'", 'u"', "u'")
@@ -174,7 +177,7 @@ class _Keywords:
         self._arguments.write(escaped(piece))
 
     def _string(self, sink: Sink, *, raw: bool) -> Wait[bool]:
-        """Take a quoted text and hand on what it says; tell whether it was closed."""
+        """Read a string and pass its content to `sink`; return whether it was closed."""
         cursor = self._cursor
         quote = yield from cursor.accept('"""', "'''", '"', "'")
         if quote in {'"', "'"} and (yield from cursor.stands(quote)):
@@ -194,7 +197,7 @@ class _Keywords:
                 sink(cursor.take(1))
 
     def _escape(self) -> Wait[str]:
-        """Take an escape; both halves of a surrogate pair are one."""
+        """Read an escape; a surrogate pair is read as one."""
         cursor = self._cursor
         yield from cursor.need(2)
         size = 2 + _ESCAPE.get(cursor.text[cursor.at + 1 : cursor.at + 2], 0)
@@ -207,7 +210,7 @@ class _Keywords:
         return written
 
     def _held(self, held: list[str]) -> Wait[bool]:
-        """Take a value up to the comma or bracket that ends it."""
+        """Read a value up to the comma or bracket that ends it."""
         cursor = self._cursor
         depth: list[str] = []
         while True:
@@ -232,7 +235,7 @@ class _Keywords:
                 held.append(cursor.take(1))
 
     def _quoted(self, held: list[str]) -> Wait[bool]:
-        """Take a quoted text as it stands; its first quote is held already."""
+        """Read a string with its quotes; the first one is in `held` already."""
         cursor = self._cursor
         quote = cursor.take(1)
         while True:

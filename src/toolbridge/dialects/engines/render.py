@@ -1,4 +1,7 @@
-"""Calls and results written back as a model writes and reads them."""
+"""Writes calls and results into the history in the format of a dialect.
+
+The templates follow each model's chat template: the history has the format of its training data.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -36,7 +39,7 @@ def python(value: Json) -> str:
 
 
 def quoted_with(mark: str) -> Callable[[Json], str]:
-    """Return the spelling whose texts stand between two of `mark`, and whose keys are bare."""
+    """Return a formatter with `mark` around strings and without quotes around keys (Gemma)."""
 
     def spell(value: Json) -> str:
         match value:
@@ -54,7 +57,7 @@ def quoted_with(mark: str) -> Callable[[Json], str]:
 
 
 def tree_with(token: str) -> Callable[[Json], str]:
-    """Return the spelling of nested tags, each behind `token`."""
+    """Return a formatter of nested tags, each after `token` (MiniMax M3)."""
 
     def spell(value: Json) -> str:
         match value:
@@ -71,10 +74,10 @@ def tree_with(token: str) -> Callable[[Json], str]:
 
 @dataclass(frozen=True)
 class Renderer:
-    """Templates of a dialect.
+    """The templates of a dialect, with these variables.
 
-    A call knows `$name`, `$id`, `$index`, `$number`, `$arguments` and `$parameters`; a parameter
-    `$key`, `$value`, `$type` and `$text`; a result `$name`, `$id` and `$result`.
+    `call`: `$name`, `$json_name`, `$id`, `$index`, `$number`, `$arguments`, `$parameters`.
+    `parameter`: `$key`, `$value`, `$type`, `$text`. `result`: `$name`, `$id`, `$result`, `$json`.
     """
 
     call: str

@@ -1,4 +1,4 @@
-"""Readers of marks that several dialects share: what follows the mark tells them apart."""
+"""Parsers for marks that several dialects share; the text after the mark selects the parser."""
 
 from toolbridge.dialects.engines.arg_pairs import PairCalls
 from toolbridge.dialects.engines.calls_json import CallShape
@@ -26,8 +26,8 @@ NAMED_FUNCTION = NamedJson(separators=(">",), close=("</function>",))
 """After `<function=`: a name and JSON."""
 FUNCTION: tuple[CallReader, ...] = (FUNCTION_XML,)
 BARE_JSON: tuple[CallReader, ...] = (JsonBody(shape=CallShape(strict=True, between=",;")),)
-"""JSON without any mark: only a declared name with arguments is a call."""
+"""JSON without a mark: only a declared name with arguments is a call."""
 FENCED_JSON: tuple[CallReader, ...] = (JsonBody(shape=CallShape(strict=True), fence=True),)
-"""JSON in a fenced block, where nothing else is said."""
+"""JSON in a code fence, with nothing else in it."""
 CALLING_TOOL: tuple[CallReader, ...] = (PythonCalls(json=False),)
 """After `[Calling tool: `: a name and JSON in brackets."""

@@ -1,7 +1,7 @@
-"""Calls in JSON between marks.
+"""Calls as JSON between marks.
 
-The name stands in the JSON (`JsonBody`) or before it (`NamedJson`). A body ends where its JSON value
-ends, never at the first end mark: that may stand inside a string.
+The name is in the JSON (`JsonBody`) or before it (`NamedJson`). A body ends where its JSON value ends,
+not at the first end mark, because a string may contain that mark (omlx#2507, Rapid-MLX#1515).
 """
 
 import re
@@ -17,16 +17,16 @@ _NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;|]+")
 
 @dataclass(frozen=True)
 class JsonBody:
-    """`<mark>{"name": …, "arguments": {…}}</mark>`, one or many, or a list of them."""
+    """Parses `<mark>{"name": …, "arguments": {…}}</mark>`: one call, several, or an array."""
 
     close: tuple[str, ...] = ()
     shape: CallShape = field(default_factory=CallShape)
     fence: bool = False
-    """The JSON may stand in a fenced block."""
+    """The JSON may be in a code fence."""
     lead: tuple[str, ...] = ()
-    """Marks that may stand between the opening mark and the JSON."""
+    """Marks that may follow the opening mark."""
     only: str = "{["
-    """What the JSON may begin with."""
+    """The characters that the JSON may begin with."""
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class JsonBody:
         yield from self._after(scribe, fenced=fenced)
 
     def _after(self, scribe: EventWriter, *, fenced: bool) -> Wait[None]:
-        """Take what closes the body, with the brackets that a model writes too many."""
+        """Skip the end mark, and extra brackets before it."""
         cursor = scribe.cursor
         closers = ("```",) if fenced else self.close
         while (yield from cursor.follows("}", "]", *closers, at_end=False)):
@@ -60,7 +60,7 @@ class JsonBody:
 
 @dataclass(frozen=True)
 class _Header:
-    """What stands before the JSON of a call."""
+    """The name and id before the JSON of a call."""
 
     name: str
     id: str
@@ -72,18 +72,18 @@ class _Header:
 
 @dataclass(frozen=True)
 class NamedJson:
-    """`<mark>NAME<separator>{…}`, with an id, a section or a fence, as the dialect has it."""
+    """Parses `<mark>NAME<separator>{…}`, optionally with an id, a section or a code fence."""
 
     before: tuple[str, ...] = ()
-    """What stands before the name and says nothing."""
+    """Text without meaning before the name."""
     needs_before: bool = False
     separators: tuple[str, ...] = ()
-    """What stands between the name and the JSON; the JSON itself ends a name, too."""
+    """Marks between the name and the JSON; the JSON itself ends a name too."""
     needs_separator: bool = True
     id_marks: tuple[str, ...] = ()
-    """What stands between the name and the id that follows it."""
+    """Marks between the name and an id after it."""
     id_first: str = ""
-    """What stands between the id and the name that follows it."""
+    """The mark between an id and the name after it."""
     close: tuple[str, ...] = ()
     call: tuple[str, ...] = ()
     """Marks that open a call inside a section."""
@@ -128,7 +128,7 @@ class NamedJson:
             yield from cursor.accept(*self.section_close)
 
     def _opens(self, scribe: EventWriter) -> Wait[bool]:
-        """Take the mark of the next call, if one follows."""
+        """Read the mark of the next call; return False if none follows."""
         cursor = scribe.cursor
         if not self.call or not (yield from cursor.follows(*self.call, at_end=False)):
             return False
@@ -193,7 +193,7 @@ class NamedJson:
         return _Header(name, id or own_id, separated=bool(separated), lined="\n" in gap)
 
     def identify(self, scribe: EventWriter, written: str) -> tuple[str, str]:
-        """Return the tool and the id that the header names."""
+        """Return the tool name and the id in the header."""
         return scribe.resolve(written), ""
 
     def _word(self, scribe: EventWriter) -> Wait[str]:

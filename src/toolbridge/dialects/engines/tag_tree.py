@@ -1,7 +1,7 @@
-"""Parameters as a tree of tags that carry their names, each behind a token of its own.
+"""MiniMax M3's grammar: parameters as a tree of tags, each after a special token.
 
-`NS<invoke name="N">NS<city>ParisNS</city>NS</invoke>`: only a tag behind the token is markup, so any
-other tag may stand in a value.
+`NS<invoke name="N">NS<city>ParisNS</city>NS</invoke>`, where NS is the token. Only a tag after the token
+is markup, so a value may contain any other tag.
 """
 
 import re
@@ -20,6 +20,8 @@ _TAG = re.compile(r"<?(/?)\s*([^<>\s/]+)([^<>]*)")
 
 @dataclass(frozen=True)
 class _Tag:
+    """One tag after the token."""
+
     name: str
     closes: bool
     rest: str = ""
@@ -27,6 +29,8 @@ class _Tag:
 
 @dataclass(frozen=True)
 class TreeCalls:
+    """Parses calls whose parameters are nested tags."""
+
     token: str
     wrapper: str = "tool_call"
     call: str = "invoke"
@@ -65,7 +69,7 @@ class TreeCalls:
             raise NotACall("no call")
 
     def _tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
-        """Take the token and the tag behind it; None where something else stands there."""
+        """Read the token and its tag; return None if anything else follows."""
         cursor = scribe.cursor
         if not (yield from cursor.accept(self.token)):
             return None
@@ -88,7 +92,7 @@ class TreeCalls:
         yield from _Tree(scribe, self, Arguments(scribe, name)).read()
 
     def read_tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
-        """Take the next tag, or nothing at all where none stands."""
+        """Read the next tag; return None and consume nothing if no tag begins here."""
         cursor = scribe.cursor
         place = cursor.remember()
         tag = yield from self._tag(scribe)
@@ -123,7 +127,7 @@ class _Tree:
                 return
 
     def _nameless(self) -> Wait[bool]:
-        """Take a parameter whose opening tag was lost; its closing tag names it."""
+        """Read a parameter without its opening tag (vllm#51073); the closing tag has its name."""
         cursor = self._scribe.cursor
         if not (yield from cursor.accept(self._grammar.token)):
             return False
@@ -154,7 +158,7 @@ class _Tree:
         return True
 
     def _text(self, value: RawValue) -> Wait[bool]:
-        """Take a text up to a closing tag."""
+        """Read a string up to a closing tag."""
         cursor = self._scribe.cursor
         while (yield from value_until(cursor, self._grammar.marks, value.feed)):
             place = cursor.remember()
@@ -167,7 +171,7 @@ class _Tree:
         return False
 
     def _element(self, schema: Json, held: list[str]) -> Wait[tuple[Json] | None]:
-        """Take what stands in an element: a text, or elements; None when it is cut."""
+        """Read the content of an element: text or elements; None if it is cut off."""
         cursor = self._scribe.cursor
         children: list[tuple[str, Json]] = []
         while (yield from cursor.until(self._grammar.marks, held.append, keep=True)):

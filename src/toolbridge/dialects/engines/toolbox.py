@@ -1,4 +1,4 @@
-"""The tools of a request, as a reader of text sees them."""
+"""The tools of a request: which names are calls, and which types their parameters have."""
 
 import re
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _NOISE = re.compile(r"[^0-9a-z]+")
 
 
 class Toolbox:
-    """Knows which names may be called and what their parameters are.
+    """The declared tools.
 
-    Without a list of tools (`None`) nobody knows: every name is taken as it stands. With an empty
-    one nothing may be called.
+    `None` means that they are unknown, so every name is accepted; an empty list, that nothing may
+    be called.
     """
 
     def __init__(self, tools: Sequence[Tool] | None) -> None:
@@ -29,7 +29,7 @@ class Toolbox:
         return list(self._tools)
 
     def resolve(self, name: str) -> str | None:
-        """Return the declared name that `name` means: exact, then without case or namespace."""
+        """Return the declared name for `name`: exact, then without case or namespace."""
         name = name.strip()
         if not self.known:
             return name or None
@@ -46,12 +46,12 @@ class Toolbox:
         return name if self._is_member(name) else None
 
     def _is_member(self, name: str) -> bool:
-        """Tell whether a server is declared whose tool `name` is, as in `mcp__server__tool`."""
+        """Whether `name` belongs to a declared MCP server, as in `mcp__server__tool`."""
         owners = (name[: match.start()] for match in _SEPARATORS.finditer(name))
         return any(owner in self._tools and _SEPARATORS.search(owner) for owner in owners)
 
     def may_begin(self, beginning: str) -> bool:
-        """Tell whether a declared name may begin like this."""
+        """Whether a declared name begins with `beginning`."""
         return not self.known or any(name.startswith(beginning) for name in self._tools)
 
     def schema(self, name: str) -> JsonObject:
@@ -73,5 +73,5 @@ class Toolbox:
 
 
 def _without_namespace(name: str) -> list[str]:
-    """Return what is left of a name without what stands before a separator."""
+    """Return `name` without each of its namespaces."""
     return [name[match.end() :] for match in _SEPARATORS.finditer(name)]

@@ -1,4 +1,8 @@
-"""What a raw text means, by the schema of its parameter."""
+"""Converts raw text to the type that a parameter's schema declares.
+
+Formats with tags write every value as text. A declared string is never converted; a value that fits
+no declared type stays a string (mlx-lm#1236).
+"""
 
 import math
 import re
@@ -26,7 +30,7 @@ _DEPTH = 16
 
 
 def types_of(schema: Json, root: Json, depth: int = 0) -> frozenset[str]:
-    """Return the JSON types that `schema` allows; none where it does not say."""
+    """Return the JSON types that `schema` allows; empty if it declares none."""
     if not isinstance(schema, dict) or depth > _DEPTH:
         return frozenset()
     reference = schema.get("$ref")
@@ -95,10 +99,7 @@ def type_of(value: Json) -> str:
 
 
 def typed(raw: str, types: frozenset[str]) -> Json:
-    """Return the value that `raw` stands for.
-
-    A text that fits none of the types stays a text: a call with one odd value is better than none.
-    """
+    """Return `raw` as a value of one of `types`; a text that fits none of them stays a string."""
     if types == {"string"}:
         return raw
     if not types:
@@ -142,7 +143,7 @@ def _number(word: str) -> int | float | str:
 
 
 def _structure(word: str) -> object:
-    """Return the object or array that `word` writes: as JSON, as Python, or as escaped JSON."""
+    """Return the object or array in `word`: JSON, a Python literal, or escaped JSON."""
     try:
         return loads(word)
     except ValueError:
@@ -159,7 +160,7 @@ def _structure(word: str) -> object:
 
 
 def _guessed(raw: str) -> Json:
-    """Without a schema, only what is JSON as a whole is taken for JSON."""
+    """Return the value of `raw` without a schema: JSON only if the whole text is JSON."""
     word = raw.strip()
     if word in _WORDS:
         return _WORDS[word]

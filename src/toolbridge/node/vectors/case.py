@@ -7,8 +7,8 @@ import msgspec
 
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.node.encryption import Secret
-from toolbridge.node.messages import Payload
+from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.protocol.messages import Payload
 
 Check: TypeAlias = tuple[str, Json, Json]
 """What is compared, what we get, and what is right."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from math import isclose
 
 from toolbridge.core.json import Json
-from toolbridge.node.abi import Value, decode, encode, encode_call, topic, types_of
-from toolbridge.node.address import model_id
-from toolbridge.node.contracts import FUNCTIONS, SESSION_CREATED
-from toolbridge.node.flattening import FAMILIES, flatten
-from toolbridge.node.scoring import WEIGHTS, factors, score
+from toolbridge.node.chain.abi import Value, decode, encode, encode_call, topic, types_of
+from toolbridge.node.chain.address import model_id
+from toolbridge.node.chain.contracts import FUNCTIONS, SESSION_CREATED
+from toolbridge.node.hosts.scoring import WEIGHTS, factors, score
+from toolbridge.node.protocol.flattening import FAMILIES, flatten
 from toolbridge.node.vectors.case import Checks, VectorCase, guarded, numbered
 
 

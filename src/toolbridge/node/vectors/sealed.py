@@ -3,10 +3,10 @@
 import msgspec
 
 from toolbridge.core.json import Json, loads
-from toolbridge.node import encryption
-from toolbridge.node.address import address_of, checksum, keccak256
-from toolbridge.node.encryption import DecryptionFailed, Decryptor, Secret
-from toolbridge.node.messages import (
+from toolbridge.node.chain.address import address_of, checksum, keccak256
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import DecryptionFailed, Decryptor, Secret
+from toolbridge.node.protocol.messages import (
     InitKeys,
     InitPayload,
     Payload,
@@ -134,7 +134,7 @@ def chunk(case: VectorCase) -> Checks:
 
 def response(case: VectorCase) -> Checks:
     payload = case.payload()
-    picture = payload.label in {encryption.IMAGE_AAD, encryption.FILM_AAD}
+    picture = payload.label in {encryption.IMAGE_AAD, encryption.VIDEO_AAD}
     yield from _sealed(case, payload, payload.label if picture else encryption.RESPONSE_AAD)
 
 

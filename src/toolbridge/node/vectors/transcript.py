@@ -6,10 +6,16 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.json import Json, dump_bytes, dumps, loads
 from toolbridge.core.messages import StopReason
-from toolbridge.node import encryption
-from toolbridge.node.decode_answer import AnswerDecoder, SentPrompt
-from toolbridge.node.encryption import Decryptor, Secret
-from toolbridge.node.messages import AnswerChunk, InitPayload, Response, StreamEnd, decode_message
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.decode_answer import AnswerDecoder, SentPrompt
+from toolbridge.node.protocol.encryption import Decryptor, Secret
+from toolbridge.node.protocol.messages import (
+    AnswerChunk,
+    InitPayload,
+    Response,
+    StreamEnd,
+    decode_message,
+)
 from toolbridge.node.vectors.case import Checks, VectorCase, guarded, numbered
 
 _STOPS: dict[str, StopReason] = {"length": "length", "cancelled": "aborted", "error": "error"}

@@ -18,7 +18,7 @@ from weakref import finalize
 from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.json import Json
-from toolbridge.sdk.loop_thread import LoopClosed, LoopThread
+from toolbridge.sdk.streams.loop_thread import LoopClosed, LoopThread
 from toolbridge.sdk.structured.async_client import AsyncStructuredStream
 from toolbridge.sdk.structured.errors import StreamDegraded, StreamFailed
 from toolbridge.sdk.structured.fold import ReceivedObject, StreamPiece, UsedTool

@@ -207,7 +207,7 @@ class LocalTransport:
         upstream = await self._stack.enter_async_context(Upstream())
         router = Router(self._config, upstream, self._env)
         self._stack.push_async_callback(router.close)
-        await router.model_routes.look_around()
+        await router.model_routes.discover()
         state = None if self._root is None else self._root.parent
         provider_configs = router.model_routes.provider_configs.values()
         store = SqliteStore(

@@ -1,0 +1,178 @@
+"""Messages of the Messages API, as our turns.
+
+A block of a type that is newer than this codec is kept whole, as `Foreign`. The client's own JSON
+is attached to every part, so that Anthropic gets it back unchanged.
+"""
+
+import msgspec
+
+from toolbridge.codecs.anthropic import shapes
+from toolbridge.codecs.anthropic.citations import is_own_citation
+from toolbridge.codecs.anthropic.shapes import BLOCKS, MESSAGE, ORIGIN, decode_cache
+from toolbridge.codecs.anthropic.signatures import decode_caller, decode_signature
+from toolbridge.core.errors import MalformedRequest
+from toolbridge.core.messages import (
+    Call,
+    Document,
+    Foreign,
+    Image,
+    Opaque,
+    Origin,
+    Part,
+    Reference,
+    Result,
+    ResultPart,
+    Text,
+    Thinking,
+    Turn,
+)
+from toolbridge.core.source import sourced
+from toolbridge.wire import shapes as wire
+
+_messages = wire.StrictDecoder(shapes.Message)
+_system = msgspec.json.Decoder(shapes.SystemBlock)
+_objects = msgspec.json.Decoder(wire.AnyObject)
+
+
+def decode_system(system: str | list[msgspec.Raw] | None) -> tuple[Text, ...]:
+    """Return the texts of the field `system`."""
+    if isinstance(system, str):
+        return (Text(system, source=Origin(ORIGIN, "system")),) if system else ()
+    return tuple(_decode_system_block(raw, f"system.{i}") for i, raw in enumerate(system or ()))
+
+
+def _decode_system_block(raw: msgspec.Raw, where: str) -> Text:
+    block = wire.decode_request(raw, _system, where)
+    names = wire.unknown_names(raw, shapes.SystemBlock, where)
+    text = Text(block.text, cache=decode_cache(block.cache_control))
+    return sourced(text, Origin(ORIGIN, where, raw, names))
+
+
+class TurnDecoder:
+    """The messages so far, as turns: one turn for each message."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(self._turns)
+
+    def add(self, number: int, raw: msgspec.Raw) -> None:
+        """Read the next message; `number` is its index."""
+        where = f"messages.{number}"
+        message, unknown = _messages.decode(raw, where)
+        if isinstance(message.content, str):
+            source = Origin(ORIGIN, f"{where}.content")
+            parts: list[Part] = [Text(message.content, source=source)] if message.content else []
+        else:
+            blocks = enumerate(message.content or ())
+            parts = [_decode_block(block, f"{where}.content.{j}") for j, block in blocks]
+        # Anthropic, tool use: results come first in the content of a message.
+        parts.sort(key=lambda part: not isinstance(part, Result))
+        if unknown:
+            fields = wire.leftovers(raw, shapes.Message, where)
+            source = Origin(ORIGIN, where, unknown=tuple(fields))
+            parts.append(Foreign(ORIGIN, MESSAGE, fields, source))
+        self._turns.append(Turn(message.role, tuple(parts), Origin(ORIGIN, where)))
+
+
+def _decode_block(raw: msgspec.Raw, where: str) -> Part:
+    block, unknown = BLOCKS.decode_named(raw, where)
+    return sourced(_decode_known(block, raw, where), _source(block, raw, where, unknown))
+
+
+def _source(
+    block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
+) -> Origin:
+    if isinstance(block, wire.Unknown):
+        return Origin(ORIGIN, where)
+    return Origin(ORIGIN, where, raw, unknown)
+
+
+def _decode_known(block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str) -> Part:
+    match block:
+        case shapes.ThinkingBlock(thinking, signature):
+            return Thinking(thinking, decode_signature(signature))
+        case shapes.RedactedBlock(data):
+            return Thinking("", (Opaque(ORIGIN, "redacted", data),))
+        case shapes.ToolUseBlock(id, name, input, cache, caller):
+            return Call(id, name, input, opaque=decode_caller(caller), cache=decode_cache(cache))
+        case shapes.ToolResultBlock():
+            return _decode_result(block, where)
+        case _:
+            return _decode_content(block, raw, where)
+
+
+def _decode_result(block: shapes.ToolResultBlock, where: str) -> Result:
+    return Result(
+        block.tool_use_id,
+        _decode_result_content(block.content, where),
+        is_error=bool(block.is_error),
+        cache=decode_cache(block.cache_control),
+    )
+
+
+def _decode_result_content(
+    content: str | list[msgspec.Raw] | None, where: str
+) -> tuple[ResultPart, ...]:
+    if isinstance(content, str):
+        return (Text(content, source=Origin(ORIGIN, f"{where}.content")),) if content else ()
+    found: list[ResultPart] = []
+    for i, raw in enumerate(content or ()):
+        inside = f"{where}.content.{i}"
+        block, unknown = BLOCKS.decode_named(raw, inside)
+        part = _decode_content(block, raw, inside)
+        found.append(sourced(part, _source(block, raw, inside, unknown)))
+    return tuple(found)
+
+
+def _decode_content(
+    block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where: str
+) -> ResultPart:
+    """Return a block that may stand in a message or inside a result."""
+    match block:
+        case shapes.TextBlock(text, citations, cache):
+            # An object is the switch `{"enabled": true}`, which belongs to documents.
+            given = citations if isinstance(citations, list) else []
+            cited = tuple(one for one in given if not is_own_citation(one))
+            return Text(text, citations=cited, cache=decode_cache(cache))
+        case shapes.ImageBlock(source, cache) if source.type in {"base64", "url", "file"}:
+            return _decode_image(source, cache)
+        case shapes.DocumentBlock() if block.source.type in {"base64", "text", "url", "file"}:
+            return _decode_document(block)
+        case shapes.ReferenceBlock(name):
+            return Reference(name)
+        case wire.Unknown("", _):
+            raise MalformedRequest("field required", where=f"{where}.type")
+        case wire.Unknown(kind, fields):
+            return Foreign(ORIGIN, kind, fields)
+        case _:
+            whole = wire.decode_request(raw, _objects, where)
+            return Foreign(ORIGIN, whole["type"], whole)
+
+
+def _decode_image(source: shapes.Source, cache: shapes.CacheControl | None) -> Image:
+    return Image(
+        data=source.data,
+        media_type=source.media_type,
+        url=source.url,
+        file_id=source.file_id,
+        cache=decode_cache(cache),
+    )
+
+
+def _decode_document(block: shapes.DocumentBlock) -> Document:
+    source = block.source
+    plain = source.type == "text"
+    return Document(
+        data="" if plain else source.data,
+        text=source.data if plain else "",
+        media_type=source.media_type,
+        url=source.url,
+        file_id=source.file_id,
+        title=block.title or "",
+        context=block.context or "",
+        cite=isinstance(block.citations, dict) and block.citations.get("enabled") is True,
+        cache=decode_cache(block.cache_control),
+    )

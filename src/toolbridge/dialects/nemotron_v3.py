@@ -1,7 +1,0 @@
-"""Nemotron 3: as Qwen3-Coder."""
-
-from dataclasses import replace
-
-from toolbridge.dialects import qwen3_xml
-
-DIALECT = replace(qwen3_xml.DIALECT, name="nemotron_v3")

@@ -1,0 +1,1 @@
+"""An Ethereum chain: JSON-RPC, contract calls in ABI form, transactions and revert reasons."""

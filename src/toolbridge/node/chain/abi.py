@@ -1,0 +1,144 @@
+"""The contracts' binary form: arguments into call data, answers and logs out of it.
+
+Only what the contracts in `contracts` use: numbers, truths, addresses, fixed and free bytes, texts,
+and lists of these. An answer that points outside of itself is refused, never read past its end.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from toolbridge.core.errors import BrokenWire
+from toolbridge.node.chain.address import checksum, keccak256
+
+Value: TypeAlias = "int | bool | str | bytes | list[Value]"
+"""Addresses are texts with a checksum; fixed and free bytes are bytes."""
+
+_WORD = 32
+_SIGNATURE = re.compile(r"(\w+)\(([^()]*)\)")
+
+
+class MalformedAnswer(BrokenWire):
+    """What a contract is said to have answered cannot be its answer."""
+
+
+def types_of(signature: str) -> list[str]:
+    """Return the argument types of `name(type,type)`."""
+    found = _SIGNATURE.fullmatch(signature)
+    if found is None:
+        raise ValueError(f"{signature!r} is no signature")
+    return found[2].split(",") if found[2] else []
+
+
+def selector(signature: str) -> bytes:
+    return keccak256(signature.encode())[:4]
+
+
+def topic(signature: str) -> bytes:
+    return keccak256(signature.encode())
+
+
+def encode_call(signature: str, arguments: Sequence[Value]) -> bytes:
+    return selector(signature) + encode(types_of(signature), arguments)
+
+
+# ── ours to theirs ──
+
+
+def encode(types: Sequence[str], values: Sequence[Value]) -> bytes:
+    """Return the values: the fixed ones in place, the others behind, where an offset points."""
+    heads: list[bytes] = []
+    tails: list[bytes] = []
+    offset = _WORD * len(types)
+    for type, value in zip(types, values, strict=True):
+        if not _is_free(type):
+            heads.append(_encode_word(type, value))
+            continue
+        heads.append(_number(offset))
+        tails.append(_encode_free(type, value))
+        offset += len(tails[-1])
+    return b"".join(heads + tails)
+
+
+def _is_free(type: str) -> bool:
+    return type in {"string", "bytes"} or type.endswith("[]")
+
+
+def _encode_word(type: str, value: Value) -> bytes:
+    match value:
+        case bool() if type == "bool":
+            return _number(int(value))
+        case int() if type.startswith("uint"):
+            return _number(value, int(type[4:] or 256))
+        case str() if type == "address":
+            return bytes.fromhex(value.removeprefix("0x")).rjust(_WORD, b"\0")
+        case bytes() if type == f"bytes{len(value)}":
+            return value.ljust(_WORD, b"\0")
+        case _:
+            raise ValueError(f"{value!r} is no {type}")
+
+
+def _encode_free(type: str, value: Value) -> bytes:
+    match value:
+        case list():
+            return _number(len(value)) + encode([type[:-2]] * len(value), value)
+        case str() if type == "string":
+            return _padded(value.encode())
+        case bytes() if type == "bytes":
+            return _padded(value)
+        case _:
+            raise ValueError(f"{value!r} is no {type}")
+
+
+def _number(value: int, bits: int = 256) -> bytes:
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"{value} does not fit into {bits} bits")
+    return value.to_bytes(_WORD, "big")
+
+
+def _padded(data: bytes) -> bytes:
+    return _number(len(data)) + data + bytes(-len(data) % _WORD)
+
+
+# ── theirs to ours ──
+
+
+def decode(types: Sequence[str], data: bytes) -> list[Value]:
+    """Return the values; raise `MalformedAnswer` when `data` does not hold them."""
+    return [_decode(type, data, n * _WORD) for n, type in enumerate(types)]
+
+
+def _decode(type: str, data: bytes, at: int) -> Value:
+    if not _is_free(type):
+        return _decode_word(type, _word(data, at))
+    start = _read_number(data, at)
+    size = _read_number(data, start)
+    inside = data[start + _WORD :]
+    if type.endswith("[]"):
+        if size * _WORD > len(inside):
+            raise MalformedAnswer("a contract's list is longer than its answer")
+        return decode([type[:-2]] * size, inside)
+    if size > len(inside):
+        raise MalformedAnswer("a contract's text is longer than its answer")
+    return inside[:size].decode("utf-8", "replace") if type == "string" else inside[:size]
+
+
+def _decode_word(type: str, word: bytes) -> Value:
+    if type == "address":
+        return checksum(word[12:].hex())
+    if type == "bool":
+        return any(word)
+    if type.startswith("uint"):
+        return int.from_bytes(word, "big")
+    return word[: int(type.removeprefix("bytes"))]
+
+
+def _read_number(data: bytes, at: int) -> int:
+    return int.from_bytes(_word(data, at), "big")
+
+
+def _word(data: bytes, at: int) -> bytes:
+    word = data[at : at + _WORD]
+    if len(word) < _WORD:
+        raise MalformedAnswer("a contract's answer ends in the middle")
+    return word

@@ -1,0 +1,42 @@
+"""Accounts and models as the chain names them."""
+
+import re
+
+from Crypto.Hash import keccak
+
+from toolbridge.core.errors import ConfigError
+from toolbridge.node.protocol.encryption import uncompressed
+
+_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+
+
+def keccak256(data: bytes) -> bytes:
+    """Return Ethereum's hash: Keccak as it was before it became SHA-3."""
+    return keccak.new(digest_bits=256, data=data).digest()
+
+
+def address_of(public: bytes) -> str:
+    """Return the account of a public key, with its checksum."""
+    return checksum(keccak256(uncompressed(public)[1:])[12:].hex())
+
+
+def checksum(address: str) -> str:
+    """Return an address in the mixed case that lets a reader notice a wrong digit."""
+    digits = address.removeprefix("0x").lower()
+    marks = keccak256(digits.encode()).hex()
+    cased = (d.upper() if int(m, 16) >= 8 else d for d, m in zip(digits, marks, strict=False))
+    return "0x" + "".join(cased)
+
+
+def same_account(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
+
+
+def model_id(model: str) -> str:
+    """Return the registry's name of `repo:file`; a name that is a hash already passes through."""
+    if _HASH.fullmatch(model):
+        return model
+    repo, colon, file = model.partition(":")
+    if not (repo and colon and file):
+        raise ConfigError(f"a node's model is written as repo:file, not {model!r}")
+    return "0x" + keccak256(f"{repo}/{file}".encode()).hex()

@@ -1,0 +1,78 @@
+"""Whether a host is there at all, before money is sent to it."""
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from toolbridge.core.json import maybe_object
+from toolbridge.upstream.session import open_session
+
+_ENOUGH = 64 * 1024
+
+
+class HostSilent(Exception):
+    """A host does not answer, or says that it cannot work."""
+
+
+class Prober:
+    def __init__(self, wait: float = 5.0) -> None:
+        self._wait = wait
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = open_session(wait=self._wait)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def latency(self, url: str) -> float:
+        """Return the seconds until a host answers; raise `HostSilent` when it cannot be worked with.
+
+        Any answer will do: not every version has the same page for its health.
+        """
+        if self._session is None:
+            raise RuntimeError("the prober is not open")
+        before = time.monotonic()
+        try:
+            async with self._session.get(health_url(url), allow_redirects=False) as response:
+                passed = time.monotonic() - before
+                said = maybe_object(await response.content.read(_ENOUGH))
+        except TimeoutError:
+            raise HostSilent(f"it did not answer within {self._wait:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise HostSilent(f"it cannot be reached ({type(error).__name__})") from None
+        if said is not None and said.get("status") == "unhealthy":
+            raise HostSilent("it says of itself that it is unhealthy")
+        return passed
+
+    async def latencies(self, urls: list[str]) -> list[float | HostSilent]:
+        """Return the latency of each host, or why there is none; all at once."""
+        found = await asyncio.gather(*(self.latency(url) for url in urls), return_exceptions=True)
+        return [_known(one) for one in found]
+
+
+def _known(found: float | BaseException) -> float | HostSilent:
+    if isinstance(found, float | HostSilent):
+        return found
+    raise found
+
+
+def health_url(url: str) -> str:
+    """Return where a host tells of its health, whatever kind of URL it registered."""
+    parts = urlsplit(url)
+    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme)
+    if scheme:
+        return f"{scheme}://{parts.netloc}/health"
+    return f"{url.rstrip('/')}/health"

@@ -1,0 +1,193 @@
+"""The registry of hosts: who serves a model, at what price, and under which key."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolbridge.core.errors import BrokenWire, RateLimited, TimedOut, Unreachable
+from toolbridge.core.json import Json
+from toolbridge.node.chain.abi import MalformedAnswer, Value, topic
+from toolbridge.node.chain.address import address_of, model_id, same_account
+from toolbridge.node.chain.client import Answer, Chain, Log, ReadCall, hexed, word
+from toolbridge.node.chain.contracts import (
+    METADATA_UPDATED,
+    NATIVE,
+    NODE_REGISTERED,
+    PROOF_SUBMITTED,
+)
+from toolbridge.node.chain.rpc import RpcRejected
+from toolbridge.node.chain.transaction import signer
+from toolbridge.node.hosts.candidates import (
+    ExcludedHost,
+    FoundHosts,
+    HostCandidate,
+    HostRequirements,
+    ListedHost,
+    NoHosts,
+    claimed_key,
+    given_key,
+    rank,
+)
+from toolbridge.node.hosts.scoring import SHORT_LIST, Mode
+
+_WINDOW = 9_000
+"""Blocks per question to a server that does not search all of them at once."""
+_WINDOWS = 12
+_LOOKED_AT = 5
+"""Transactions that are tried for a key: the first is nearly always signed by the host."""
+
+
+class HostRegistry:
+    def __init__(self, chain: Chain, *, currency: str = NATIVE) -> None:
+        self._chain = chain
+        self._currency = currency
+        self._keys: dict[str, bytes] = {}
+        """What was found in transactions; nothing for a host that has signed none."""
+
+    async def find(
+        self, model: str, wishes: HostRequirements, mode: Mode, only: str = ""
+    ) -> FoundHosts:
+        """Return the hosts that can be used, the best first; with `only`, that one or none."""
+        addresses = [only] if only else await self._serving(wishes.model)
+        if not addresses:
+            raise NoHosts(f"the registry knows no host that serves {model}")
+        able: list[HostCandidate] = []
+        excluded: list[ExcludedHost] = []
+        for host in await self._listed(addresses, wishes.model):
+            if isinstance(host, ExcludedHost):
+                excluded.append(host)
+            elif why := wishes.objection(host):
+                excluded.append(ExcludedHost(host.address, why))
+            else:
+                able.append(_candidate(host, wishes))
+        return await self._verified(rank(able, mode), excluded)
+
+    async def _verified(
+        self, ranked: Sequence[HostCandidate], excluded: list[ExcludedHost]
+    ) -> FoundHosts:
+        """Return the best hosts of which the key is known; to search for one takes its time."""
+        candidates: list[HostCandidate] = []
+        searches = SHORT_LIST
+        for one in ranked[: 10 * SHORT_LIST]:
+            public = one.public or self._keys.get(one.address, b"")
+            if not public and one.address not in self._keys and searches:
+                searches -= 1
+                public = await self._recovered(one.address)
+            if not public:
+                excluded.append(ExcludedHost(one.address, "its public key cannot be verified"))
+            elif len(candidates) < SHORT_LIST:
+                source = one.key_from if one.public else "transaction"
+                candidates.append(replace(one, public=public, key_from=source))
+        return FoundHosts(tuple(candidates), tuple(excluded))
+
+    async def _serving(self, model: bytes) -> list[str]:
+        (found,) = await self._chain.read(self._chain.network.registry, "getNodesForModel", model)
+        return list(dict.fromkeys(str(one) for one in found)) if isinstance(found, list) else []
+
+    async def _listed(
+        self, addresses: Sequence[str], model: bytes
+    ) -> list[ListedHost | ExcludedHost]:
+        """Return what the registry says of each address: all questions in few requests."""
+        registry, token = self._chain.network.registry, self._chain.network.token or NATIVE
+        questions: list[ReadCall] = []
+        for address in addresses:
+            questions += [
+                ReadCall(registry, "getNodeFullInfo", (address,)),
+                ReadCall(registry, "getModelPricing", (address, model, self._currency)),
+                ReadCall(registry, "getModelPricing", (address, model, token)),
+            ]
+        answers = await self._chain.read_many(questions)
+        return [
+            _read(address, answers[3 * n], answers[3 * n + 1], answers[3 * n + 2])
+            for n, address in enumerate(addresses)
+        ]
+
+    # ── a key from what its owner has signed ──
+
+    async def _recovered(self, address: str) -> bytes:
+        """Return a host's key from a transaction that it signed; nothing when there is none."""
+        try:
+            self._keys[address] = await self._search(address)
+        except (RpcRejected, RateLimited, Unreachable, TimedOut, BrokenWire):
+            return b""  # this host is left out; the others need not suffer
+        return self._keys[address]
+
+    async def _search(self, address: str) -> bytes:
+        network, who = self._chain.network, word(address)
+        entries: list[Json] = [[_topic(NODE_REGISTERED), _topic(METADATA_UPDATED)], who]
+        proofs: list[Json] = [_topic(PROOF_SUBMITTED), None, who]
+        for place, topics in ((network.registry, entries), (network.marketplace, proofs)):
+            for log in (await self._logs(place, topics))[:_LOOKED_AT]:
+                found = await self._chain.transaction(log.transaction)
+                public = signer(found) if found and found.get("hash") == log.transaction else None
+                if public is not None and same_account(address_of(public), address):
+                    return public
+        return b""
+
+    async def _logs(self, place: str, topics: list[Json]) -> list[Log]:
+        """Return logs, from all blocks where the server allows it, else from the latest ones."""
+        try:
+            return await self._chain.logs(place, topics)
+        except RpcRejected:
+            pass
+        last = await self._chain.block_number()
+        for _ in range(_WINDOWS):
+            first = max(0, last - _WINDOW + 1)
+            if found := await self._chain.logs(place, topics, (hex(first), hex(last))):
+                return found
+            if not first:
+                break
+            last = first - 1
+        return []
+
+
+def _topic(signature: str) -> str:
+    return hexed(topic(signature))
+
+
+def model_bytes(model: str) -> bytes:
+    return bytes.fromhex(model_id(model).removeprefix("0x"))
+
+
+def _read(address: str, info: Answer, price: Answer, stable: Answer) -> ListedHost | ExcludedHost:
+    if not isinstance(info, list):
+        return ExcludedHost(address, f"the registry says nothing of it ({info.reason})")
+    match info:
+        case [
+            str(operator), int(stake), bool(active), str(metadata), str(url),
+            list(models), int(), int(least),
+        ]:  # fmt: skip
+            if not same_account(operator, address):
+                return ExcludedHost(address, "it is not registered")
+            served = tuple(one for one in models if isinstance(one, bytes))
+            return ListedHost(
+                address,
+                stake,
+                active,
+                metadata,
+                url,
+                served,
+                _price(stable) or least,
+                _price(price),
+            )
+        case _:
+            raise MalformedAnswer("the registry tells of a host in another form")
+
+
+def _candidate(host: ListedHost, wishes: HostRequirements) -> HostCandidate:
+    """Return a host that can be used, with the key that it claims or that the user knows."""
+    claimed = claimed_key(host)
+    return HostCandidate(
+        host.address,
+        wishes.url_of(host),
+        claimed or given_key(host, wishes.keys) or b"",
+        host.stake,
+        host.price,
+        host.stable_price,
+        key_from="registry" if claimed else "settings",
+    )
+
+
+def _price(answer: Answer) -> int:
+    """Return a price; a host that set none makes the contract revert."""
+    found: Value = answer[0] if isinstance(answer, list) else 0
+    return found if isinstance(found, int) else 0

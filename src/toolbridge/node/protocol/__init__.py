@@ -1,0 +1,1 @@
+"""The node protocol as values: keys, encryption, messages, prompts and answers, without I/O."""

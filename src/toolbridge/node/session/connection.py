@@ -1,0 +1,220 @@
+"""A WebSocket connection to a host, for one paid job.
+
+A host settles the job as soon as the connection ends (node protocol: there is no time to
+reconnect). So a connection is opened once per job and never reopened.
+"""
+
+import asyncio
+import logging
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.protocol import State
+
+from toolbridge.core.errors import Rejected, TimedOut, TooLarge, Unreachable, error_of
+from toolbridge.core.json import JsonObject, dumps
+from toolbridge.node.chain.address import address_of, same_account
+from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.encryption import NONCE_SIZE, Decryptor, Secret, check_private
+from toolbridge.node.protocol.messages import (
+    InitAck,
+    InitKeys,
+    NodeFault,
+    NodeMessage,
+    PromptEnvelope,
+    SessionTopic,
+    decode_message,
+    encode_init,
+    encode_prompt,
+    encode_reset,
+    problem_of,
+)
+
+MAX_MESSAGE = 64 * 2**20
+MAX_FRAME = 8 * 2**20
+"""Half of the 16 MiB that a node accepts per WebSocket frame; longer messages are fragmented."""
+
+_log = logging.getLogger("toolbridge.node")
+
+
+class HostUnreachable(Unreachable):
+    """The host does not accept a connection; its job stays paid."""
+
+
+class ConnectionLost(Unreachable):
+    """The connection ended, and with it the job."""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long to wait for a host, in seconds."""
+
+    connect: float = 10.0
+    init: float = 30.0
+    first: float = 180.0
+    """Until the first chunk of an answer; reading a long prompt takes time."""
+    next: float = 60.0
+    """Between two chunks."""
+    grace: float = 3.0
+    """For `stream_end` after the final chunk or a cancellation; old nodes do not send it."""
+
+
+def socket_url(host: Host) -> str:
+    """Return the WebSocket URL of a host.
+
+    Trailing slashes are removed, because `//v1/ws` is a 404 on nodes. A `ws://` URL is used as is.
+    """
+    url = host.url.rstrip("/")
+    if url.startswith(("ws://", "wss://")):
+        return url
+    scheme, _, rest = url.partition("://")
+    return f"{'wss' if scheme == 'https' else 'ws'}://{rest}/v1/ws"
+
+
+def fresh_key() -> Secret:
+    """Return random bytes that are valid as a private key and as a session key."""
+    return check_private(Secret(secrets.token_bytes(encryption.KEY_SIZE)))
+
+
+@dataclass
+class Handshake:
+    """The result of a handshake: a session id and its key."""
+
+    session_id: str
+    key: Secret
+    decryptor: Decryptor
+    index: int = 0
+    """The index of the next prompt."""
+
+    def prompt(self, body: JsonObject, id: str) -> JsonObject:
+        """Return the next prompt, encrypted."""
+        nonce = secrets.token_bytes(NONCE_SIZE)
+        envelope = PromptEnvelope(self.session_id, id, self.key, nonce, self.index)
+        self.index += 1
+        return encode_prompt(body, envelope)
+
+
+class HostConnection:
+    """An open WebSocket to the host of one job."""
+
+    def __init__(self, socket: ClientConnection, job: Job, wallet: Secret, waits: Timeouts) -> None:
+        self._socket = socket
+        self._wallet = wallet
+        self._waits = waits
+        self._open = True
+        self.job = job
+        self.last_handshake: Handshake | None = None
+        """The last handshake; None before the first."""
+        self.used = 0
+        """Tokens that the host has charged to the job, by our count."""
+
+    @classmethod
+    async def open(cls, job: Job, wallet: Secret, waits: Timeouts) -> "HostConnection":
+        """Connect to the host of `job`; raise `HostUnreachable` when that fails."""
+        url = socket_url(job.host)
+        try:
+            socket = await connect(
+                url,
+                open_timeout=waits.connect,
+                close_timeout=1,
+                max_size=MAX_MESSAGE,
+                compression=None,
+                proxy=None,
+                ping_timeout=None,  # a node does not read its socket during a web search
+                user_agent_header="toolbridge",
+            )
+        except TimeoutError:
+            raise HostUnreachable(
+                f"the node at {url} did not accept a connection within {waits.connect:g} s"
+            ) from None
+        except (OSError, WebSocketException, ValueError) as error:
+            why = str(error) or type(error).__name__
+            raise HostUnreachable(f"the node at {url} cannot be reached ({why})") from None
+        return cls(socket, job, wallet, waits)
+
+    @property
+    def alive(self) -> bool:
+        return self._open and self._socket.state is State.OPEN
+
+    async def send(self, message: JsonObject) -> None:
+        text = dumps(message)
+        if len(text) > MAX_MESSAGE:
+            raise TooLarge(
+                f"the prompt with its images exceeds the {MAX_MESSAGE >> 20} MiB that a node accepts"
+            )
+        try:
+            if len(text) <= MAX_FRAME:
+                await self._socket.send(text)
+            else:
+                await self._socket.send(
+                    text[at : at + MAX_FRAME] for at in range(0, len(text), MAX_FRAME)
+                )
+        except ConnectionClosed as error:
+            raise self._lost(error) from None
+
+    async def receive(self, until: float) -> NodeMessage:
+        """Return the next message; raise `TimeoutError` at `until`, in the event loop's time."""
+        try:
+            async with asyncio.timeout_at(until):
+                data = await self._socket.recv()
+        except ConnectionClosed as error:
+            raise self._lost(error) from None
+        return decode_message(data)
+
+    def _lost(self, error: ConnectionClosed) -> ConnectionLost:
+        self._open = False
+        code = error.rcvd.code if error.rcvd else 0
+        how = f"closed the connection with code {code}" if code else "dropped the connection"
+        return ConnectionLost(f"the node {how}")
+
+    async def handshake(self, session_id: str, *, reset: bool = False) -> "Handshake":
+        """Send a new key for `session_id`; with `reset` the node deletes its history first."""
+        id = f"init-{secrets.token_hex(8)}"
+        opening = SessionTopic(session_id, self.job.id, self.job.model, self.job.chain_id)
+        session = fresh_key()
+        nonce = secrets.token_bytes(NONCE_SIZE)
+        keys = InitKeys(self._wallet, self.job.host.public, session, fresh_key(), nonce)
+        if reset:
+            await self.send(encode_reset(opening, id=f"reset-{secrets.token_hex(8)}"))
+        await self.send(encode_init(opening, keys, id=id))
+        self._compare_address(await self._acknowledgement(id))
+        self.last_handshake = Handshake(session_id, session, Decryptor(session))
+        return self.last_handshake
+
+    async def _acknowledgement(self, id: str) -> InitAck:
+        until = asyncio.get_running_loop().time() + self._waits.init
+        while True:
+            try:
+                message = await self.receive(until)
+            except TimeoutError:
+                raise TimedOut(
+                    f"the node did not acknowledge the handshake within {self._waits.init:g} s"
+                ) from None
+            match message:
+                case InitAck(id=of, status="success") if of in {id, None}:
+                    return message
+                case InitAck(id=of, status=status) if of in {id, None}:
+                    raise Rejected(f"the node refused the handshake: {status or 'no reason'}")
+                case NodeFault(id=of) if of in {id, None}:
+                    raise error_of(problem_of(message))
+                case _:
+                    continue
+
+    def _compare_address(self, ack: InitAck) -> None:
+        """Log a client address that is not ours.
+
+        Nodes without the E2EEv1 signature fix recover a random address, so this is not an error.
+        """
+        ours = address_of(encryption.public_key(self._wallet))
+        if not same_account(ack.client_address or "", ours):
+            _log.debug("the node takes our address %s for %s", ours, ack.client_address)
+
+    async def close(self) -> None:
+        """Close the WebSocket; the host then settles the job and refunds the rest."""
+        self._open = False
+        with suppress(WebSocketException, OSError):
+            await self._socket.close(1000, "Client disconnect")

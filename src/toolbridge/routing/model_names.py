@@ -1,0 +1,118 @@
+"""The names that clients use for models, and the addresses that they mean.
+
+An address is `provider/model`. `ModelNames` collects the names in the configuration, in the lists
+of Ollama servers and of the nodes, and passes them to `policy.models.resolve`, which has the rules.
+It sends no requests: `discovery.Discovery` keeps the lists, and `models.ModelRoutes` refreshes them
+when they are needed.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from toolbridge.config import Config, ModelConfig, ProviderConfig
+from toolbridge.core.errors import UnknownModel
+from toolbridge.policy.models import ModelFacts, resolve, split_address
+from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
+from toolbridge.routing.nodes import NODE, model_of, short_name
+from toolbridge.routing.providers import DEMO, OLLAMA, missing_key
+
+
+class ModelNames:
+    """Resolves model names for one gateway or client."""
+
+    def __init__(
+        self,
+        config: Config,
+        provider_configs: Mapping[str, ProviderConfig],
+        discovery: Discovery,
+        env: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._provider_configs = provider_configs
+        self._discovery = discovery
+        self._missing_keys = {
+            name: missing_key(name, at, env) for name, at in provider_configs.items()
+        }
+
+    def resolve(self, name: str) -> str:
+        """Return the address that `name` means; raise `UnknownModel` if it means none."""
+        return resolve(name, self._facts())
+
+    def configured_default(self) -> str:
+        """Return the address of the default that the user set in `[map]`."""
+        try:
+            return self.resolve("default")
+        except UnknownModel:  # its key is missing: the first request reports it
+            return self._config.map["default"]
+
+    def is_direct(self, name: str) -> bool:
+        """Return whether `name` names its provider, so that no list of models is needed."""
+        if name in self._config.map:
+            return self._config.map[name].partition("/")[0] in self._provider_configs
+        provider, slash, _ = name.partition("/")
+        return bool(slash) and provider in {*self._config.providers, DEMO, OLLAMA}
+
+    def ollama_providers(self) -> list[str]:
+        """Return the Ollama servers in use: configured, discovered, or named in the map."""
+        addresses = (*self._config.map.values(), self._discovery.found.default)
+        used = {address.partition("/")[0] for address in addresses}
+        used |= self._config.providers.keys()
+        # A server that has only embedding models is not the default, but serves those.
+        used |= self._discovery.names.keys()
+        return [
+            name for name, at in self._provider_configs.items() if at.api == OLLAMA and name in used
+        ]
+
+    def node_models(self) -> Iterator[tuple[str, str]]:
+        """Yield the model of every node provider: its short name and its address."""
+        for provider, provider_config in self._provider_configs.items():
+            if provider_config.api == NODE:
+                model = model_of(provider_config)
+                yield short_name(model), f"{provider}/{model}"
+
+    def settings(self, provider: str, model: str) -> ModelConfig:
+        """Return the `[models]` table of a model, by its address or its name."""
+        models = self._config.models
+        return models.get(f"{provider}/{model}") or models.get(model) or ModelConfig()
+
+    def _facts(self) -> ModelFacts:
+        """Return what is known about names at this moment."""
+        config, names, found = self._config, self._discovery.names, self._discovery.found
+        ollamas = self.ollama_providers()
+        with_lists = {
+            name for name, at in self._provider_configs.items() if at.api in {OLLAMA, NODE, DEMO}
+        }
+        return ModelFacts(
+            table=config.map,
+            listed=dict(self._listed()),
+            providers=self._missing_keys,
+            configured=config.providers,
+            default=config.map.get("default") or ("" if found.nothing else found.default),
+            fixed="default" in config.map,
+            demo=DEMO_ADDRESS if found.nothing else "",
+            owner=self._default_provider(),
+            silent=next((p for p in ollamas if p in config.providers and p not in names), ""),
+            unlisted=[p for p in config.providers if p not in with_lists],
+            fetches=any(p in names for p in ollamas),
+        )
+
+    def _listed(self) -> Iterator[tuple[str, str]]:
+        """Yield every listed name with its address; a later pair replaces an earlier one."""
+        yield from ((DEMO_ADDRESS.partition("/")[2], DEMO_ADDRESS), (DEMO, DEMO_ADDRESS))
+        for provider in reversed(self.ollama_providers()):
+            for model in self._discovery.names.get(provider, []):
+                if not self.is_direct(model):
+                    yield model, f"{provider}/{model}"
+        for name, address in self.node_models():
+            yield from ((address.partition("/")[2], address), (name, address))
+        for address in self._config.models:
+            provider, model = split_address(address, self._provider_configs)
+            whole = f"{provider or self._default_provider()}/{model}"
+            yield from ((model, whole), (address, whole))
+
+    def _default_provider(self) -> str:
+        """Return the provider of an address that names none."""
+        configured = self._config.providers
+        for name, provider_config in self._provider_configs.items():
+            if provider_config.api == OLLAMA and (name in configured or not configured):
+                return name
+        return next(iter(configured), DEMO)

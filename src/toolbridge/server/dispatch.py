@@ -1,0 +1,205 @@
+"""Request dispatch: from an HTTP exchange or a WebSocket to its route.
+
+Every request gets an id, passes the key, host and origin checks, is answered by its route and is
+recorded in the metrics and the request log. An error becomes a response in the error envelope of
+the API that the path belongs to.
+"""
+
+import asyncio
+import math
+import re
+
+from toolbridge import codecs
+from toolbridge.core.codec import Rejection
+from toolbridge.core.errors import (
+    Aborted,
+    ToolbridgeError,
+    UnknownRoute,
+    WrongMethod,
+)
+from toolbridge.core.messages import Problem
+from toolbridge.server import routes
+from toolbridge.server.app import App
+from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_client
+from toolbridge.server.http_head import Head
+from toolbridge.server.request_log import Entry
+from toolbridge.server.scopes import Receive, Scope, Send
+from toolbridge.store.notices import report_fault
+
+_METRICS = "/metrics"
+_OPEN = frozenset({"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"})
+"""Paths that need no key."""
+
+
+class Dispatcher:
+    """Calls the route of each request with an `App`; uvicorn runs it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the ASGI scopes `lifespan` and `websocket`.
+
+        HTTP requests do not come here: `http_protocol` calls `serve`.
+        """
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            await self._serve_websocket(scope, receive, send)
+        else:
+            raise RuntimeError("run uvicorn with toolbridge.server.serving.settings()")
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await self._app.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._app.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from toolbridge.server import stream_ws
+
+        await stream_ws.serve(self._app, scope, receive, send)
+
+    async def serve(self, exchange: HttpExchange) -> None:
+        """Answer one request and record it."""
+        exchange.id = self._app.request_id()
+        exchange.path = plain_path(exchange.path)
+        entry = _entry(exchange.id, exchange.method, exchange.path)
+        try:
+            await self._answer(exchange, entry)
+        except Aborted as error:
+            _note_disconnect(exchange, entry, error)
+        except asyncio.CancelledError:
+            if cancelled_by_client(exchange):
+                _note_disconnect(exchange, entry, Aborted("the client disconnected"))
+                return
+            # The server is shutting down and the grace period of this request is over.
+            entry.note(error__type="aborted")
+            await _reject(exchange, Problem("overloaded", "the gateway is shutting down"))
+            raise
+        finally:
+            self._app.release()
+            self._app.record(entry, exchange.status)
+
+    def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
+        """Record a request that is not valid HTTP; return the response for the API at its path."""
+        request = IncomingRequest(Head(method, plain_path(path), b"", {}))
+        request.id = self._app.request_id()
+        entry = _entry(request.id, method, request.path)
+        entry.note(error__type=error.kind, error__message=str(error))
+        rejection = _rejection(request, error.problem)
+        self._app.record(entry, rejection.status)
+        ids = {"request-id": request.id, "x-request-id": request.id}
+        return Rejection(rejection.status, rejection.body, ids | rejection.headers)
+
+    def is_websocket(self, path: str) -> bool:
+        return plain_path(path) == routes.WEBSOCKET
+
+    async def _answer(self, exchange: HttpExchange, entry: Entry) -> None:
+        app = self._app
+        try:
+            self._allow_origin(exchange)
+            if exchange.method == "OPTIONS":
+                await exchange.reply(200, b"")
+                return
+            if exchange.path not in _OPEN and not routes.is_page(exchange.path):
+                app.guard.check(exchange)
+                if exchange.path != _METRICS:
+                    app.admit()
+            await _route(exchange)(app, exchange, entry)
+        except Aborted:
+            raise
+        except ToolbridgeError as error:
+            entry.note(error__type=error.kind, error__message=str(error))
+            await _reject(exchange, error.problem)
+        except Exception as error:  # noqa: BLE001  one faulty request must not stop the server
+            report_fault(error, app.gateway.redactor)
+            entry.note(error__type="internal", error__message=type(error).__name__)
+            text = (
+                f"toolbridge failed with {type(error).__name__}; "
+                f"the log has the details under {exchange.id}"
+            )
+            await _reject(exchange, Problem("internal", text))
+
+    def _allow_origin(self, exchange: HttpExchange) -> None:
+        """Set the CORS headers of the response."""
+        origin = exchange.header("origin")
+        allowed = self._app.guard.allowed_origin(origin) if origin else ""
+        if exchange.method == "OPTIONS" or allowed:
+            exchange.extra_headers |= {
+                "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
+                "access-control-allow-headers": exchange.header("access-control-request-headers")
+                or "content-type, x-api-key, authorization, anthropic-version, anthropic-beta, "
+                "idempotency-key, last-event-id",
+                "access-control-max-age": "600",
+            }
+        if allowed:
+            exchange.extra_headers |= {
+                "access-control-allow-origin": allowed,
+                "access-control-expose-headers": "request-id, x-toolbridge-warning, x-toolbridge-run",
+                "vary": "origin",
+            }
+
+
+def _route(exchange: HttpExchange) -> routes.Serve:
+    """Return the function that serves the exchange; raise `UnknownRoute` or `WrongMethod`."""
+    methods = routes.find(exchange.path)
+    if methods is None:
+        raise UnknownRoute(
+            f"nothing is served at {exchange.path[:200]}; {routes.offer_of(exchange)}"
+        )
+    method = "GET" if exchange.method == "HEAD" and "GET" in methods else exchange.method
+    if method not in methods:
+        exchange.extra_headers["allow"] = ", ".join(methods)
+        raise WrongMethod(f"{exchange.path} takes {' or '.join(methods)}, not {exchange.method}")
+    return methods[method]
+
+
+def _entry(id: str, method: str, path: str) -> Entry:
+    entry = Entry(id)
+    entry.fields["http.request.method"] = method
+    entry.fields["url.path"] = path
+    return entry
+
+
+def _note_disconnect(exchange: HttpExchange, entry: Entry, error: Aborted) -> None:
+    exchange.status = exchange.status or error.status
+    entry.note(error__type=error.kind)
+
+
+async def _reject(exchange: HttpExchange, problem: Problem) -> None:
+    if exchange.status:
+        return  # the response has begun: only closing the connection can report the failure now
+    rejection = _rejection(exchange, problem)
+    await exchange.reply(rejection.status, rejection.body, rejection.headers)
+
+
+def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
+    """Return `problem` in the error envelope of the API that the request belongs to."""
+    if routes.is_stream(request.path):
+        return routes.reject_stream(problem)
+    found = codecs.load(routes.api_of(request)).encode_rejection(problem, request.id)
+    if problem.retry_after is None or "retry-after" in found.headers:
+        return found
+    # Gemini's own envelope has the delay in the body only; clients of any API read the header.
+    delay = {"retry-after": str(math.ceil(problem.retry_after))}
+    return Rejection(found.status, found.body, found.headers | delay)
+
+
+def plain_path(path: str) -> str:
+    """Return the path of the route that a client means.
+
+    Clients are configured with base URLs with and without `/v1`, with a prefix that names the API
+    (`/anthropic/v1/messages`), and with duplicate or trailing slashes.
+    """
+    if routes.find(path) is not None:
+        return path
+    path = re.sub(r"/{2,}", "/", path)
+    path = re.sub(r"^/(anthropic|openai|genai)(?=/v1|/api)", "", path)
+    path = re.sub(r"^(/v1)+(?=/v1)", "", path)
+    path = path.rstrip("/") or "/"
+    if routes.find(path) is None and routes.find(f"/v1{path}") is not None:
+        return f"/v1{path}"
+    return path

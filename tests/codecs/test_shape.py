@@ -1,0 +1,98 @@
+"""Every codec folder has the same files with the same names in them."""
+
+import ast
+import pkgutil
+from importlib import import_module
+from inspect import isclass
+from pathlib import Path
+
+import pytest
+
+from toolbridge import codecs
+from toolbridge.core.codec import Codec
+
+FILES = {
+    "__init__": {"CODEC"},
+    "shapes": {"ORIGIN", "SHOWS"},
+    "field_names": {"FIELD_NAMES"},
+    "quirks": {"Quirks", "read_quirks"},
+    "decode_request": {"decode_request"},
+    "decode_turns": {"TurnDecoder"},
+    "encode_request": {"encode_request"},
+    "encode_turns": {"TurnEncoder"},
+    "tools": {"decode_tools", "encode_tools", "decode_choice", "encode_choice"},
+    "thinking": {"decode_thinking", "encode_thinking"},
+    "usage": {"decode_usage", "encode_usage"},
+    "rejections": {"decode_rejection", "encode_rejection"},
+    "decode_stream": {"StreamDecoder"},
+    "encode_stream": {"StreamEncoder", "encode_message"},
+}
+"""The files of a codec and the names that each defines."""
+
+CONCERNS = ("turns", "items", "tools", "choice", "thinking", "usage", "rejection", "quirks")
+"""What has a file of its own already; `decode_` or `encode_` with one of these would be a second."""
+
+FOLDERS = sorted(found.name for found in pkgutil.iter_modules(codecs.__path__) if found.ispkg)
+
+
+def folder(name: str) -> Path:
+    return Path(codecs.__path__[0]) / name
+
+
+def module_name(name: str, file: str) -> str:
+    return f"toolbridge.codecs.{name}" + ("" if file == "__init__" else f".{file}")
+
+
+def test_there_are_codecs():
+    assert {"anthropic", "gemini", "ollama"} <= set(FOLDERS)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_codec_has_every_file_and_no_other_for_the_same_thing(name):
+    found = {file.stem for file in folder(name).glob("*.py")}
+    assert sorted(FILES.keys() - found) == []
+    halves = {f"{way}_{concern}" for way in ("decode", "encode") for concern in CONCERNS}
+    assert sorted((found - FILES.keys()) & (halves | {"counts", "server_tools"})) == []
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_file_defines_the_agreed_names(name, file):
+    tree = ast.parse((folder(name) / f"{file}.py").read_text("utf-8"))
+    defined = {
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    } | {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    assert sorted(FILES[file] - defined) == []
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_codec_is_made_of_these_names(name):
+    codec = import_module(module_name(name, "__init__")).CODEC
+    assert isinstance(codec, Codec)
+    assert codec.name == name
+    for file, attribute in (
+        ("decode_request", "decode_request"),
+        ("encode_request", "encode_request"),
+        ("decode_stream", "stream_decoder"),
+        ("encode_stream", "stream_encoder"),
+        ("encode_stream", "encode_message"),
+        ("rejections", "decode_rejection"),
+        ("rejections", "encode_rejection"),
+    ):
+        found = getattr(codec, attribute)
+        where = found.__module__ if isclass(found) or callable(found) else ""
+        assert where == module_name(name, file), attribute
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_file_has_a_docstring_and_at_most_400_lines(name, file):
+    text = (folder(name) / f"{file}.py").read_text("utf-8")
+    assert ast.get_docstring(ast.parse(text))
+    assert len(text.split("\n")) <= 401
