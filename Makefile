@@ -74,13 +74,14 @@ requirements: setup ## each requirement with the tests that prove it
 requirements-break: setup ## break the product once per requirement; a marked test must fail each time
 	@$(BIN)/python -m tests.requirements --break
 
-check: setup ## format, lint, import contracts, types, spelling, dependencies
+check: setup ## format, lint, import contracts, types, spelling, dependencies, unused code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/codespell src docs bench *.md
 	$(BIN)/deptry src
+	$(BIN)/python -m tests.unused
 
 conformance: setup ## score this toolbridge with the cases of conformance/: APIs and structured streams
 	@$(BIN)/toolbridge conform --self

@@ -53,7 +53,7 @@ def test_models_may_be_named_in_the_environment(tmp_path):
         ("port = 'x'", "port: expected `int`"),
         ("[providers.a]\nulr = 'x'", "providers"),
         ("thinking = 'maybe'", "thinking"),
-        ("port = ", "is not TOML"),
+        ("port = ", "is not valid TOML"),
         ("port = 65536", "port: expected `int` <= 65535"),
         ("port = -1", "port: expected `int` >= 0"),
         ("keep_alive = 0", "keep_alive: expected `float` > 0"),
@@ -109,7 +109,7 @@ def test_the_file_is_found_here_then_in_the_users_configuration(tmp_path, monkey
     (home / "toolbridge").mkdir(parents=True)
     monkeypatch.chdir(here)
     env = {"XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
     (home / "toolbridge" / "toolbridge.toml").write_text("port = 1")
     assert config.load(env=env).port == 1
     (here / "toolbridge.toml").write_text("port = 2")
@@ -127,3 +127,12 @@ def test_a_key_may_be_given_by_reference(text):
 
 def test_a_key_may_be_given_as_itself():
     assert config.secret("sk-123$", {}) == "sk-123$"
+
+
+@pytest.mark.parametrize("new", [{}, {"max_streams": 9}], ids=["old alone", "old and new"])
+def test_an_old_setting_is_accepted_with_a_warning_that_names_the_new_one(tmp_path, caplog, new):
+    lines = ["[stream]", "most = 7", *(f"{name} = {value}" for name, value in new.items())]
+    path = tmp_path / "toolbridge.toml"
+    path.write_text("\n".join(lines))
+    assert config.load(path, env={}).stream.max_streams == new.get("max_streams", 7)
+    assert f"{path}: stream.most is now called stream.max_streams" in caplog.text

@@ -37,7 +37,7 @@ def here(tmp_path, monkeypatch):
 
 def test_a_file_that_nobody_allowed_is_not_used(env, here, caplog):
     assert config.load(env=env) == config.Config()
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
     assert f"toolbridge allow {here}" in caplog.text
     assert "you have not allowed it" in caplog.text
 
@@ -45,7 +45,7 @@ def test_a_file_that_nobody_allowed_is_not_used(env, here, caplog):
 def test_an_allowed_file_is_used_until_it_changes(env, here, caplog):
     assert trust.allow(here, env) == here
     assert config.load(env=env).map == {"default": "evil/m"}
-    assert config.find(env) == here
+    assert config.choose(None, env).path == here
     here.write_text(EVIL + 'key = "$OPENAI_API_KEY"\n')
     assert config.load(env=env) == config.Config()
     assert "it has changed since you allowed it" in caplog.text
@@ -64,7 +64,7 @@ def test_what_is_allowed_in_one_directory_is_not_allowed_in_another(
     other.mkdir()
     (other / "toolbridge.toml").write_text(EVIL)
     monkeypatch.chdir(other)
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
 
 
 def test_a_file_that_is_named_needs_no_permission(env, here):
@@ -111,21 +111,21 @@ def test_a_file_of_another_user_is_refused_even_if_it_was_allowed(env, here, cap
 def test_a_list_of_permissions_that_somebody_else_wrote_counts_for_nothing(env, here, tmp_path):
     trust.allow(here, env)
     os.chown(tmp_path / "home/.local/state/toolbridge/allowed.json", 12345, -1)
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
 
 
 def test_a_link_is_followed_to_the_file_that_was_allowed(env, here, tmp_path):
     real = tmp_path / "real.toml"
     here.rename(real)
     here.symlink_to(real)
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
     trust.allow(here, env)
-    assert config.find(env) == real
+    assert config.choose(None, env).path == real
     other = tmp_path / "other.toml"
     other.write_text(EVIL)
     here.unlink()
     here.symlink_to(other)
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
 
 
 def test_the_list_is_the_users_alone_and_may_be_broken(env, here, tmp_path):
@@ -134,9 +134,9 @@ def test_the_list_is_the_users_alone_and_may_be_broken(env, here, tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert list(json.loads(file.read_text())) == [str(here)]
     file.write_text("{")
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
     file.write_text("[]")
-    assert config.find(env) is None
+    assert config.choose(None, env).path is None
 
 
 def test_without_a_home_nothing_is_allowed_and_nothing_can_be(here):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from tests.event_lines import tell_events
 
 from toolbridge import codecs
@@ -19,8 +20,8 @@ from toolbridge.core.errors import ClientError
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes, dumps, loads
-from toolbridge.core.messages import Problem
-from toolbridge.core.source import bare_request
+from toolbridge.core.messages import Problem, Request
+from toolbridge.core.source import without_sources
 
 HOME = Path(__file__).parent / "transcripts"
 _FENCE = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -95,13 +96,23 @@ def _tell_answer(events: list[ev.Event], language: str) -> str:
     return b"".join(pieces + encoder.close()).decode()
 
 
+def _without_sources(request: Request) -> Request:
+    """Return `request` without the client's JSON of its parts."""
+    return replace(
+        request,
+        system=tuple(replace(text, source=None) for text in request.system),
+        turns=tuple(replace(turn, source=None) for turn in without_sources(request.turns)),
+        tools=tuple(replace(tool, source=None) for tool in request.tools),
+    )
+
+
 def _tell_request(codec: Codec, data: bytes, language: str) -> str:
     try:
         request = codec.decode_request(data)
     except ClientError as error:
         return f"{error.problem.kind} {error}"
     if language == "request":
-        fields = msgspec.json.decode(dump_bytes(bare_request(request)), type=dict)
+        fields = msgspec.json.decode(dump_bytes(_without_sources(request)), type=dict)
         return pretty({name: value for name, value in fields.items() if value != {}})
     outgoing = _codec(language).encode_request(request, Target())
     headers = [f"{name}: {value}" for name, value in sorted(outgoing.headers.items())]

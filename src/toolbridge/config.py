@@ -58,6 +58,8 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Unset means no, except for a built-in provider that sets it and whose URL was not changed.
     """
     midstream_failure: Literal["event", "abort"] = "event"
+    counting: Literal["auto", "words4", "chars4"] = "auto"
+    """How input tokens are counted: by the provider or an estimate, or by one of two simple rules."""
     retries: Size | None = None
     """The number of retries while the client has received nothing; unset for the API's default."""
     connect_timeout: Seconds = 10.0
@@ -110,7 +112,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ping: Seconds = 15.0
     grace: Seconds = 30.0
     """Seconds for which a stream without readers goes on."""
-    most: Annotated[int, msgspec.Meta(ge=1)] = 4096
+    max_streams: Annotated[int, msgspec.Meta(ge=1)] = 4096
     """The maximum number of concurrent streams."""
     frame_tag: bool = False
     """Whether frame ids in sentinel mode must contain the tag of their stream."""
@@ -207,6 +209,7 @@ def read(
     model = given.pop("model", None)
     values |= _from_env(env) | given
     shown = str(source.path or "the environment or the command line")
+    _rename_old(values, shown)
     _check_tables(values, shown)
     named = _map_from_env(env) | ({} if model is None else {"default": model})
     values["map"] = _table(values.get("map")) | named
@@ -232,11 +235,6 @@ def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Con
     if own.is_file():
         return ConfigSource(own, _read(own), refused)
     return ConfigSource(refused=refused)
-
-
-def find(env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the path of the file to use."""
-    return choose(None, env).path
 
 
 def parse_provider(text: str, source: str) -> ProviderConfig:
@@ -324,6 +322,22 @@ def _from_env(env: Mapping[str, str]) -> dict[str, object]:
 
 def _map_from_env(env: Mapping[str, str]) -> dict[str, object]:
     return {name: env[variable] for name, variable in _MAP_ENV.items() if env.get(variable)}
+
+
+_RENAMED = {"stream": {"most": "max_streams"}}
+"""Table → old name of a setting → new name. Old names are accepted with a warning."""
+
+
+def _rename_old(values: dict[str, object], source: str) -> None:
+    """Replace old names of settings by the new ones; a new name that is set as well is used."""
+    for table, names in _RENAMED.items():
+        entries = _table(values.get(table))
+        for old, new in names.items():
+            if old in entries:
+                text = f"{source}: {table}.{old} is now called {table}.{new}; rename it"
+                logging.getLogger("toolbridge").warning("toolbridge: %s", text)
+                value = entries.pop(old)
+                values[table] = {new: value, **entries}
 
 
 def _table(value: object) -> dict[str, object]:

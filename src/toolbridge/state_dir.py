@@ -1,8 +1,8 @@
 """The directory for files that outlive a process.
 
 It is `$XDG_STATE_HOME/toolbridge`, or `~/.local/state/toolbridge` (XDG Base Directory
-Specification, `XDG_STATE_HOME`). The store, runs, logs, allowed files, downloaded weights and the
-ledger of nodes are kept in it; every module that reads or writes one of them asks this one.
+Specification, `XDG_STATE_HOME`). The store, runs, logs, the list of allowed files, downloaded
+weights and the ledger of nodes are in it; every module gets its path from here.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""Puts stages together: what one API says, as another says it, requests and answers."""
+"""Connects codecs, history, dialects and healing into translations.
+
+`plan` prepares a request for its target, and `answer_stages` builds the stages between decoder and
+encoder; the router uses both. `translate` is the library's function for answers alone.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
@@ -39,10 +43,10 @@ def translate(
     tools: Sequence[Tool] = (),
     seed: bytes | str = b"",
 ) -> "Translation":
-    """Return a stage that reads an answer of the API `source` and writes it as `target` would.
+    """Return a stage that translates the bytes of an answer from the API `source` to `target`.
 
-    Bring your own socket. A broken or cut input ends the output with the target's own error. What
-    the target could not write is in the stage's `losses` when the answer has ended.
+    The caller does the I/O. Invalid or truncated input ends the output with an error event of the
+    target. The stage's `losses` are complete when the answer has ended.
     """
     decoder = codecs.load(source).stream_decoder(Ids(seed))
     return Translation(Pipe(decoder, Healer(tools)), codecs.load(target), asked or ASKED)
@@ -51,12 +55,12 @@ def translate(
 ASKED = AnswerContext(
     Request(model="", stream=True, extra={"stream_options": {"include_usage": True}})
 )
-"""The request of an answer that nobody asked for here. OpenAI chat: a stream has no usage unless
-`stream_options.include_usage` asks for it."""
+"""The context of an answer without a request. OpenAI chat: a stream reports usage only if
+`stream_options.include_usage` is set."""
 
 
 class Translation:
-    """An answer of one API, as bytes, into that of another, with what gets lost."""
+    """A stage that translates the bytes of an answer from one API to another."""
 
     def __init__(self, source: Stage[bytes, ev.Event], target: Codec, asked: AnswerContext) -> None:
         self._source = source
@@ -64,7 +68,7 @@ class Translation:
         self._encoder = target.stream_encoder(asked)
         self._fold = Fold()
         self.end: ev.Finished | ev.Failed | None = None
-        """The last event of the answer, once it has come."""
+        """The last event of the answer; None until it has arrived."""
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -78,47 +82,51 @@ class Translation:
         return self._write(self._source.close()) + self._encoder.close()
 
     def _write(self, events: list[ev.Event]) -> list[bytes]:
-        self._fold.feed_all(events)
+        written: list[bytes] = []
+        for event in events:
+            if not isinstance(event, ev.DELTAS):  # losses depend on whole blocks only
+                self._fold.feed(event)
+            written += self._encoder.feed(event)
         if events and isinstance(events[-1], ev.Finished | ev.Failed):
             self.end = events[-1]
-        return [written for event in events for written in self._encoder.feed(event)]
+        return written
 
 
 class RequestOptions(msgspec.Struct, frozen=True):
-    """How a request should be treated, beyond what it says itself."""
+    """Settings for preparing a request that are not part of the request."""
 
     thinking: Literal["auto", "drop", "reject"] = "auto"
     attaches: bool = False
-    """Whether the client asks for thinking by itself, whatever the model."""
+    """Whether the client adds thinking to every request, whatever the model supports."""
     sequential: bool = False
     prompt_tokens: int = 0
     dialect: str = "auto"
     ignored: frozenset[str] = frozenset()
-    """Dialects whose calls stay text where `dialect` is `auto`."""
+    """Dialects that `dialect = "auto"` does not detect."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
-    """A request that is ready to go, and what its answer needs."""
+    """A request that is ready to be sent, and what the stages of its answer need."""
 
     outgoing: Outgoing
     request: Request
     losses: tuple[Loss, ...]
     names: dict[str, str]
-    """The tools' names at the target → the client's own."""
+    """Names of tools at the target → the client's names."""
     tools: tuple[Tool, ...] = ()
-    """The tools as the model knows them, native or told."""
+    """The tools under the names at the target, native or described in the prompt."""
     stops: tuple[str, ...] = ()
-    """Stop sequences to look for in the answer: those that its codec could not send."""
+    """Stop sequences to search the answer for, because the target does not accept them."""
     ignored: frozenset[str] = frozenset()
-    """Dialects that are not looked for in the answer."""
+    """Dialects that are not detected in the answer."""
 
 
 def plan(
     request: Request, codec: RequestEncoder | None, target: Target, wishes: RequestOptions
 ) -> PreparedRequest:
-    """Return `request` as `codec` says it to `target`, legal there, with all that was lost.
+    """Return `request` prepared and encoded for `target`, with all losses.
 
-    Without a codec the target understands our own words, and nothing needs to be said in others.
+    Without a codec (the embedded demo model) the target reads the `Request` itself.
     """
     verdict = decide(
         request,
@@ -135,7 +143,7 @@ def plan(
         losses = join_losses(name_losses(decided, request, names))
         return PreparedRequest(Outgoing("", {}), wanted, losses, {})
     wanted, foreign = _without_foreign(announce(wanted, codec.name), codec, target)
-    # Anthropic binds thoughts to the exact history before them, so that history stays as it is.
+    # Anthropic, Messages API: signatures of thinking are bound to the exact history before them.
     target = with_levels(target, codec.name)
     heal = None if codec.name == "anthropic" else heal_past_call
     prepared = prepare(
@@ -175,7 +183,7 @@ def _field_names(origin: str) -> Mapping[str, str]:
 def _without_foreign(
     request: Request, codec: RequestEncoder, target: Target
 ) -> tuple[Request, list[Loss]]:
-    """Return `request` without what only the client's provider, model or API could read."""
+    """Return `request` without content that only another provider, model or API accepts."""
     same_api = codec.name == request.origin
     request, losses = own_files(request, codec.name, files=target.files, provider=target.provider)
     if target.provider:
@@ -197,7 +205,7 @@ def _without_foreign(
 def _with_told_tools(
     request: Request, target: Target, dialect: str
 ) -> tuple[Request, tuple[Loss, ...]]:
-    """Return `request` with its tools in the prompt, for a model that has none of its own."""
+    """Return `request` with its tools in the prompt, for a model without native tool calls."""
     if not request.tools or target.can("tools"):
         return request, ()
     spoken = dialects.for_model(target.model) if dialect in {"auto", "off"} else dialect
@@ -207,28 +215,28 @@ def _with_told_tools(
 
 
 class AnswerStages:
-    """What an answer passes between decoder and encoder."""
+    """The stages of one answer between decoder and encoder."""
 
     def __init__(
         self, stages: Sequence[Stage[ev.Event, ev.Event]], stops: Sequence[str], *, id: str = ""
     ) -> None:
         self._id = id
-        """The answer's own id. Claude Code merges turns of one id, and servers repeat theirs."""
+        """The id of the answer. Claude Code merges turns with the same id, and servers repeat ids."""
         self.seen: SeenIds | None = None
-        """Set where the client speaks the server's API: an id that is new there is kept."""
+        """Set where client and provider have the same API: an id that is new is kept."""
         self._scanner = StopScanner(stops) if stops else None
         self._chain = Chain([*stages, self._scanner] if self._scanner else stages)
         only = stages[0] if len(stages) == 1 and self._scanner is None else None
         self._gate = only if isinstance(only, ThoughtGate) else None
-        """The only stage, where that is a gate: once open, it lets everything through."""
+        """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
         self.done = False
-        """Whether the answer has ended before the upstream did: there is nothing more to read."""
+        """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         return self.feed_all([event])
 
     def feed_all(self, events: list[ev.Event]) -> list[ev.Event]:
-        """Feed what came at once; return what that made certain."""
+        """Feed the events of one delivery; return the events that they complete."""
         if self._gate is None or not self._gate.open:
             events = self._chain.feed_all(events)
         if self._scanner is not None:
@@ -241,7 +249,7 @@ class AnswerStages:
         return self._chain.close()
 
     def _identified(self, first: ev.Started, rest: list[ev.Event]) -> list[ev.Event]:
-        """Return the first events under the answer's own id."""
+        """Return the first events of the answer with its own id."""
         if not self._id:
             return [first, *rest]
         if self.seen is not None and first.id and self.seen.is_new(first.id):
@@ -258,11 +266,11 @@ def answer_stages(
     heal: int = 2,
     seed: bytes,
 ) -> AnswerStages:
-    """Return what an answer passes between decoder and encoder.
+    """Return the stages of an answer between decoder and encoder.
 
-    Calls that the model wrote as text are found first, then tools get their own names back, then
-    broken arguments are mended by the schemas that the client sent. What is left of the text is
-    searched for the stop sequences that the target did not take.
+    In their order: find calls that the model wrote as text, restore the client's names of tools,
+    heal arguments by the client's schemas, and stop at stop sequences that the target does not
+    accept.
     """
 
     def stages_of(choice: int) -> list[Stage[ev.Event, ev.Event]]:
@@ -289,7 +297,7 @@ def answer_stages(
 
 
 class EveryChoice:
-    """Runs each of several answers to one request through stages of its own."""
+    """Passes each of several answers to one request through its own stages."""
 
     def __init__(self, stages_of: Callable[[int], Stage[ev.Event, ev.Event]]) -> None:
         self._stages_of = stages_of
@@ -312,12 +320,12 @@ class EveryChoice:
 
 
 def answer_id(seed: bytes) -> str:
-    """Return the id of the answer whose ids are drawn from `seed`."""
+    """Return the id of the answer whose ids are derived from `seed`."""
     return Ids(seed + b"message").message()
 
 
 class Renamer:
-    """Gives tools back the names under which the client offered them."""
+    """A stage that restores the client's names of tools in calls."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names

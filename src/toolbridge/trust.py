@@ -61,7 +61,9 @@ def _read_own(file: Path) -> bytes:
         with open(file, "rb", opener=_open_at_once) as opened:
             found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise FileNotAllowed(f"{file} is not used: it is not a regular file")
+                raise FileNotAllowed(
+                    f"{file} is not used: it is not a regular file; give one with --config"
+                )
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
                 raise FileNotAllowed(
                     f"{file} is not used: it belongs to another user (uid {found.st_uid}); copy it, "

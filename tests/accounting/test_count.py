@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import calls_made
 
-from toolbridge.accounting.count import (
-    count_request_tokens,
-    count_words4,
-    estimate_chars4,
-    estimate_request,
-    request_text,
-)
+from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.core.messages import (
     Audio,
     Call,
@@ -49,7 +43,7 @@ from toolbridge.core.messages import (
     ],
 )
 def test_words_are_counted_in_fours(text, tokens):
-    assert count_words4(text) == tokens
+    assert count_simply(asking(Text(text)), "words4") == tokens
 
 
 @pytest.mark.req("CB-12")
@@ -57,12 +51,16 @@ def test_words_are_counted_in_fours(text, tokens):
     ("text", "tokens"), [("", 0), ("a", 1), ("four", 1), ("hello", 2), ("hello world", 3)]
 )
 def test_characters_are_counted_in_fours(text, tokens):
-    assert estimate_chars4(text) == tokens
+    assert count_simply(asking(Text(text)), "chars4") == tokens
 
 
 @given(st.text())
 def test_characters_in_fours_are_rounded_up(text):
-    assert estimate_chars4(text) == ceil(len(text) / 4)
+    assert count_simply(asking(Text(text)), "chars4") == ceil(len(text) / 4)
+
+
+def asking(*parts, **fields):
+    return Request("m", (Turn("user", parts),), **fields)
 
 
 REQUEST = Request(
@@ -78,26 +76,22 @@ REQUEST = Request(
 
 
 @pytest.mark.req("PX-30", "PX-32", "PX-33")
-def test_a_request_says_system_text_inputs_and_results_in_one_line():
-    said = 'be kind be brief look at this I do {"path":"x y","n":1} found it twice thanks'
-    assert request_text(REQUEST) == said
-
-
-@pytest.mark.req("PX-30")
-def test_a_request_is_counted_by_what_it_says():
-    assert count_request_tokens(REQUEST) == count_words4(request_text(REQUEST)) == 23
-    assert count_request_tokens(Request("m")) == 0
+def test_system_text_inputs_and_results_are_counted_joined_by_spaces():
+    text = 'be kind be brief look at this I do {"path":"x y","n":1} found it twice thanks'
+    assert count_simply(REQUEST, "chars4") == ceil(len(text) / 4)
+    assert count_simply(REQUEST, "words4") == sum(ceil(len(word) / 4) for word in text.split())
+    assert count_simply(Request("m"), "words4") == count_simply(Request("m"), "chars4") == 0
     system_only = Request("m", system=(Text("hello world"),))
-    assert count_request_tokens(system_only) == 4
+    assert count_simply(system_only, "words4") == 4
 
 
-def test_what_a_model_wrote_that_is_no_json_is_said_as_it_is():
-    request = Request("m", (Turn("assistant", (Call("a", "T", raw="not json"),)),))
-    assert request_text(request) == "not json"
+@pytest.mark.req("PX-32")
+def test_arguments_that_are_not_json_are_counted_as_written():
+    assert count_simply(asking(Call("a", "T", raw="not json")), "words4") == 2
 
 
 def saying(*parts, **fields):
-    return estimate_request(Request("m", (Turn("user", parts),), **fields))
+    return estimate_request(asking(*parts, **fields))
 
 
 NOTHING = saying()

@@ -271,7 +271,7 @@ def test_ask_answers_in_the_terminal(env, tmp_path):
 def test_ask_without_a_question_says_so(env, tmp_path):
     done = run(env, "ask", cwd=tmp_path)
     assert done.returncode == 1
-    assert b"no question" in done.stderr
+    assert b"the question is missing" in done.stderr
 
 
 def test_models_lists_what_answers(env, tmp_path):
@@ -299,7 +299,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
         ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: there is no dialect 'hermes_jsn'; did you mean 'hermes_json'?"),
         ("[providers.openai.quirks]\nstroe = true", "providers.openai: quirks: Object contains unknown field `stroe`"),
-        ('key = "$NOT_SET"', "key: $NOT_SET is not set"),
+        ('key = "$NOT_SET"', "key: the variable $NOT_SET is not set"),
         ('[map]\ndefault = "ollama/m"', "Ollama at 127.0.0.1:1 refused the connection"),
         ('[map]\ndefault = "opnai/m"', "map.default: there is no provider 'opnai'; did you mean 'openai'?"),
         ('[map]\ndefault = "openai/m"', "openai needs a key, and $OPENAI_API_KEY is not set"),

@@ -125,7 +125,7 @@ def test_the_defaults_are_those_of_the_bridge(clean):
     assert chosen.config.port == 3456
     assert (settings.chain.chain_id, settings.deposit_amount) == (84532, 2 * 10**14)
     assert (settings.proof_interval, settings.duration) == (100, 86400)
-    assert flags.choose(parsed("--pay", "token")).settings.most_per_token == 5000
+    assert flags.choose(parsed("--pay", "token")).settings.highest_price == 5000
 
 
 @pytest.mark.req("CB-28", "CB-08")
@@ -181,7 +181,9 @@ def test_a_line_that_is_none_is_named_by_its_number_alone(tmp_path, text):
     assert text not in str(raised.value)
 
 
-@pytest.mark.parametrize(("content", "why"), [(None, "No such file"), (b"\xff\xfe\xff", "no text")])
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file"), (b"\xff\xfe\xff", "not a text file")]
+)
 def test_an_env_file_that_cannot_be_read_is_said(tmp_path, content, why):
     file = tmp_path / "env"
     if content is not None:
@@ -219,7 +221,7 @@ def test_a_key_on_the_command_line_works_but_warns(clean, capsys):
     chosen = flags.choose(parsed("--private-key", KEY))
     assert seen(chosen)["key"] == Secret.from_hex(KEY)
     warning = capsys.readouterr().err
-    assert "CLAUDE_BRIDGE_PRIVATE_KEY or --key-file is safer" in warning
+    assert "CLAUDE_BRIDGE_PRIVATE_KEY or --key-file instead" in warning
     assert KEY not in warning
     assert KEY not in repr(chosen)
 
@@ -370,7 +372,7 @@ async def test_a_life_on_a_chain_from_the_command_line(env):
         status, out, err = await run(env, "node", "hosts")
         assert status == 0, err
         head, row = out.splitlines()
-        assert head.split() == ["score", "price", "stake", "latency", "host", "at"]
+        assert head.split() == ["score", "price", "stake", "latency", "host", "url"]
         assert (account(HOST) in row, node.url in row) == (True, True)
         assert "0.000000003 ETH/M" in row
         assert "1000 FAB" in row
@@ -402,10 +404,10 @@ async def test_a_life_on_a_chain_from_the_command_line(env):
         assert "open job     1" in out
         status, out, err = await run(env, "node", "settle")
         assert status == 0, err
-        assert out.startswith("job 1: settled in 0x")
+        assert out.startswith("job 1: settled in transaction 0x")
         status, out, err = await run(env, "node", "balance", "--json")
         assert json.loads(out)["open_jobs"] == []
-        assert (await run(env, "node", "settle"))[1] == "no job is open\n"
+        assert (await run(env, "node", "settle"))[1] == "no open jobs\n"
 
 
 async def test_doctor_and_models_know_nodes(env):
@@ -430,7 +432,7 @@ async def test_hosts_that_cannot_be_used_are_named_with_the_reason(env):
         await world.set_active(HOST, False)
         status, out, _ = await run(env, "node", "hosts")
         assert status == 1
-        assert f"passed over {account(HOST)}: it is not active" in out
+        assert f"excluded {account(HOST)}: it is not active" in out
 
 
 async def test_one_question_in_the_terminal_is_answered_by_a_node_and_hangs_up(env):

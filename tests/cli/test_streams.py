@@ -83,4 +83,4 @@ def test_a_home_that_cannot_be_written_is_no_reason_to_fail(env, tmp_path, home)
     assert shell(env, "toolbridge ask hello", tmp_path).returncode == 0
     done = shell(env, "toolbridge serve --background --port 0", tmp_path)
     assert done.returncode == 1
-    assert b"XDG_STATE_HOME names another place" in done.stderr
+    assert b"set XDG_STATE_HOME" in done.stderr

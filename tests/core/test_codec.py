@@ -34,5 +34,5 @@ def test_no_other_module_is_loaded(name):
 
 def test_a_quirk_that_nobody_knows_is_named():
     check_quirks({"a": 1}, {"a", "b"})
-    with pytest.raises(ConfigError, match=r"quirks.c: there is no quirk 'c'; there are a, b"):
+    with pytest.raises(ConfigError, match=r"quirks.c: there is no quirk 'c'; use one of a, b"):
         check_quirks({"c": 1}, {"a", "b"})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolbridge.core.json import dumps, loads
 from toolbridge.core.messages import Text
-from toolbridge.core.redaction import MASK, Redactor, is_secret_name, redact, redact_text
+from toolbridge.core.redaction import MASK, Redactor, is_secret_name
 
 pytestmark = pytest.mark.req("TF-50")
 
@@ -66,7 +66,7 @@ GIVEN = ["open-sesame", "short", 'quo"ted-secret']
 
 @pytest.mark.parametrize(("text", "expected"), SECRETS)
 def test_a_secret_is_redacted(text, expected):
-    assert redact_text(text, GIVEN) == expected
+    assert Redactor(GIVEN).text(text) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), SECRETS)
@@ -98,7 +98,7 @@ def test_a_secret_is_masked_where_it_begins_and_gone_from_the_rest():
     ],
 )  # fmt: skip
 def test_ordinary_words_stay(text):
-    assert redact_text(text, GIVEN) == text
+    assert Redactor(GIVEN).text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_ordinary_words_stay(text):
     ],
 )  # fmt: skip
 def test_a_member_is_redacted_by_its_name(value, expected):
-    assert redact(value) == expected
+    assert Redactor().value(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ TEXTS = ALPHABET | st.lists(WORDS, max_size=20).map("".join)
 def test_a_private_key_is_masked_over_its_lines():
     key = "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nIBADAN==\n-----END PRIVATE KEY-----"
     masked = "-----BEGIN PRIVATE KEY-----[redacted]-----END PRIVATE KEY-----"
-    assert redact_text(f"a {key} b {key}") == f"a {masked} b {masked}"
-    assert redact_text(f"a {key[:40]}") == "a -----BEGIN PRIVATE KEY-----[redacted]"
+    assert Redactor().text(f"a {key} b {key}") == f"a {masked} b {masked}"
+    assert Redactor().text(f"a {key[:40]}") == "a -----BEGIN PRIVATE KEY-----[redacted]"
     public = "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----"
-    assert redact_text(public) == public
+    assert Redactor().text(public) == public
 
 
 @pytest.mark.parametrize(
@@ -184,13 +184,13 @@ def test_no_depth_is_too_deep():
     value: object = "sk_live_123456"
     for _ in range(5000):
         value = [value]
-    assert "sk_live" not in str(redact(value))
+    assert "sk_live" not in str(Redactor().value(value))
 
 
 @given(TEXTS)
 def test_redacting_twice_changes_nothing_more(text):
-    once = redact_text(text, GIVEN)
-    assert redact_text(once, GIVEN) == once
+    once = Redactor(GIVEN).text(text)
+    assert Redactor(GIVEN).text(once) == once
 
 
 @given(TEXTS, st.lists(st.integers(0, 60), max_size=6))
@@ -199,13 +199,13 @@ def test_pieces_join_to_the_redacted_whole(text, cuts):
     pieces = [text[a:b] for a, b in pairwise(marks)]
     redacted = Redactor(GIVEN).pieces(pieces)
     assert len(redacted) == len(pieces)
-    assert "".join(redacted) == redact_text(text, GIVEN)
+    assert "".join(redacted) == Redactor(GIVEN).text(text)
 
 
 @given(TEXTS, TEXTS)
 def test_lines_are_redacted_one_by_one(first, second):
-    both = redact_text(f"{first}\n{second}", GIVEN)
-    assert both == f"{redact_text(first, GIVEN)}\n{redact_text(second, GIVEN)}"
+    both = Redactor(GIVEN).text(f"{first}\n{second}")
+    assert both == f"{Redactor(GIVEN).text(first)}\n{Redactor(GIVEN).text(second)}"
 
 
 @given(
@@ -222,7 +222,7 @@ def test_lines_are_redacted_one_by_one(first, second):
     )
 )
 def test_json_stays_json_when_it_is_redacted_as_text(value):
-    assert loads(redact_text(dumps(value))) is not NotImplemented
+    assert loads(Redactor().text(dumps(value))) is not NotImplemented
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_no_text_takes_more_than_linear_time(unit):
         best = 9.0
         for _ in range(3):
             started = time.thread_time()  # the machine may be busy with something else
-            redact_text(text)
+            Redactor().text(text)
             best = min(best, time.thread_time() - started)
         return best
 

@@ -3,8 +3,8 @@
 import msgspec
 from msgspec.structs import replace
 
-from toolbridge.core.messages import Call, Opaque, Origin, Request, Result, Text, Tool, Turn
-from toolbridge.core.source import bare_request, own_words, sourced, unknown_fields
+from toolbridge.core.messages import Call, Opaque, Origin, Result, Text, Tool, Turn
+from toolbridge.core.source import own_words, sourced, unknown_fields, without_sources
 
 RAW = {"type": "text", "text": "a", "new": 1}
 
@@ -46,9 +46,8 @@ def test_a_result_that_history_named_is_unchanged():
     assert own_words(replace(result, call_id="d"), "x") is None
 
 
-def test_a_bare_request_has_no_sources():
+def test_stored_parts_have_no_sources():
     source = Origin("x", "p")
     result = Result("c", (Text("a", source=source),), source=source)
-    turn = Turn("user", (result, Call("c", "f", source=source)), source)
-    found = bare_request(Request("m", (turn,), (text(),), (Tool("f", source=source),)))
+    found = without_sources((Turn("user", (result, Call("c", "f", source=source))),))
     assert "source" not in msgspec.json.encode(found).decode()

@@ -64,17 +64,17 @@ async def _converse(conversation, ran, results, tools, store) -> None:
     context = ToolContext(run="r", store=store)
 
     async def fulfil() -> None:
-        while (want := conversation.wants) is not None:
-            if isinstance(want, AskRepair):
-                take(conversation.repaired(collect(ask(want.request)).text))
-            elif want.client:
-                take(conversation.tool_done(want.id, results.get(want.name)))
+        while (effect := conversation.effect) is not None:
+            if isinstance(effect, AskRepair):
+                take(conversation.repaired(collect(ask(effect.request)).text))
+            elif effect.client:
+                take(conversation.tool_done(effect.id, results.get(effect.name)))
             else:
-                outcome = await tools.call(want.name, want.args, context)
+                outcome = await tools.call(effect.name, effect.args, context)
                 take(
-                    conversation.tool_failed(want.id, outcome.code, outcome.message)
+                    conversation.tool_failed(effect.id, outcome.code, outcome.message)
                     if outcome.code
-                    else conversation.tool_done(want.id, outcome.result)
+                    else conversation.tool_done(effect.id, outcome.result)
                 )
 
     def take(outs) -> None:

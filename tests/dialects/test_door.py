@@ -1,6 +1,8 @@
 """Dialects are found by their names."""
 
+import re
 from importlib import import_module, metadata
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,12 @@ from toolbridge.dialects.models import MODELS
 def test_every_dialect_is_loaded_by_its_name():
     assert [load(name).name for name in names()] == names()
     assert len(names()) == 67
+
+
+def test_the_reference_page_lists_every_dialect_and_no_other():
+    page = Path(__file__).parents[2] / "docs/reference/dialects.md"
+    table = page.read_text("utf-8").partition("| written by |")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == names()
 
 
 @pytest.mark.parametrize("module", FAMILIES)

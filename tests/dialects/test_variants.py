@@ -127,7 +127,7 @@ def in_company(dialect: str) -> dict[str, tuple[str, str, str, list[Call]]]:
     call, now = written(dialect, PARIS), written(dialect, NOW)
     prose = load(dialect).reader
     assert isinstance(prose, MarkReader)
-    spans = [span for span in prose.thoughts if not span.spoken]
+    spans = [span for span in prose.thoughts if not span.is_sentence]
     opens, closes = (spans[0].open, spans[0].close) if spans else ("", "")
     found = {
         "words before": (f"Let me check.\n{call}", "Let me check.", "", [PARIS]),
@@ -274,7 +274,7 @@ def test_the_marks_of_any_dialect_are_text_in_a_text(dialect):
 @pytest.mark.parametrize("dialect", RUNNING)
 def test_the_beginning_of_a_mark_in_a_sentence_is_text(dialect):
     prose = load(dialect).reader
-    spans = [span for span in prose.thoughts if span.close != "\n" and not span.spoken]
+    spans = [span for span in prose.thoughts if span.close != "\n" and not span.is_sentence]
     for mark in {*load(dialect).marks, *prose.drafts}:
         for size in range(1, len(mark)):
             text = f"Compare {mark[:size]} with x < y and [1] {{2}}."

@@ -193,6 +193,8 @@ def test_a_call_cut_before_anything_was_sent_is_dropped_and_the_reason_stays():
     assert not any(isinstance(event, ev.CallStart) for event in out)
     message = collect(out)
     assert message.stop == "length"
+    (left_out,) = [event for event in out if isinstance(event, ev.Healed)]
+    assert left_out == ev.Healed(ev.NO_BLOCK, message.healed[0])
     assert message.content == (Text("Let me."),)
 
 

@@ -91,7 +91,7 @@ class Discovery:
         assert found.candidates == ()
         assert "not active" in why[account(idle)]
         assert "no price" in why[account(poor)]
-        assert "above `price`" in why[account(dear)]
+        assert "exceeds `price`" in why[account(dear)]
         assert "URL" in why[account(elsewhere)]
 
     @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ class Money:
         await home.give(PAYER, 1000)
         async with home.provider(tmp_path) as provider:
             text = "\n".join((await provider.plan()).lines())
-        for words in ("no answer", "paused", "holds only 0.000000000000001 ETH"):
+        for words in ("does not answer", "paused", "holds only 0.000000000000001 ETH"):
             assert words in text
 
     async def test_several_sessions_are_paid_side_by_side(self, home, tmp_path):
@@ -346,7 +346,7 @@ class Refusals:
     async def test_the_same_reasons_reach_the_client(self, home, tmp_path):
         async with three_hosts(home), home.provider(tmp_path, deposit="0.00005") as provider:
             with pytest.raises(
-                ConfigError, match=r"`deposit` is 0\.00005; .* takes 0\.0001 or more"
+                ConfigError, match=r"`deposit` is 0\.00005, below .* minimum of 0\.0001"
             ):
                 await told(provider)
             await home.pause(True)
@@ -357,14 +357,14 @@ class Refusals:
     async def test_an_account_without_money_is_told_so(self, home, tmp_path):
         await home.give(PAYER, 1000)
         async with three_hosts(home), home.provider(tmp_path) as provider:
-            with pytest.raises(Reverted, match="send some of the chain's coin"):
+            with pytest.raises(Reverted, match="send ETH"):
                 await told(provider)
             assert (await provider.balance()).spent == 0
 
     async def ending_refused(self, home, reason, job, key):
         call = SessionTerms(home.network.marketplace, MODEL_ID, "", 0, 18, 0, 0, 0).complete(job)
         with pytest.raises(Reverted) as caught:
-            await home.chain.simulate(call.asked_by(account(key)), call.function)
+            await home.chain.simulate(call.as_request(account(key)), call.function)
         assert caught.value.reason == reason
         assert caught.value.advice == table().reasons[reason]
 
@@ -376,7 +376,7 @@ class Refusals:
         terms = SessionTerms(home.network.marketplace, **given)
         call = terms.create(account(HOSTS[0]), price)
         with pytest.raises(Reverted) as caught:
-            await home.chain.simulate(call.asked_by(account(PAYER)), call.function)
+            await home.chain.simulate(call.as_request(account(PAYER)), call.function)
         assert caught.value.reason == reason
         advice = table().reasons | {name.partition("(")[0]: t for name, t in table().errors.items()}
         assert caught.value.advice == advice[reason]

@@ -16,7 +16,7 @@ from toolbridge.node.chain import abi
 from toolbridge.node.chain.calls import SessionTerms
 from toolbridge.node.chain.client import number, unhexed
 from toolbridge.node.chain.reverts import Reverted
-from toolbridge.node.chain.rpc import Rpc, RpcRejected, _refusal
+from toolbridge.node.chain.rpc import Rpc, RpcRejected, _rejection
 from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job
 from toolbridge.node.funding.settling import _state
 from toolbridge.node.hosts.candidates import ExcludedHost
@@ -58,9 +58,9 @@ class TestPaying:
         self, home, chain, tmp_path
     ):
         async with three_hosts(home), home.provider(tmp_path) as provider:
-            call = provider._means.terms.complete("1")
+            call = provider._context.terms.complete("1")
             chain.faults["eth_call"] = ["down"]
-            assert "try again" in str(await provider._means.account._why(call))
+            assert "try again" in str(await provider._context.account._why(call))
 
     @pytest.mark.parametrize("fault", ["insufficient funds", "down", "already known"])
     async def test_sending_again_decides_nothing_by_itself(self, home, chain, tmp_path, fault):
@@ -87,7 +87,7 @@ class TestPaying:
     async def test_an_approval_that_fails_costs_no_deposit(self, home, chain, tmp_path):
         async with three_hosts(home), home.provider(tmp_path, pay="token") as provider:
             chain.faults[SEND] = ["max fee per gas less than block base fee"]
-            with pytest.raises(Reverted, match=r"^approve was refused"):
+            with pytest.raises(Reverted, match=r"^the call approve was rejected"):
                 await told(provider)
             assert (await provider.balance()).spent == 0
 
@@ -104,7 +104,7 @@ class TestPaying:
     async def test_a_plan_says_that_the_limit_would_be_passed(self, home, tmp_path):
         async with three_hosts(home), home.provider(tmp_path, daily_limit="0.0003") as provider:
             await told(provider)
-            assert "the deposit would pass `daily_limit`" in (await provider.plan()).warnings
+            assert "the deposit would exceed `daily_limit`" in (await provider.plan()).warnings
 
     async def test_hosts_that_all_raised_their_prices_are_named(self, home, tmp_path):
         async with running(key=HOSTS[0]) as node:
@@ -119,9 +119,9 @@ class TestPaying:
     @pytest.mark.parametrize(
         ("terms", "least", "words"),
         [
-            ({"token": account(PAYER)}, 0, "takes no deposits in the token"),
-            ({"deposit": 99}, 100, "takes 0.0000000000000001 or more"),
-            ({"deposit": 10**6, "interval": 10**6}, 1, "is needed for 1000000 tokens"),
+            ({"token": account(PAYER)}, 0, "accepts no deposits in the token"),
+            ({"deposit": 99}, 100, "minimum of 0.0000000000000001"),
+            ({"deposit": 10**6, "interval": 10**6}, 1, "of 1000000 tokens costs"),
         ],
     )
     def test_a_deposit_that_would_be_refused_is_not_sent(self, terms, least, words):
@@ -167,8 +167,8 @@ class TestSettling:
             chain.faults[SEND] = ["insufficient funds"]
             await provider._paid.close(session._job)
             await self.quiet(provider)
-            assert "the job 1 is not settled yet" in caplog.text
-            assert "the job 1 is settled" in caplog.text
+            assert "job 1 is not settled yet" in caplog.text
+            assert "job 1 is settled" in caplog.text
             assert await provider.settle() == []
             await provider._paid.close(Job("99", Host("", b""), "m"))  # of which it knows nothing
 
@@ -177,7 +177,7 @@ class TestSettling:
             async with home.provider(tmp_path) as provider:
                 await told(provider)
             async with home.provider(tmp_path) as provider:
-                provider._means.account.address = account(HOSTS[0])  # somebody who may not end it
+                provider._context.account.address = account(HOSTS[0])  # somebody who may not end it
                 with pytest.raises(Reverted):
                     await provider.settle()
 
@@ -189,7 +189,7 @@ class TestSettling:
             (tmp_path / "s").write_text("no directory")
             await provider._paid.close(session._job)
             await self.quiet(provider)
-        assert "was not written down" in caplog.text
+        assert "is not recorded in the ledger" in caplog.text
 
     async def quiet(self, provider):
         await until(lambda: not provider._paid._tasks)
@@ -205,7 +205,7 @@ class TestPlaces:
             }
             async with NodeProvider(read_settings(given), state=tmp_path, waits=QUICK) as provider:
                 assert (await told(provider)).text == TEXT
-                with pytest.raises(ConfigError, match="no chain to ask"):
+                with pytest.raises(ConfigError, match="needs a chain"):
                     await provider.hosts()
         assert list(tmp_path.iterdir()) == []
         assert node.inits[0]["outside"]["chain_id"] == 84532
@@ -238,7 +238,7 @@ class TestPlaces:
         self, tmp_path, more, allowed
     ):
         provider = NodeProvider(read_settings({"model": "a:b"} | more), state=tmp_path)
-        assert provider._search().wishes.private is allowed
+        assert provider._search().requirements.private is allowed
 
     async def test_the_fastest_host_is_one_that_answers(self, home, tmp_path):
         async with running(key=HOSTS[0]) as node:
@@ -349,7 +349,7 @@ class TestForms:
         ],
     )
     def test_what_a_contract_said_is_found_wherever_a_server_puts_it(self, error, data):
-        refusal = _refusal("eth_call", error)
+        refusal = _rejection("eth_call", error)
         assert isinstance(refusal, RpcRejected)
         assert (refusal.message, refusal.data) == ("m", data)
 
@@ -382,7 +382,7 @@ class TestForms:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         async with Rpc(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}") as rpc:
-            with pytest.raises(ToolbridgeError, match="no JSON-RPC"):
+            with pytest.raises(ToolbridgeError, match="without JSON-RPC"):
                 await rpc.ask("eth_chainId")
         await runner.cleanup()
 

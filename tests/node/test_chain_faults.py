@@ -175,7 +175,7 @@ class TestUnresolved:
         db.close()
         async with three_hosts(home), home.provider(tmp_path) as provider:
             await home.register(HOSTS[0], "http://127.0.0.1:9")
-            await provider._paid._resolved()
+            await provider._paid._resolve()
             await until(lambda: not provider._paid._tasks)
             assert (await home.session("1"))[12] == 1
 
@@ -199,7 +199,7 @@ class TestUnresolved:
         async with stuck(home, chain, tmp_path) as first:
             chain.mining = True
             async with home.provider(tmp_path) as second:
-                assert await second._paid._resolved() is None
+                assert await second._paid._resolve() is None
                 assert await second.settle() == []
             assert (await first.balance()).unresolved
 
@@ -214,9 +214,9 @@ class TestUnresolved:
     async def test_a_receipt_without_our_job_is_unresolved(self, home, tmp_path, monkeypatch):
         async with three_hosts(home), home.provider(tmp_path) as provider:
             monkeypatch.setattr("toolbridge.node.funding.chain_funding.SESSION_CREATED", "Other()")
-            with pytest.raises(FundingUnresolved, match="tells of no job"):
+            with pytest.raises(FundingUnresolved, match="no SessionJobCreated log"):
                 await told(provider)
-            with pytest.raises(FundingUnresolved, match="tells of no job"):
+            with pytest.raises(FundingUnresolved, match="no SessionJobCreated log"):
                 await told(provider)
         assert await home.jobs() == 1
 
@@ -251,8 +251,8 @@ class TestSending:
     @pytest.mark.parametrize(
         ("words", "advice"),
         [
-            ("insufficient funds for gas * price + value", "send some of the chain's coin"),
-            ("max fee per gas less than block base fee", "fees rose"),
+            ("insufficient funds for gas * price + value", "send ETH"),
+            ("max fee per gas less than block base fee", "base fee has risen"),
             ("invalid chain id for signer", "check `rpc_url`"),
             ("nobody knows this word", "nobody knows this word"),
         ],
@@ -272,7 +272,7 @@ class TestSending:
     async def test_a_number_that_is_always_taken_is_an_error(self, home, chain, tmp_path):
         async with three_hosts(home), home.provider(tmp_path) as provider:
             chain.faults[SEND] = ["nonce too low"] * 3
-            with pytest.raises(Reverted, match="another program sends"):
+            with pytest.raises(Reverted, match="another program uses"):
                 await told(provider)
             assert (await provider.balance()).spent == 0
 
@@ -297,7 +297,7 @@ class TestSending:
     async def test_a_disk_that_fails_stops_the_payment(self, home, tmp_path):
         async with three_hosts(home), home.provider(tmp_path / "state") as provider:
             (tmp_path / "state").write_text("a file where the directory should be")
-            with pytest.raises(ConfigError, match="without it nothing is paid"):
+            with pytest.raises(ConfigError, match="nothing is paid without it"):
                 await told(provider)
         assert await home.jobs() == 0
 
@@ -307,7 +307,7 @@ class TestSending:
         oracle = await home.deploy("600b80600b6000396000f3" + code.hex())
         async with home.provider(tmp_path) as provider:
             transaction = Transaction(CHAIN_ID, 0, oracle, b"", 0, 21_000, 10, 1)
-            assert await provider._means.account.cost(transaction) == 210_000
-            network = provider._means.chain.network
-            provider._means.chain.network = msgspec.structs.replace(network, fee_oracle=oracle)
-            assert await provider._means.account.cost(transaction) == 212_000
+            assert await provider._context.account.cost(transaction) == 210_000
+            network = provider._context.chain.network
+            provider._context.chain.network = msgspec.structs.replace(network, fee_oracle=oracle)
+            assert await provider._context.account.cost(transaction) == 212_000

@@ -31,7 +31,7 @@ class TestServers:
         ("fault", "kind", "words"),
         [
             ("down", Unreachable, "503"),
-            ("garbage", BrokenWire, "no JSON-RPC"),
+            ("garbage", BrokenWire, "without JSON-RPC"),
             ("busy", RateLimited, "`rpc_url`"),
         ],
     )
@@ -73,7 +73,7 @@ class TestServers:
 
     async def test_an_address_without_a_contract_is_noticed(self, home, tmp_path):
         async with home.provider(tmp_path, registry=account(PAYER)) as provider:
-            with pytest.raises(ConfigError, match="no contract at"):
+            with pytest.raises(ConfigError, match="no contract with"):
                 await told(provider)
 
     async def test_a_server_that_searches_few_blocks_is_asked_in_pieces(
@@ -194,7 +194,7 @@ async def test_no_key_is_written_logged_or_shown(home, chain, tmp_path, caplog):
         await provider._paid.close(_job(provider))
         shown += [
             repr(provider),
-            repr(provider._means),
+            repr(provider._context),
             repr(vars(provider)),
             str(await provider.balance()),
         ]

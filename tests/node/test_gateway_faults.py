@@ -40,11 +40,11 @@ async def test_a_fault_in_the_answer_is_an_error_event_and_the_next_request_work
 @pytest.mark.parametrize(
     ("scene", "status", "words"),
     [
-        (Scene(wrong="silence"), 504, "silent for 1 s"),
+        (Scene(wrong="silence"), 504, "sent nothing for 1 s"),
         (Scene(wrong="engine", texts=()), 502, "out of memory"),
         (Scene(wrong="nothing"), 502, "too long for its context"),
         (Scene(wrong="picture"), 400, "draw a"),
-        (Scene(wrong="other_key", pause=0.01), 502, "seal"),
+        (Scene(wrong="other_key", pause=0.01), 502, "decryption failed"),
         (Scene(fault={"code": "ENCRYPTION_FAILED", "message": "no"}), 502, "ENCRYPTION_FAILED"),
     ],
     ids=lambda value: getattr(value, "wrong", None) or None,

@@ -49,12 +49,12 @@ def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
         ({"active": False}, "not active"),
         ({"models": (b"\2" * 32,)}, "does not serve"),
         ({"url": ""}, "no URL"),
-        ({"url": "host.example:8080"}, "cannot be used"),
-        ({"url": "http://[::1"}, "cannot be used"),
-        ({"url": "javascript:alert(1)"}, "cannot be used"),
+        ({"url": "host.example:8080"}, "its URL is invalid"),
+        ({"url": "http://[::1"}, "its URL is invalid"),
+        ({"url": "javascript:alert(1)"}, "its URL is invalid"),
         ({"url": "http://192.168.1.4:8080"}, "private"),
         ({"price": 0}, "no price"),
-        ({"price": 5001}, "above `price` (5000)"),
+        ({"price": 5001}, "exceeds `price` (5000)"),
     ],
 )
 def test_a_host_is_left_out_for_a_reason(changes, words):

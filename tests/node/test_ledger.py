@@ -37,7 +37,9 @@ def make(path: Path, clock=time.time, account=ACCOUNT, chain=1, **more):
 async def test_no_more_is_set_aside_than_the_limit(tmp_path):
     book = make(tmp_path)
     await book.reserve(COIN, 600)
-    with pytest.raises(LimitReached, match=r"^5 more would pass the limit of 10 .*6 is spent"):
+    with pytest.raises(
+        LimitReached, match=r"^a payment of 5 would exceed `daily_limit`: 10 .*6 is spent"
+    ):
         await book.reserve(COIN, 500)
     await book.reserve(COIN, 400)
     assert await book.spent(COIN) == 1000
@@ -180,7 +182,7 @@ async def test_a_ledger_that_cannot_be_used_stops_every_payment(tmp_path, damage
         path.mkdir()
     else:
         path.write_bytes(b"this is no database, and it is long enough to be noticed" * 20)
-    with pytest.raises(ConfigError, match="without it nothing is paid"):
+    with pytest.raises(ConfigError, match="nothing is paid without it"):
         await make(tmp_path).reserve(COIN, 1)
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.node.chain import abi
-from toolbridge.node.chain.multicall import decode_answers, encode_questions
+from toolbridge.node.chain.multicall import decode_results, encode_calls
 from toolbridge.node.chain.reverts import advice_on, explain, table
 
 REASON = abi.selector("Error(string)")
@@ -21,15 +21,15 @@ def said(reason):
 
 @pytest.mark.parametrize("reason", sorted({*RECORDED, *table().reasons}))
 def test_every_reason_says_what_to_do(reason):
-    error = explain("the payment", said(reason))
+    error = explain("createX", said(reason))
     assert error.reason == reason
-    assert str(error) == f"the payment was refused: {reason}; {table().reasons[reason]}"
+    assert str(error) == f"the call createX was rejected: {reason}; {table().reasons[reason]}"
 
 
 @pytest.mark.parametrize("signature", table().errors)
 def test_every_declared_error_says_what_to_do(signature):
     data = abi.selector(signature) + bytes(32 * len(abi.types_of(signature)))
-    error = explain("the payment", data)
+    error = explain("createX", data)
     assert (error.reason, error.advice) == (
         signature.partition("(")[0],
         table().errors[signature],
@@ -42,13 +42,11 @@ def test_a_server_that_gives_words_alone_is_understood():
 
 
 def test_an_unknown_reason_is_repeated():
-    assert str(explain("x", said("Something new"))) == "x was refused: Something new"
+    assert str(explain("x", said("Something new"))) == "the call x was rejected: Something new"
     assert "dead" in str(explain("x", bytes.fromhex("deadbeef")))
 
 
-@pytest.mark.parametrize(
-    ("code", "words"), [(0x11, "out of range"), (0x12, "zero"), (0x99, "0x99")]
-)
+@pytest.mark.parametrize(("code", "words"), [(0x11, "overflow"), (0x12, "zero"), (0x99, "0x99")])
 def test_a_failure_inside_the_contract_is_named(code, words):
     data = abi.selector("Panic(uint256)") + code.to_bytes(32, "big")
     assert words in str(explain("x", data))
@@ -61,7 +59,7 @@ def test_any_bytes_are_explained(data, message):
 
 
 def test_a_refusal_of_the_server_says_what_to_do():
-    assert "send some" in advice_on("INSUFFICIENT FUNDS for gas * price + value")
+    assert "send ETH" in advice_on("INSUFFICIENT FUNDS for gas * price + value")
     assert advice_on("who knows") == ""
 
 
@@ -77,20 +75,20 @@ def test_answers_to_many_questions_are_read(found):
         at += len(body)
     heads = abi.encode(["uint256"] * len(places), places)
     data = abi.encode(["uint256", "uint256"], [32, len(bodies)]) + heads + b"".join(bodies)
-    assert decode_answers(data) == found
+    assert decode_results(data) == found
 
 
 @given(st.binary(max_size=300))
 def test_answers_that_are_none_are_refused(data):
     try:
-        decode_answers(data)
+        decode_results(data)
     except abi.MalformedAnswer:
         return
     assert len(data) >= 64
 
 
 def test_many_questions_are_written_as_other_libraries_write_them():
-    data = encode_questions([("0x" + "11" * 20, b"\xab\xcd"), ("0x" + "22" * 20, b"")])
+    data = encode_calls([("0x" + "11" * 20, b"\xab\xcd"), ("0x" + "22" * 20, b"")])
     assert data[:4].hex() == "82ad56cb"
     words = [data[4 + 32 * n : 36 + 32 * n].hex().lstrip("0") for n in range((len(data) - 4) // 32)]
     assert words == [

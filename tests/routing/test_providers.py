@@ -38,7 +38,7 @@ def test_an_address_of_ollama_that_is_none_is_said():
     ("config", "words"),
     [
         ({"map": {"opus": "antropic/x"}}, "map.opus: .* did you mean 'anthropic'"),
-        ({"models": {"m": ModelConfig(dialect="nosuch")}}, "models.m.dialect: .* there are auto"),
+        ({"models": {"m": ModelConfig(dialect="nosuch")}}, "models.m.dialect: .* use one of auto"),
         ({"providers": {"x": ProviderConfig(api="ollama", url="box:1")}}, "providers.x: needs `url`"),
         ({"providers": {"x": ProviderConfig(api="ollama", url="http://box:99999")}}, "needs `url`"),
         ({"providers": {"groq": ProviderConfig(quirks={"stroe": 1})}}, "providers.groq: .*stroe"),

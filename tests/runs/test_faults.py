@@ -8,7 +8,7 @@ from toolbridge.runs.recording import Recorder
 
 @pytest.mark.parametrize("event", ["RunTextDelta", "ResultEnd"])
 async def test_a_fault_of_ours_ends_the_stream_and_the_server_goes_on(monkeypatch, capsys, event):
-    told = Recorder.say
+    told = Recorder.sent
     failed = []
 
     def failing(self, record, said):
@@ -17,7 +17,7 @@ async def test_a_fault_of_ours_ends_the_stream_and_the_server_goes_on(monkeypatc
             failed.append(said)
             raise ZeroDivisionError
 
-    monkeypatch.setattr(Recorder, "say", failing)
+    monkeypatch.setattr(Recorder, "sent", failing)
     answers = (f"Well. {reply()}", reply())
     async with streaming(scripted(*answers)) as (url, _, _):
         events = await ask(url, {"prompt": "x"})

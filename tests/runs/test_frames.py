@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.json import loads
-from toolbridge.core.redaction import Redactor, redact_text
+from toolbridge.core.redaction import Redactor
 from toolbridge.runs.frames import EventFrame, EventFrames
 from toolbridge.runs.redact_events import HELD
 
@@ -39,9 +39,9 @@ def test_no_cut_lets_a_secret_of_an_object_through(kind):
         )
         assert [line["n"] for line in lines] == list(range(1, len(pieces) + 3))
         assert [line["ms"] for line in lines] == [1.5 * line["n"] for line in lines]
-        assert "".join(line["data"]["chunk"] for line in lines[1:-1]) == redact_text(
-            JSON, ["open-sesame"]
-        )
+        assert "".join(line["data"]["chunk"] for line in lines[1:-1]) == Redactor(
+            ["open-sesame"]
+        ).text(JSON)
 
 
 @pytest.mark.req("TF-50")
@@ -50,7 +50,7 @@ def test_no_cut_lets_a_secret_of_a_text_through():
         lines = lines_of([*pieces, ("done", {})])
         assert [line["n"] for line in lines] == list(range(1, len(pieces) + 2))
         joined = "".join(line["data"]["text"] for line in lines[:-1])
-        assert joined == redact_text(TEXT, ["open-sesame"])
+        assert joined == Redactor(["open-sesame"]).text(TEXT)
 
 
 @pytest.mark.req("TF-50")
@@ -60,7 +60,7 @@ def test_no_cut_lets_a_secret_of_a_text_through():
 def test_pieces_of_any_kind_leave_what_the_whole_leaves(pieces):
     lines = lines_of([("text.delta", {"text": piece}) for piece in pieces])
     joined = "".join(line["data"]["text"] for line in lines)
-    assert joined == redact_text("".join(pieces), ["open-sesame"])
+    assert joined == Redactor(["open-sesame"]).text("".join(pieces))
 
 
 def test_text_is_written_at_the_end_of_a_line_and_objects_at_their_end():

@@ -75,7 +75,7 @@ async def test_an_unknown_model_is_a_value():
 
 async def test_a_fault_of_ours_is_a_value(monkeypatch):
     async with place("ollama") as (_, config), AsyncClient(config) as client:
-        monkeypatch.setattr("toolbridge.routing.router.estimate_request", lambda _: 1 / 0)
+        monkeypatch.setattr("toolbridge.routing.router.estimate_request", lambda *_, **__: 1 / 0)
         message = await client.complete("there/m", "hi")
     assert message.problem.kind == "internal"
     assert "ZeroDivisionError" in message.problem.text

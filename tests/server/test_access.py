@@ -150,5 +150,5 @@ async def test_a_key_may_hold_any_character():
 
 
 def test_a_key_that_is_named_but_not_set_is_refused_at_start():
-    with pytest.raises(ConfigError, match=r"key: \$THE_KEY is not set"):
+    with pytest.raises(ConfigError, match=r"key: the variable \$THE_KEY is not set"):
         App(KEYED, {})

@@ -49,7 +49,7 @@ async def test_a_base_url_may_be_given_in_many_ways(path):
     assert answer.status == 200
 
 
-@pytest.mark.req("PX-31", "PX-29", "PX-30", "PX-52", "CL-10")
+@pytest.mark.req("PX-31", "PX-52", "CL-10")
 async def test_tokens_are_counted_without_asking_anybody():
     async with bridged(replay()) as (url, server, _):
         request = {k: v for k, v in GOOD.items() if k != "max_tokens"}
@@ -74,6 +74,40 @@ async def test_counts_are_calibrated_by_what_the_model_reported():
         answer, counted = await call(url, "/v1/messages/count_tokens", "POST", GOOD)
     assert answer.headers["x-toolbridge-token-count"] == "calibrated"
     assert counted["input_tokens"] == reply["usage"]["input_tokens"]
+
+
+LONG = {
+    "model": "m",
+    "system": "be kind",
+    "messages": [
+        {"role": "user", "content": "hello world"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {"path": "x y"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "found it"}]},
+    ],
+}  # fmt: skip
+TEXT = 'be kind hello world {"path":"x y"} found it'
+
+
+@pytest.mark.req("PX-29", "PX-30", "PX-31", "PX-32", "PX-33")
+async def test_words4_counts_the_words_of_a_request_without_asking_the_provider():
+    async with bridged(replay(), place={"counting": "words4"}) as (url, server, _):
+        answer, counted = await call(url, "/v1/messages/count_tokens", "POST", GOOD)
+        _, longer = await call(url, "/v1/messages/count_tokens", "POST", LONG)
+    assert not server.heard
+    assert answer.headers["x-toolbridge-token-count"] == "words4"
+    assert counted == {"input_tokens": 4}
+    assert longer == {"input_tokens": sum(-(-len(word) // 4) for word in TEXT.split())}
+
+
+@pytest.mark.req("CB-12")
+async def test_chars4_counts_the_characters_of_a_request():
+    async with bridged(replay(), place={"counting": "chars4"}) as (url, server, _):
+        answer, counted = await call(url, "/v1/messages/count_tokens", "POST", GOOD)
+        _, longer = await call(url, "/v1/messages/count_tokens", "POST", LONG)
+    assert not server.heard
+    assert answer.headers["x-toolbridge-token-count"] == "chars4"
+    assert counted == {"input_tokens": 3}
+    assert longer == {"input_tokens": -(-len(TEXT) // 4)}
 
 
 @pytest.mark.req("PX-X9", "CL-01")
@@ -225,7 +259,7 @@ async def test_a_models_name_with_control_characters_is_refused(name):
     async with gateway() as (url, _):
         answer, error = await call(url, "/v1/messages", "POST", GOOD | {"model": name})
     assert answer.status == 400
-    assert error["error"]["message"].startswith("model: a model's name cannot contain '\\")
+    assert error["error"]["message"].startswith("model: a model name cannot contain '\\")
     assert "set-cookie" not in answer.headers
 
 

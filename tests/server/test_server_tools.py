@@ -105,7 +105,7 @@ async def test_a_forced_tool_without_a_shape_of_failure_is_a_400():
     async with bridged(INVENTED) as (url, server, _):
         answer, text = await post(url, "/v1/messages", body)
     assert answer.status == 400
-    assert "cannot be had with m" in text
+    assert "is not available with m" in text
     assert server.chats() == []
 
 

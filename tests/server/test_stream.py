@@ -447,7 +447,7 @@ async def test_silence_is_filled_with_pings_that_have_no_id():
 
 async def test_too_many_streams_are_refused():
     async with (
-        streaming(silent, most=1) as (url, _, _),
+        streaming(silent, max_streams=1) as (url, _, _),
         aiohttp.ClientSession() as client,
         client.post(f"{url}/v1/stream", json={"prompt": "x"}) as response,
     ):

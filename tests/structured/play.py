@@ -125,10 +125,10 @@ class Play:
         wants = [item for item in out if isinstance(item, RunTool | AskRepair)]
         assert len(wants) <= 1
         assert wants == out[len(out) - len(wants) :]
-        assert (self.conversation.wants is None) == (not wants)
+        assert (self.conversation.effect is None) == (not wants)
         self.events += [item for item in out if not isinstance(item, RunTool | AskRepair)]
         for want in wants:
-            assert want == self.conversation.wants
+            assert want == self.conversation.effect
             self._fulfil(want)
 
     def _fulfil(self, want: RunTool | AskRepair) -> None:

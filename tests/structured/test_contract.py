@@ -92,7 +92,7 @@ def test_the_result_is_asked_for_in_a_turn_of_its_own_after_the_assistants():
 
 
 def test_results_of_several_tools_are_told_one_after_the_other():
-    text = contract().tell_results([ToolReply("T1", "a", 1), ToolReply("T2", "b", {"x": None})])
+    text = contract().results_text([ToolReply("T1", "a", 1), ToolReply("T2", "b", {"x": None})])
     assert "tool call T1 (a), as JSON:\n1\n" in text
     assert 'tool call T2 (b), as JSON:\n{"x":null}\n' in text
 

@@ -420,7 +420,7 @@ def test_the_result_of_another_call_is_not_taken():
     assert conversation.tool_done("T9", []) == []
     assert conversation.tool_failed("T9", "tool_failed", "") == []
     assert conversation.repaired("{}") == []
-    assert isinstance(conversation.wants, RunTool)
+    assert isinstance(conversation.effect, RunTool)
 
 
 @pytest.mark.req("TF-24")
@@ -601,7 +601,7 @@ def test_an_abort_ends_what_is_open_from_any_state(text, names):
     assert [ev.name_of(e) for e in out] == names
     assert out[-2:] == [ev.RunError("aborted", "the client left"), ev.RunDone()]
     assert conversation.finished
-    assert conversation.wants is None
+    assert conversation.effect is None
     assert conversation.request() is None
 
 
@@ -641,7 +641,7 @@ def test_a_new_request_before_the_answer_is_over_is_a_mistake():
 
 def test_what_is_fed_while_something_is_wanted_waits_its_turn():
     conversation = listening(obj(NO_MODE))
-    assert isinstance(conversation.wants, AskRepair)
+    assert isinstance(conversation.effect, AskRepair)
     assert conversation.feed(cv.TextDelta(0, " on")) == []
     out = conversation.repaired(ACTION)
     assert [ev.name_of(e) for e in out] == ["json.end", "text.delta"]

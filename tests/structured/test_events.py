@@ -3,7 +3,9 @@
 import pytest
 
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import loads
+from toolbridge.core.json import dump_bytes, loads
+from toolbridge.runs.kept_events import Record
+from toolbridge.server import stream
 from toolbridge.structured import events as ev
 from toolbridge.structured.limits import Limits
 from toolbridge.wire.sse import SseReader
@@ -69,18 +71,24 @@ def test_an_event_says_what_it_must_and_nothing_else(name, event, data):
     assert ev.event_from(name, data) == event
 
 
+def encoded(event: ev.Event) -> bytes:
+    """Return the first event of a run as the server writes it."""
+    record = Record(1, ev.name_of(event), dump_bytes(ev.data_of(event)))
+    return stream._encode("run_0", record)
+
+
 @pytest.mark.parametrize(("name", "event", "data"), EVENTS)
 def test_an_event_is_one_server_sent_event(name, event, data):
-    (frame,) = SseReader().feed(ev.encode_sse(event, "run_0:1"))
-    assert (frame.event, frame.id, loads(frame.data)) == (name, "run_0:1", data)
+    (found,) = SseReader().feed(encoded(event))
+    assert (found.event, found.id, loads(found.data)) == (name, "run_0:1", data)
 
 
-def test_an_event_without_an_id_has_no_id_line():
-    assert ev.encode_sse(ev.Ping()) == b"event: ping\ndata: {}\n\n"
+def test_a_keep_alive_has_no_id_line():
+    assert stream._PING == b"event: ping\ndata: {}\n\n"
 
 
 def test_half_a_surrogate_pair_is_replaced_on_the_wire():
-    assert "\ufffd".encode() in ev.encode_sse(ev.RunTextDelta("\ud800"))
+    assert "\ufffd".encode() in encoded(ev.RunTextDelta("\ud800"))
 
 
 @pytest.mark.parametrize(

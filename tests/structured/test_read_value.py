@@ -20,18 +20,16 @@ GRIDS = SCHEMAS.validator("Grid")
 
 
 def test_what_is_valid_is_taken_as_it_was_written():
-    mended = read_value(f"\n{ACTION}\n", ACTIONS)
-    assert mended.as_written
-    assert mended.closed
-    assert mended.value == loads(ACTION)
+    read = read_value(f"\n{ACTION}\n", ACTIONS)
+    assert (read.flaws, read.changes) == ((), ())
+    assert read.closed
+    assert read.value == loads(ACTION)
 
 
 def test_what_is_healed_says_how_and_where():
-    mended = read_value(ACTION.replace("search", "Search"), ACTIONS)
-    assert [(c.what, c.level, c.path) for c in mended.changes] == [
-        ("enum value matched", 2, "mode")
-    ]
-    assert mended.closed
+    read = read_value(ACTION.replace("search", "Search"), ACTIONS)
+    assert [(c.what, c.level, c.path) for c in read.changes] == [("enum value matched", 2, "mode")]
+    assert read.closed
 
 
 @pytest.mark.parametrize(
@@ -44,9 +42,9 @@ def test_what_is_healed_says_how_and_where():
     ],
 )
 def test_what_breaks_off_is_marked(text, cut, open_):
-    mended = read_value(text, GRIDS)
-    assert (mended.cut, mended.open) == (cut, open_)
-    assert mended.flaws == ()
+    read = read_value(text, GRIDS)
+    assert (read.cut, read.open) == (cut, open_)
+    assert read.flaws == ()
 
 
 def test_flaws_of_json_that_cannot_be_healed_are_the_validators():

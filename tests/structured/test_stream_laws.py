@@ -133,7 +133,7 @@ def test_wherever_a_stream_is_aborted_the_events_are_in_order(
         if expires:
             more = conversation.expire_frame()
             play.events += [e for e in more if type(e) in ev.NAMES.values()]
-            if conversation.wants is not None:
+            if conversation.effect is not None:
                 more = conversation.repaired(next(script, ""))
                 play.events += [e for e in more if type(e) in ev.NAMES.values()]
     play.events += conversation.abort("aborted", "enough")

@@ -52,13 +52,13 @@ def test_a_model_that_is_still_loading_is_waited_for(engine):
 
 
 def test_an_engine_that_dies_is_told_with_its_last_words(engine):
-    with pytest.raises(ToolbridgeError, match=r"ended with 1 .*\n(.*\n)*.*bad magic"):
+    with pytest.raises(ToolbridgeError, match=r"ended with status 1 .*\n(.*\n)*.*bad magic"):
         engine("die").wait_until_ready()
 
 
 def test_an_engine_that_hangs_is_ended(engine):
     began = time.monotonic()
-    with pytest.raises(ToolbridgeError, match="ended with -9"):
+    with pytest.raises(ToolbridgeError, match="ended with status -9"):
         engine("hang", wait=1.0).wait_until_ready()
     assert time.monotonic() - began < 10
 

@@ -57,5 +57,5 @@ def test_what_came_before_a_fault_is_told_first():
 
 @pytest.mark.parametrize("pieces", [[b'["' + b"x" * 30], [b'["', *[b"x"] * 30]])
 def test_an_element_has_a_bound(pieces):
-    with pytest.raises(BrokenWire, match="longer than 20"):
+    with pytest.raises(BrokenWire, match="more than 20"):
         run(ArrayReader(max_element=20), pieces)

@@ -2,7 +2,6 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests import strategies
 
 from toolbridge.wire.json_schema import (
@@ -11,7 +10,6 @@ from toolbridge.wire.json_schema import (
     describe,
     inline,
     merge,
-    project_strict,
     split_null,
     unite,
 )
@@ -184,133 +182,3 @@ def test_null_is_split_off(node, expected, null):
 )
 def test_what_may_not_stand_is_told(node, moved, description):
     assert describe(node, moved).get("description") == description
-
-
-# ── strict mode ──────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("schema", "expected", "same"),
-    [
-        ({"type": "string"}, {"type": "string"}, True),
-        (
-            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]},
-            {
-                "type": "object",
-                "properties": {"a": {"type": "string"}, "b": {"type": ["integer", "null"]}},
-                "required": ["a", "b"],
-                "additionalProperties": False,
-            },
-            True,
-        ),
-        (
-            {"type": "object", "properties": {"a": {"enum": ["x"]}, "b": {"anyOf": [{"type": "string"}, {"type": "number"}]}, "c": {}}, "additionalProperties": False},
-            {
-                "type": "object",
-                "properties": {
-                    "a": {"enum": ["x", None]},
-                    "b": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
-                    "c": {},
-                },
-                "required": ["a", "b", "c"],
-                "additionalProperties": False,
-            },
-            True,
-        ),
-        (
-            {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
-            {"type": "object", "properties": {}, "required": [], "additionalProperties": False, "description": 'additionalProperties: {"type":"string"}'},
-            False,
-        ),
-        ({"type": "object"}, {"type": "object", "properties": {}, "required": [], "additionalProperties": False}, False),
-        (
-            {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}, "uniqueItems": True},
-            {
-                "type": "array",
-                "items": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False},
-                "description": "uniqueItems: true",
-            },
-            True,
-        ),
-        ({"type": "string", "minLength": 1, "format": "uri", "default": "x"}, {"type": "string", "description": "minLength: 1; format: uri; default: x"}, True),
-        ({"type": "string", "format": "date"}, {"type": "string", "format": "date"}, True),
-        ({"type": ["string", "null"], "enum": ["a", None]}, {"type": ["string", "null"], "enum": ["a", None]}, True),
-        ({"const": 5}, {"const": 5}, True),
-        (
-            {"type": "object", "properties": {"a": {"type": ["string", "integer"]}, "b": {"const": 1}}, "additionalProperties": False},
-            {
-                "type": "object",
-                "properties": {"a": {"type": ["string", "integer", "null"]}, "b": {"anyOf": [{"const": 1}, {"type": "null"}]}},
-                "required": ["a", "b"],
-                "additionalProperties": False,
-            },
-            True,
-        ),
-        ({"items": False}, {"items": {}}, False),
-        ({"items": True}, {"items": {}}, True),
-    ],
-)  # fmt: skip
-def test_strict_mode(schema, expected, same):
-    assert project_strict(schema) == (expected, same)
-
-
-def test_strict_mode_keeps_a_schema_that_contains_itself():
-    node = {
-        "type": "object",
-        "properties": {"next": {"$ref": "#/definitions/Node", "description": "the rest"}},
-        "additionalProperties": False,
-    }
-    found, same = project_strict({"$ref": "#/definitions/Node", "definitions": {"Node": node}})
-    assert found == {
-        "$ref": "#/$defs/Node",
-        "$defs": {
-            "Node": {
-                "type": "object",
-                "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}},
-                "required": ["next"],
-                "additionalProperties": False,
-            }
-        },
-    }
-    assert same
-
-
-def test_strict_mode_puts_what_is_referred_to_in_its_place():
-    schema = {
-        "type": "object",
-        "properties": {"c": {"$ref": "#/$defs/C", "description": "where"}},
-        "required": ["c"],
-        "additionalProperties": False,
-        "$defs": {"C": {"type": "string"}},
-    }
-    found, _ = project_strict(schema)
-    assert found["properties"] == {"c": {"type": "string", "description": "where"}}
-    assert "$defs" not in found
-
-
-_keywords = ["type", "properties", "items", "anyOf", "allOf", "enum", "format", "required", "$ref", "additionalProperties", "nullable", "minimum", "x"]  # fmt: skip
-_schemas = st.dictionaries(
-    st.sampled_from(_keywords),
-    st.recursive(
-        st.none() | st.booleans() | st.sampled_from(["string", "object", 5]),
-        lambda inner: (
-            st.lists(inner, max_size=2)
-            | st.dictionaries(st.sampled_from(_keywords), inner, max_size=3)
-        ),
-        max_leaves=8,
-    ),
-)
-
-
-@given(_schemas)
-def test_every_object_of_strict_mode_is_closed(schema):
-    found, _ = project_strict(schema)
-    left = [found]
-    while left:
-        node = left.pop()
-        if "properties" in node:
-            assert node["required"] == list(node["properties"])
-            assert node["additionalProperties"] is False
-            left += node["properties"].values()
-        left += [node["items"]] if "items" in node else []
-        left += node.get("anyOf", []) if isinstance(node.get("anyOf"), list) else []

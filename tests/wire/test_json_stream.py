@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from tests.work import calls_made
 
 from toolbridge.core.json import dumps, loads
-from toolbridge.core.messages import Call
-from toolbridge.wire.call_tracker import CallTracker, JsonAccumulator
 from toolbridge.wire.json_stream import JsonReader
 
 scalars = (
@@ -171,48 +169,6 @@ def test_twice_the_input_takes_about_twice_the_work(make):
     assert twice <= 2.2 * once
 
 
-@pytest.mark.req("ZG-01")
-def test_accumulator_keeps_the_text_and_gives_the_value():
-    accumulator = JsonAccumulator()
-    assert accumulator.parse_current() is None
-    accumulator.append('{"city": ')
-    accumulator.append('"Par')
-    assert accumulator.get_buffer() == '{"city": "Par'
-    assert accumulator.parse_current() == {"city": "Par"}
-    assert not accumulator.complete
-    accumulator.append('is"}')
-    assert accumulator.parse_current() == {"city": "Paris"}
-    assert accumulator.complete
-
-
-@pytest.mark.req("ZG-02")
-@given(st.lists(st.text(max_size=6), max_size=8))
-def test_accumulator_never_raises(pieces):
-    accumulator = JsonAccumulator()
-    for piece in pieces:
-        accumulator.append(piece)
-        accumulator.parse_current()
-    assert accumulator.get_buffer() == "".join(pieces)
-
-
-@pytest.mark.req("ZG-03", "ZG-04", "ZG-05")
-def test_tracker_keeps_several_calls_apart():
-    tracker = CallTracker(first_content_index=2)
-    assert tracker.start_call(7, "a", "read") == 2
-    assert tracker.start_call(3, "b", "write") == 3
-    assert tracker.append_delta(7, '{"x"') == 2
-    assert tracker.append_delta(3, '{"y": "') == 3
-    assert tracker.append_delta(7, ": 1}") == 2
-    found = tracker.by_api_index(3)
-    assert found is not None
-    assert (found.id, found.name, found.api_index, found.content_index) == ("b", "write", 3, 3)
-    assert found.arguments.get_buffer() == '{"y": "'
-    assert tracker.complete_call(7) == Call("a", "read", {"x": 1})
-    assert tracker.complete_call(7) is None
-    assert tracker.by_api_index(7) is None
-    assert tracker.append_delta(7, "x") is None
-
-
 def state(reader: JsonReader) -> tuple:
     """Return all that a reader says of itself."""
     return (
@@ -232,18 +188,3 @@ def test_ten_characters_of_records_cost_few_calls():
     text = dumps([{"id": i, "ok": True} for i in range(1000)])
     made = calls_made(lambda: read(text, list(range(0, len(text), 10))))
     assert made / (len(text) / 10) < 45
-
-
-@pytest.mark.req("ZG-03")
-def test_an_unfinished_call_is_kept_as_text_and_not_completed():
-    tracker = CallTracker()
-    tracker.start_call(0, "a", "rm")
-    tracker.append_delta(0, '{"path": "/tmp')
-    assert tracker.complete_call(0) == Call("a", "rm", raw='{"path": "/tmp')
-
-
-@pytest.mark.req("ZG-03")
-def test_a_call_without_arguments_has_none():
-    tracker = CallTracker()
-    tracker.start_call(0, "a", "now")
-    assert tracker.complete_call(0) == Call("a", "now", {})

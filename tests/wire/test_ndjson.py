@@ -61,7 +61,7 @@ def test_any_cut_of_any_bytes_gives_the_same_lines(data):
 def test_a_line_that_is_too_long_breaks_the_wire(end):
     data = b"x" * 9 + end
     for pieces in ([data], [data[:5], data[5:]], [bytes([byte]) for byte in data]):
-        with pytest.raises(BrokenWire, match="longer than 8 bytes"):
+        with pytest.raises(BrokenWire, match="more than 8 bytes"):
             read(pieces, max_line=8)
 
 

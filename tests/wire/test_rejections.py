@@ -35,8 +35,11 @@ def test_every_envelope_is_read(body, expected):
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        (b"<html><title> 502 Bad </title></html>", "a page instead of an answer: 502 Bad"),
-        (b"<!DOCTYPE html>\n<p>no", "a page instead of an answer: without a title"),
+        (
+            b"<html><title> 502 Bad </title></html>",
+            "the provider answered with an HTML page: 502 Bad",
+        ),
+        (b"<!DOCTYPE html>\n<p>no", "the provider answered with an HTML page: no title"),
     ],
 )
 def test_a_page_is_told_by_its_title(page, text):
@@ -71,7 +74,7 @@ def test_the_type_decides_and_then_the_status(status, type, kind):
 def test_a_refused_key_is_said_to_be_ours(status):
     problem = read_problem(status, "", "bad key", KINDS)
     assert problem.kind == "rejected"
-    assert problem.text == "the provider refused the key that it was sent: bad key"
+    assert problem.text == "the provider rejected the API key: bad key"
 
 
 @pytest.mark.req("CL-09")
@@ -115,7 +118,7 @@ def test_an_overflow_is_no_rate_limit():
 def test_a_rejection_keeps_its_status_and_its_wait():
     problem = read_rejection(429, {"Retry-After": "7"}, b"", KINDS)
     assert (problem.kind, problem.status, problem.retry_after) == ("rate_limited", 429, 7.0)
-    assert problem.text == "HTTP 429 without a word"
+    assert problem.text == "HTTP 429 without an error text"
 
 
 @pytest.mark.parametrize(

@@ -4,26 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbridge.wire.tags import Cursor, Ending, JsonWalk, Marks, Piece, TagScanner
+from toolbridge.wire.tags import Cursor, Ending, JsonWalk, Marks
 
 BRACKETS = ("<a>", "<ab>", "</a>", "⟦BEGIN_OBJECT", "⟧")
 
 
 def scanned(pieces, marks=BRACKETS):
-    scanner = TagScanner(marks)
-    found = [piece for text in pieces for piece in scanner.feed(text)] + scanner.close()
-    return joined(found)
+    """Return the texts before each mark, each with its mark; the last one has none."""
+    cursor, found, text = Cursor(), [], []
 
+    def read():
+        while True:
+            mark = yield from cursor.until(Marks(marks), text.append)
+            found.append(("".join(text), mark))
+            text.clear()
+            if not mark:
+                return
 
-def joined(pieces):
-    """Return the pieces with neighbouring runs of text joined."""
-    out = []
-    for piece in pieces:
-        if out and not piece.is_mark and not out[-1].is_mark:
-            out[-1] = Piece(out[-1].text + piece.text)
-        else:
-            out.append(piece)
-    return out
+    run(read(), cursor, pieces)
+    return found
 
 
 def run(wait, cursor, pieces):
@@ -83,17 +82,19 @@ def plainly_found(marks, text, *, ended):
     return len(text), len(text)
 
 
-class TestScanner:
-    def test_runs_and_marks_come_in_order(self):
-        assert scanned(["x<a>y</a>"]) == [
-            Piece("x"),
-            Piece("<a>", is_mark=True),
-            Piece("y"),
-            Piece("</a>", is_mark=True),
-        ]
+class TestUntil:
+    def test_texts_and_marks_come_in_order(self):
+        assert scanned(["x<a>y</a>"]) == [("x", "<a>"), ("y", "</a>"), ("", "")]
 
     def test_the_end_releases_a_beginning(self):
-        assert scanned(["x<a"]) == [Piece("x<a")]
+        assert scanned(["x<a"]) == [("x<a", "")]
+
+    def test_no_more_is_held_back_than_a_beginning(self):
+        cursor, said = Cursor(), []
+        waiting = cursor.until(Marks(BRACKETS), said.append)
+        cursor.feed("some words <")
+        next(waiting)
+        assert said == ["some words "]
 
     @given(st.lists(st.sampled_from([*BRACKETS, "<", "a", ">", "⟦", "/", "BEGIN"])).map("".join))
     def test_one_character_at_a_time_changes_nothing(self, text):
@@ -101,7 +102,7 @@ class TestScanner:
 
     @given(st.lists(st.sampled_from([*BRACKETS, "<", "a", ">"])).map("".join))
     def test_nothing_is_lost(self, text):
-        assert "".join(piece.text for piece in scanned([text])) == text
+        assert "".join(before + mark for before, mark in scanned([text])) == text
 
 
 class TestCursor:

@@ -1,1 +1,1 @@
-"""Token counts and cost."""
+"""Token counts, their calibration by reported usage, and the cost of answers."""

@@ -1,33 +1,37 @@
-"""Estimates that learn from what the providers count.
+"""Calibrate token estimates by the usage that providers report.
 
-A ratio is believed for prompts like those that it was learned from. Most of a tiny prompt is the
-overhead of its template, which says nothing about a large one; so a correction fades with the
-distance, and it never takes more than `LEAST_SHARE` away from what the window is checked against.
+Each model has a ratio of actual to estimated tokens. It applies to prompts of about the size of
+those that it was learned from: most of a tiny prompt is template overhead, which does not scale, so
+the correction fades for larger prompts. For the check of the context window, a corrected count is
+never taken for less than `LEAST_SHARE` of the estimate.
 """
 
 from collections import OrderedDict, deque
 from typing import Literal
 
 LOWEST, HIGHEST = 0.2, 5.0
-"""A ratio beyond these is not a tokenizer's: a cached prefix was left out, or a unit is wrong."""
+"""A ratio outside of these is ignored: the report left out a cached prefix, or has another unit."""
 _STRAY = 0.25
-"""A report this far from the recent ones is not believed."""
+"""A report that differs from the median of the recent ones by more than this share is ignored."""
 _DRIFT = 0.1
-"""A mean this far from the recent reports is out of date."""
+"""A mean that differs from that median by more than this share is replaced by it."""
 _ENOUGH = 3
+"""Reports before a correction applies."""
 _MEMORY = 5
+"""Recent reports that are kept."""
 _SLOWEST = 0.1
+"""The least weight of a new report in the mean."""
 _REACH = 4
-"""How many times larger than those of the recent reports a prompt may be to be fully corrected."""
+"""Up to this many times the largest recent prompt, the correction applies in full."""
 LEAST_SHARE = 0.6
-"""No tokenizer makes fewer tokens than this of one that we estimate, whatever was reported."""
+"""The least share of an estimate that a real tokenizer produces, whatever was reported."""
 
 
 class _Ratio:
-    """The ratio of actual to estimated tokens: a moving mean, guarded by the recent median.
+    """The ratio of actual to estimated tokens: a moving mean, checked against the recent median.
 
-    One report that leaves out a cached prefix stands away from the median and teaches nothing; when
-    the median itself has moved, the mean was wrong and starts again from there.
+    A single report that leaves out a cached prefix is far from the median and is ignored. When the
+    median itself has moved, the mean restarts from it.
     """
 
     __slots__ = ("learned", "mean", "recent", "sizes")
@@ -39,7 +43,7 @@ class _Ratio:
         self.sizes: deque[int] = deque(maxlen=_MEMORY)
 
     def at(self, estimated: int) -> float:
-        """Return the ratio for a prompt of that size, the nearer to 1 the less is known of such."""
+        """Return the ratio for a prompt of that size; it approaches 1 for prompts larger than known."""
         trust = min(1.0, _REACH * max(self.sizes) / estimated) if estimated else 1.0
         return 1.0 + (self.mean - 1.0) * trust
 
@@ -56,7 +60,7 @@ class _Ratio:
 
 
 class Calibration:
-    """One ratio per model, for the models that were used last."""
+    """The ratios of the models that were used last, by address."""
 
     def __init__(self, *, models: int = 256) -> None:
         self._most = models
@@ -66,7 +70,7 @@ class Calibration:
         return len(self._ratios)
 
     def learn(self, model: str, estimated: int, actual: int) -> None:
-        """Take in what the provider counted for a prompt that we had estimated."""
+        """Record the count that the provider reported for a prompt with this estimate."""
         if estimated <= 0 or not LOWEST <= actual / estimated <= HIGHEST:
             return
         self._ratios.setdefault(model, _Ratio()).learn(actual / estimated, estimated)
@@ -75,16 +79,16 @@ class Calibration:
             self._ratios.popitem(last=False)
 
     def apply(self, model: str, estimated: int) -> tuple[int, Literal["calibrated", "estimated"]]:
-        """Return the corrected estimate and whether enough was learned to correct it."""
+        """Return the corrected estimate, or the estimate itself while there are too few reports."""
         ratio = self._ratios.get(model)
         if ratio is None or len(ratio.recent) < _ENOUGH:
             return estimated, "estimated"
-        # Something is never nothing, however short it is.
+        # A prompt that is not empty has at least one token.
         return max(round(estimated * ratio.at(estimated)), min(estimated, 1)), "calibrated"
 
 
 def _median(values: deque[float]) -> float:
-    """Return the middle of a few values; the library's own is made for data of every kind."""
+    """Return the median of a few numbers; importing `statistics` would cost milliseconds."""
     ordered = sorted(values)
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -1,8 +1,8 @@
-"""What an answer costs.
+"""The cost of an answer in US dollars, by its token usage.
 
-The price list is `genai_prices`, loaded when somebody first asks. Its own calculation takes the
-current time unless it is given a `datetime`; this room has no clock, so it reads the list itself:
-a price has a first day or hours of the day, and both compare with seconds since the epoch.
+Prices come from the configuration, else from the list of the package `genai_prices`, which
+`accounting.tariff` reads. Prices can depend on the date and the time of day, so callers pass the
+time in seconds since the epoch.
 """
 
 import msgspec
@@ -19,9 +19,9 @@ _MILLION = 1_000_000
 def price(
     usage: Usage, model: str, provider: str = "", rates: Rates | None = None, *, at: float
 ) -> Cost | None:
-    """Return what `usage` costs at `at` (seconds since the epoch), or None where nobody knows.
+    """Return the cost of `usage` at the time `at`, or None if the model has no known price.
 
-    `rates` come from the configuration and go before the price list.
+    `rates` from the configuration override the price list.
     """
     if rates is None:
         found = tariff(model, provider)
@@ -30,7 +30,7 @@ def price(
 
 
 def cost_of(usage: Usage, rates: Rates) -> Cost:
-    """Return tokens times rate, by what they were spent on. A rate that is missing is the input's."""
+    """Return tokens times rates. A missing cache rate is that of plain input."""
     short = usage.cache_write - usage.cache_write_long
     write = rates.input if rates.cache_write is None else rates.cache_write
     long = write if rates.cache_write_long is None else rates.cache_write_long

@@ -1,12 +1,15 @@
-"""Tokens, counted without a tokenizer.
+"""Token counts without a tokenizer: two simple rules and an estimate.
 
-Three counters: two simple ones that go by name because others rely on their exact values, and an
-estimate that knows about scripts, tools and pictures.
+The provider setting `counting` chooses. `words4` and `chars4` are rules with exact values, for
+clients that rely on them; they count the text of a request only. `estimate_request` also counts
+tools, images and the tokens that an API adds around each message, and `accounting.calibrate`
+corrects it by the usage that providers report.
 """
 
 import re
 from collections.abc import Iterator
 from itertools import chain
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -27,81 +30,86 @@ from toolbridge.core.messages import (
     Tool,
 )
 
-
-def count_words4(text: str) -> int:
-    """Count words, each in pieces of four characters."""
-    return sum((len(word) + 3) // 4 for word in text.split())
+SimpleRule: TypeAlias = Literal["words4", "chars4"]
 
 
-def estimate_chars4(text: str) -> int:
-    """Count pieces of four characters."""
+def count_simply(request: Request, rule: SimpleRule) -> int:
+    """Return the tokens of the text of a request by one of the two simple rules."""
+    text = _request_text(request)
+    if rule == "chars4":
+        return _fours(text)
+    return sum(map(_fours, text.split()))
+
+
+def _fours(text: str) -> int:
+    """Return how many pieces of four characters a text has, the last one possibly shorter."""
     return (len(text) + 3) // 4
 
 
-def request_text(request: Request) -> str:
-    """Return all that a request says: system, text, results and the inputs of calls."""
-    said = (piece for turn in request.turns for part in turn.content for piece in _text(part))
-    return " ".join(chain((part.text for part in request.system), said))
+def _request_text(request: Request) -> str:
+    """Return the text of a request, joined by spaces: system, messages, results, call arguments."""
+    parts = (part for turn in request.turns for part in turn.content)
+    texts = (text for part in parts for text in _texts(part))
+    return " ".join(chain((part.text for part in request.system), texts))
 
 
-def count_request_tokens(request: Request) -> int:
-    return count_words4(request_text(request))
-
-
-def _text(part: Part) -> Iterator[str]:
+def _texts(part: Part) -> Iterator[str]:
     if isinstance(part, Text):
         yield part.text
     elif isinstance(part, Call):
         yield part.raw or dumps(part.arguments)
     elif isinstance(part, Result):
         for inner in part.content:
-            yield from _text(inner)
+            yield from _texts(inner)
 
 
 class TokenizerFamily(msgspec.Struct, frozen=True):
-    """What is known of a tokenizer and of the words that its API adds around ours."""
+    """Characters per token of a vendor's tokenizer, and the tokens that its API adds."""
 
     characters: float = 3.6
     """Characters of Latin script, code and JSON per token."""
     ideographs: float = 1.3
     """Characters of Chinese, Japanese and Korean per token."""
     start: int = 4
+    """Added once to each request."""
     message: int = 4
+    """Added to each message, call and result."""
     tools: int = 0
-    """Once, when there are any."""
+    """Added once to a request that has tools."""
     tool: int = 8
+    """Added to each tool."""
 
 
-FAMILIES = {
-    "": TokenizerFamily(),
+_FAMILIES = {
     "openai": TokenizerFamily(characters=4.0, start=5, tools=24, tool=6),
     "gemini": TokenizerFamily(characters=3.7, start=4, message=3),
     "anthropic": TokenizerFamily(
         characters=3.0, ideographs=1.1, start=6, message=2, tools=549, tool=53
     ),
 }
-"""Measured overheads; Anthropic's and Google's ratios lean on OpenAI's vocabulary, which is public."""
+"""Measured overheads. Anthropic and Google publish no tokenizer, so that their characters per token
+are derived from the ratio of their counts to those of OpenAI's public vocabulary."""
+_COMMON = TokenizerFamily()
 
 _IDEOGRAPHS = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")  # fmt: skip
-# Letters beyond ASCII come in pieces of about two; pictures and signs in two tokens each.
+# Letters beyond ASCII come in pieces of about two; emoji and symbols take two tokens each.
 _LETTERS_PER_TOKEN = 2.0
 
 
 def estimate_request(request: Request, *, family: str = "") -> int:
-    """Estimate the input tokens of a request; an unknown family counts as the common one."""
-    kind = FAMILIES.get(family, FAMILIES[""])
-    tokens = float(kind.start) + sum(_weigh(part.text, kind) for part in request.system)
+    """Return the estimated input tokens of a request; an unknown family has the common values."""
+    kind = _FAMILIES.get(family, _COMMON)
+    tokens = float(kind.start) + sum(_text_tokens(part.text, kind) for part in request.system)
     for turn in request.turns:
-        tokens += kind.message + sum(_part(part, kind) for part in turn.content)
+        tokens += kind.message + sum(_part_tokens(part, kind) for part in turn.content)
     if request.tools:
-        tokens += kind.tools + sum(_tool(tool, kind) for tool in request.tools)
+        tokens += kind.tools + sum(_tool_tokens(tool, kind) for tool in request.tools)
     if request.output and request.output.schema:
-        tokens += _weigh(dumps(request.output.schema), kind)
+        tokens += _text_tokens(dumps(request.output.schema), kind)
     return max(1, round(tokens))
 
 
-def _weigh(text: str, kind: TokenizerFamily) -> float:
-    """Return the tokens of a text."""
+def _text_tokens(text: str, kind: TokenizerFamily) -> float:
     if text.isascii():
         return len(text) / kind.characters
     plain = len(text.encode("ascii", "ignore"))
@@ -110,27 +118,29 @@ def _weigh(text: str, kind: TokenizerFamily) -> float:
     return plain / kind.characters + ideographs / kind.ideographs + letters / _LETTERS_PER_TOKEN
 
 
-def _tool(tool: Tool, kind: TokenizerFamily) -> float:
+def _tool_tokens(tool: Tool, kind: TokenizerFamily) -> float:
     written = dumps(tool.schema if tool.hosted is None else tool.hosted)
-    return kind.tool + _weigh(tool.name + tool.description + written, kind)
+    return kind.tool + _text_tokens(tool.name + tool.description + written, kind)
 
 
-def _part(part: Part, kind: TokenizerFamily) -> float:
+def _part_tokens(part: Part, kind: TokenizerFamily) -> float:
     match part:
         case Text(text) | Thinking(text):
-            return _weigh(text, kind)
+            return _text_tokens(text, kind)
         case Call():
-            return kind.message + _weigh(part.name + (part.raw or dumps(part.arguments)), kind)
+            return kind.message + _text_tokens(
+                part.name + (part.raw or dumps(part.arguments)), kind
+            )
         case Result():
-            return kind.message + sum(_part(inner, kind) for inner in part.content)
+            return kind.message + sum(_part_tokens(inner, kind) for inner in part.content)
         case Image():
             return image_tokens(part)
         case Document():
-            said = part.title + part.context + part.text
-            return _weigh(said, kind) + document_tokens(part, kind.characters)
+            text = part.title + part.context + part.text
+            return _text_tokens(text, kind) + document_tokens(part, kind.characters)
         case Audio():
             return audio_tokens(part)
         case Reference(name):
-            return _weigh(name, kind)
+            return _text_tokens(name, kind)
         case Foreign():
-            return _weigh(dumps(part.raw), kind)
+            return _text_tokens(dumps(part.raw), kind)

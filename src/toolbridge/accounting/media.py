@@ -1,4 +1,4 @@
-"""Tokens of what is not text, by its size."""
+"""Estimate the tokens of images, documents and audio by their size."""
 
 from base64 import b64decode
 from binascii import Error
@@ -8,11 +8,14 @@ from toolbridge.core.messages import Audio, Document, Image
 MOST_PER_IMAGE = 1600
 _PIXELS_PER_TOKEN = 750
 _PNG = b"\x89PNG\r\n\x1a\n"
-_HEAD = 32  # base64 characters that hold the 24 bytes in front of which a PNG says its size
+_HEAD = 32  # base64 characters of the first 24 bytes of a PNG, which end with its size
 
 
 def image_tokens(image: Image) -> int:
-    """Return the tokens of a picture: by its pixels where that is cheap to see, else the most."""
+    """Return the tokens of an image: by its pixels if it is a PNG, else `MOST_PER_IMAGE`.
+
+    Anthropic, Vision: tokens = width * height / 750, and at most about 1600 per image.
+    """
     size = _png_size(image.data[:_HEAD])
     if size is None:
         return MOST_PER_IMAGE
@@ -21,7 +24,7 @@ def image_tokens(image: Image) -> int:
 
 
 def document_tokens(document: Document, characters: float) -> float:
-    """Return the tokens of a document's data; pages of a PDF are not counted, only its bytes."""
+    """Return the tokens of a document's data, by its bytes; the pages of a PDF are not counted."""
     size = len(document.data) * 3 // 4
     if document.media_type.startswith("text/"):
         return size / characters
@@ -31,7 +34,7 @@ def document_tokens(document: Document, characters: float) -> float:
 
 
 def audio_tokens(audio: Audio) -> float:
-    """Return the tokens of a sound: 32 a second, at the 32 kB a second of plain speech."""
+    """Return the tokens of audio at 32 kB per second: 32 per second (Gemini, "Audio understanding")."""
     return len(audio.data) * 3 / 4 / 1000
 
 

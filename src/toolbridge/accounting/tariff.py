@@ -1,7 +1,7 @@
-"""The price list, as numbers.
+"""Prices per token, from the price list of the package `genai_prices`.
 
-`genai_prices` takes a fifth of a second to load and most of a millisecond to calculate, so each
-model is looked up once and kept as plain rates.
+The package takes 0.2 s to import and most of a millisecond per calculation, and calls the clock.
+So each model is looked up once, on first use, and kept as plain rates.
 """
 
 from functools import lru_cache
@@ -21,28 +21,29 @@ _LONGEST_NAME = 256
 
 
 class Rates(msgspec.Struct, frozen=True, omit_defaults=True):
-    """US dollars per million tokens. A cache rate that is not given is the one of plain input."""
+    """US dollars per million tokens. A cache rate of None is the rate of plain input."""
 
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
     cache_write_long: float | None = None
-    """For writes that are kept an hour or more; as `cache_write` where not given."""
+    """For cache entries with a lifetime of an hour (Anthropic `ttl: "1h"`); None is `cache_write`."""
 
 
 class Period(msgspec.Struct, frozen=True):
-    """The rates of a time: from a day on, or between two times of the day (UTC)."""
+    """The rates from a certain day on, or between two times of the day (UTC)."""
 
     steps: tuple[tuple[int, Rates], ...]
-    """Rates, each with the input tokens above which it holds for all tokens; the highest first."""
+    """Pairs of (input tokens above which the rates apply to all tokens, rates), the highest first."""
     since: int = 0
-    """The first day, counted from the epoch."""
+    """The first day, in days since the epoch."""
     opens: float = 0.0
     closes: float = _DAY
-    """Seconds of the day. A period that closes before it opens goes over midnight."""
+    """Seconds of the day. A period that closes before it opens includes midnight."""
 
     def holds(self, at: float) -> bool:
+        """Return whether the period includes the time `at`, in seconds since the epoch."""
         day, second = divmod(at, _DAY)
         if self.closes < self.opens:
             open_now = second >= self.opens or second < self.closes
@@ -52,18 +53,20 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Tariff(msgspec.Struct, frozen=True):
+    """The prices of one model."""
+
     periods: tuple[Period, ...]
-    """The last that holds counts; where none does, the first."""
+    """The last period that includes a time applies; if no period does, the first."""
 
     def rates(self, at: float, input_total: int) -> Rates:
-        """Return the rates for a prompt of that many tokens at that time."""
+        """Return the rates at the time `at` for a prompt of `input_total` tokens."""
         period = next((p for p in reversed(self.periods) if p.holds(at)), self.periods[0])
         return next(rates for above, rates in period.steps if input_total > above or not above)
 
 
 def tariff(model: str, provider: str = "") -> Tariff | None:
-    """Return the prices of a model, or None when the list does not have it."""
-    # Names of models come from requests: a cache must not keep whatever length they have.
+    """Return the prices of a model, or None if the price list does not have it."""
+    # Model names come from clients: names of any length must not fill the cache.
     return _tariff(model, provider) if len(model) <= _LONGEST_NAME else None
 
 
@@ -81,7 +84,7 @@ def _tariff(model: str, provider: str) -> Tariff | None:
         periods = [Period(_steps(found.prices))]
     else:
         periods = [_period(dated) for dated in found.prices]
-    # Models that are sold by the hour or the page have no price per token.
+    # Models that are priced per hour or per page have no price per token.
     return Tariff(tuple(periods)) if all(period.steps for period in periods) else None
 
 
@@ -96,7 +99,7 @@ def _period(dated: "ConditionalPrice") -> Period:
         return Period(steps, since=limit.start_date.toordinal() - _EPOCH)
     seconds: list[float] = []
     for time in (limit.start_time, limit.end_time):
-        offset = time.utcoffset()  # a time without a zone is UTC
+        offset = time.utcoffset()  # None is UTC
         east = offset.total_seconds() if offset else 0.0
         seconds.append((time.hour * 3600 + time.minute * 60 + time.second - east) % _DAY)
     return Period(steps, opens=seconds[0], closes=seconds[1])

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(report.as_json(outcomes))
     else:
-        print_report(outcomes)
+        print(report.as_text(outcomes))
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -66,13 +66,6 @@ def _list(book: CaseBook) -> int:
         print(f"{case.id:<44} {case.family:<10} {case.why}")
     print(f"{len(book.cases)} cases")
     return 0
-
-
-def print_report(outcomes: list[CaseOutcome], *, seconds: float | None = None) -> None:
-    print(report.table(outcomes))
-    if failed := report.failures(outcomes):
-        print(f"\n{failed}")
-    print(f"\n{report.summary(outcomes)}" + ("" if seconds is None else f", in {seconds:.0f} s"))
 
 
 def _note(text: str) -> None:
@@ -93,7 +86,9 @@ async def _other(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:
                 TranslationCase(case, args.api, gateway) for case in cases
             )
     except OSError as error:
-        raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
+        raise ConfigError(
+            f"cannot listen on port {args.listen}: {error}; choose another with --listen"
+        ) from None
 
 
 async def _own(args: argparse.Namespace, book: CaseBook) -> list[CaseOutcome]:

@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-from toolbridge.cli.conform import print_report
 from toolbridge.conformance import report
 from toolbridge.conformance.runner import CaseOutcome
 from toolbridge.conformance.self_gateway import STREAM_PROVIDER, STREAM_TOOLS
@@ -30,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(report.as_json(outcomes))
     else:
-        print_report(outcomes, seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        print(f"{report.as_text(outcomes)}, in {seconds:.0f} s")
     return 0 if outcomes and all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -48,7 +48,9 @@ async def _score(args: argparse.Namespace, cases: list[StreamCase]) -> list[Case
     try:
         return await run_other(cases, args.url, args.listen)
     except OSError as error:
-        raise ConfigError(f"cannot listen on port {args.listen}: {error}") from None
+        raise ConfigError(
+            f"cannot listen on port {args.listen}: {error}; choose another with --listen"
+        ) from None
 
 
 def _save(folder: Path, outcomes: list[CaseOutcome]) -> None:

@@ -193,7 +193,7 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
     except ToolbridgeError as error:
         return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
-    shown = f", can {', '.join(sorted(can))}" if can is not None else ""
+    shown = f", capabilities: {', '.join(sorted(can)) or 'none'}" if can is not None else ""
     window = f", {route.target.window} tokens" if route.target.window else ""
     if can is not None and "tools" not in can and not route.is_node:
         return Finding(
@@ -227,5 +227,9 @@ def _claude_code() -> Finding:
             [command, "--version"], capture_output=True, text=True, timeout=10, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(None, f"Claude Code does not start: {error}")
+        return Finding(
+            None,
+            f"Claude Code does not start: {error}",
+            "install it again with `npm install -g @anthropic-ai/claude-code`",
+        )
     return Finding(True, f"Claude Code {shown.stdout.strip()}")

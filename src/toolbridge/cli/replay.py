@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if not args.speed > 0:
-        raise MalformedRequest("must be more than 0", where="--speed")
+        raise MalformedRequest("must be more than 0, for example 2", where="--speed")
     record = find_run(args.run)
     events = list(recorded_events(record.frames))
     colour = wants_colour(os.environ, is_terminal=sys.stdout.isatty())

@@ -53,6 +53,12 @@ def summary(outcomes: Sequence[CaseOutcome]) -> str:
     return f"{passed} passed, {len(outcomes) - passed} failed"
 
 
+def as_text(outcomes: Sequence[CaseOutcome]) -> str:
+    """Return the table, the failures and the summary, for a terminal."""
+    parts = (table(outcomes), failures(outcomes), summary(outcomes))
+    return "\n\n".join(part for part in parts if part)
+
+
 def as_json(outcomes: Sequence[CaseOutcome]) -> str:
     """Return the results as JSON, the same text for the same outcomes."""
     passed = sum(o.passed for o in outcomes)

@@ -1,1 +1,1 @@
-"""The words that every room speaks: messages, events, usage, errors, ids and the stage."""
+"""The types that every package uses: messages, events, usage, errors, ids and stages."""

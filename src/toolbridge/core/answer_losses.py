@@ -1,10 +1,9 @@
-"""What an answer loses when an API writes it.
+"""Finds what an answer loses when it is encoded in an API.
 
-A decoder reports what our events cannot hold, as `Lost`. What an event holds and a client's API
-cannot write is known from the whole message alone, so each codec describes its answers once, as
-`AnswerFeatures`, and the functions here compare a message with that: no encoder does more work per delta.
-The gateway puts the result into its header and log, `toolbridge translate` prints it, and encoders
-write it into their last event.
+A decoder reports content that events cannot represent as `Lost`. Content that the client's API
+cannot represent is found here, by comparing the message with the `AnswerFeatures` of the codec, so
+that encoders do no work for it per delta. The gateway reports the losses in a header and in its
+log, `toolbridge translate` prints them, and encoders write them into their last event.
 """
 
 import re
@@ -19,52 +18,52 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Foreign, Image, Loss, Message, Part, Text
 
 FIELD = "toolbridge"
-"""The field of a last event that lists losses. The clients of every API ignore unknown fields."""
+"""The field of the last event that lists losses. Clients of every API ignore unknown fields."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST = 60
 
 
 class AnswerFeatures(msgspec.Struct, frozen=True):
-    """What an answer of an API can hold beside text, thoughts and calls."""
+    """What an answer of an API can contain besides text, thinking and calls."""
 
     api: str
     foreign: bool = True
-    """Whether it holds parts that only this API understands."""
+    """Whether it contains parts that only this API has."""
     images: frozenset[str] = frozenset()
-    """How it holds an image: by its `data`, by its `url`."""
+    """How it contains images: by their `data`, by their `url`."""
     alternatives: bool = False
-    """Whether it gives several answers to one request."""
+    """Whether it supports several answers to one request."""
     logprobs: bool = True
     explanations: bool = True
-    """Whether it says why a provider refused."""
+    """Whether it has a field for the reason of a refusal."""
     links: bool = True
     """Whether its text can cite web pages."""
     citations: frozenset[str] = frozenset()
-    """The types of citation that are its own."""
+    """The citation types that only this API has."""
 
 
 def losses_of(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
-    """Return what an answer of this API leaves out of `message`, each kind once."""
+    """Return what `message` loses when it is encoded in this API, each kind once."""
     found: dict[str, Loss] = {}
     for loss in _losses(message, shows):
         if found.setdefault(loss.what, loss).minor:
-            found[loss.what] = loss  # one of a kind that matters is enough for a warning
+            found[loss.what] = loss  # a single loss that is not minor makes its kind a warning
     return tuple(found.values())
 
 
 def all_losses(message: Message, shows: AnswerFeatures) -> tuple[Loss, ...]:
-    """Return what the answer lost on both sides: in its decoder, and where this API writes it."""
+    """Return the losses of the answer's decoder and those of its encoding in this API."""
     return (*message.losses, *losses_of(message, shows))
 
 
 def loss_field(message: Message, shows: AnswerFeatures) -> JsonObject:
-    """Return the field for a last event that lists what was lost; nothing where nothing was."""
+    """Return the field of the last event that lists the losses; empty without losses."""
     lost: list[Json] = [str(loss) for loss in all_losses(message, shows) if not loss.minor]
     return {FIELD: {"lost": lost}} if lost else {}
 
 
 def kind_name(kind: str) -> str:
-    """Return a kind that a provider named, fit for a header and a log."""
+    """Return the name of a provider's part type, safe for headers and logs."""
     return _UNSAFE.sub("_", kind)[:_LONGEST] or "part"
 
 
@@ -114,11 +113,11 @@ def _holds_foreign(part: Foreign, shows: AnswerFeatures) -> bool:
     return shows.foreign and part.origin == shows.api
 
 
-# ── words in place of a part ─────────────────────────────────────────────────
+# ── texts in place of parts ──────────────────────────────────────────────────
 
 
 def words_for(part: Part, shows: AnswerFeatures) -> str:
-    """Return what an API writes in place of a part that it cannot hold; nothing where it can."""
+    """Return the text that replaces a part which an API does not have; empty where it has it."""
     if isinstance(part, Foreign) and not _holds_foreign(part, shows):
         return part.text
     if isinstance(part, Image) and not _holds_image(part, shows):
@@ -133,7 +132,7 @@ def _image_words(image: Image) -> str:
 
 
 def in_words(content: tuple[Part, ...], shows: AnswerFeatures) -> tuple[Part, ...]:
-    """Return parts with words in place of those that an API cannot hold."""
+    """Return parts with texts in place of those that an API does not have."""
     return tuple(Text(words) if (words := words_for(part, shows)) else part for part in content)
 
 
@@ -141,7 +140,7 @@ Spelled: TypeAlias = ev.TextStart | ev.TextDelta | ev.TextEnd | ev.PartAdded
 
 
 def spelled(event: ev.PartAdded, shows: AnswerFeatures) -> list[Spelled]:
-    """Return a part as it is, or as the events of a text where an API cannot hold it."""
+    """Return `event`, or the events of a text where an API does not have such a part."""
     words = words_for(event.part, shows)
     if not words:
         return [event]

@@ -1,10 +1,9 @@
-"""What the words of an answer rest on.
+"""Citations: the sources of the text of an answer.
 
-A citation is an object in the words of the API that made it. One form is understood by every codec:
-`{"type": "url_citation", "url", "title", "start_index", "end_index"}`, where the indexes are
-characters of the text that it belongs to, and are left out where nobody knows them. Decoders bring
-links to web pages into that form, or into one that has a `url` as well; a citation of a document or
-a file is understood by its own API alone.
+A citation is an object in the shape of the API that made it. Every codec understands one shape:
+`{"type": "url_citation", "url", "title", "start_index", "end_index"}`. The indexes count characters
+of the text and are left out where they are unknown. Decoders turn links to web pages into that
+shape, or into another one with a `url`; citations of documents and files belong to one API alone.
 """
 
 import msgspec
@@ -16,18 +15,18 @@ LINK = "url_citation"
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A web page that a passage rests on."""
+    """A web page that a passage of a text cites."""
 
     url: str
     title: str
     start: int
     end: int
     exact: bool = False
-    """Whether the citation says which passage; else it is the whole text."""
+    """Whether the citation gives a passage; otherwise it covers the whole text."""
 
 
 def link(url: str, title: Json = None, span: tuple[int, int] | None = None) -> JsonObject:
-    """Return a citation of a web page in the form that every codec understands."""
+    """Return a citation of a web page in the shape that every codec understands."""
     named = title if isinstance(title, str) else ""
     cited: JsonObject = {"type": LINK, "url": url, "title": named}
     return cited if span is None else cited | {"start_index": span[0], "end_index": span[1]}
@@ -43,7 +42,7 @@ def maybe_link(citation: JsonObject, text: str) -> Link | None:
     start, end = citation.get("start_index"), citation.get("end_index")
     if isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= len(text):
         return Link(url, named, start, end, exact=True)
-    # The passages of Anthropic are texts of their own.
+    # Anthropic, Messages API: a cited passage is a text block of its own.
     return Link(url, named, 0, len(text), exact=citation.get("type") != LINK)
 
 
@@ -57,7 +56,7 @@ def _address(citation: JsonObject) -> str:
     url = citation.get("url") or citation.get("uri")
     if isinstance(url, str):
         return url
-    # Anthropic's search_result_location: the source is whatever the client named, often a URL.
+    # Anthropic, Messages API: the `source` of a `search_result_location` is any text, often a URL.
     source = citation.get("source")
     found = isinstance(source, str) and source.startswith(("https://", "http://"))
     return str(source) if found else ""

@@ -1,8 +1,8 @@
-"""Our paths, as the client wrote them.
+"""Translates paths in a `Request` into paths in the client's JSON.
 
-Encoders and history name a loss by its path in our request: `sampling.top_k`,
-`turns.3.content.0.detail`. A user knows neither; what a user reads is the field and the place of
-the request that was sent: `generationConfig.topK`, `messages.4.content.0.detail`.
+Encoders and history name a loss by its path in the `Request`: `sampling.top_k`,
+`turns.3.content.0.detail`. Users need the path in the JSON that they sent:
+`generationConfig.topK`, `messages.4.content.0.detail`. `translate.plan` renames losses here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from toolbridge.core.messages import Loss, Part, Request, Result, Tool, Turn
 
 _MINOR = frozenset({"think.show"})
-"""What no answer depends on, whichever codec loses it."""
+"""Fields that no answer depends on, whichever codec loses them."""
 
 
 def name_losses(losses: Iterable[Loss], request: Request, names: Mapping[str, str]) -> list[Loss]:
-    """Return `losses` of `request` under the names of the client's API; `names` maps ours."""
+    """Return `losses` with paths of the client's API; `names` maps paths of `Request` to them."""
     return [
         Loss(client_name(loss.what, request, names), loss.why, loss.minor or loss.what in _MINOR)
         for loss in losses
@@ -24,7 +24,7 @@ def name_losses(losses: Iterable[Loss], request: Request, names: Mapping[str, st
 
 
 def join_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """Return `losses` with those of one reason as one: a long history repeats them many times."""
+    """Return `losses` with those of the same reason merged: a long history repeats them."""
     first: dict[tuple[str, str, bool], Loss] = {}
     places: dict[tuple[str, str, bool], set[str]] = {}
     for loss in losses:
@@ -40,7 +40,7 @@ def join_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 
 def _field(what: str) -> str:
-    """Return the name of the field; of a place in a list, nothing: one is like the other."""
+    """Return the name of the field; an empty text for an item of a list."""
     steps = what.split(".")
     if not any(step.isdecimal() for step in steps):
         return what
@@ -48,7 +48,7 @@ def _field(what: str) -> str:
 
 
 def client_name(what: str, request: Request, names: Mapping[str, str]) -> str:
-    """Return the path of `what` as the client would write it."""
+    """Return the path `what` in the client's API."""
     head, *rest = what.split(".")
     if head in {"turns", "system", "tools"} and rest and rest[0].isdecimal():
         return _in_list(head, rest, request, names)

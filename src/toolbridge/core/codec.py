@@ -1,4 +1,8 @@
-"""What every codec offers: the door of each folder in `codecs/`."""
+"""The interface of a codec: what each folder in `codecs/` exports.
+
+`Codec` bundles the functions of one API; `Target` and `AnswerContext` are their inputs. The router
+and the gateway use codecs only through this interface.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -16,82 +20,82 @@ from toolbridge.core.stage import Stage
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a transcript must look like to be legal for an API; `history` makes it so."""
+    """The rules of an API for the history of a request; `history.prepare` enforces them."""
 
     id_pattern: str = r".+"
-    """A call id that matches this whole is kept; any other is mapped."""
+    """Call ids that match this pattern are kept; others are mapped."""
     id_length: int = 0
     """The longest legal call id; 0 for any length."""
     name_pattern: str = r".+"
     name_length: int = 0
     alternate: bool = False
-    """Whether turns of the same role must be merged, and the first must be the user's."""
+    """Whether turns of the same role must be merged and the first turn must be the user's."""
     system_in_place: bool = True
-    """Whether a system turn may stand inside the conversation; else the user says it, marked."""
+    """Whether a system turn may come later; otherwise it becomes a marked user turn."""
     empty_text: bool = True
-    """Whether a text may be empty or only white space."""
+    """Whether a text may be empty or blank."""
     may_end_with_assistant: bool = True
-    """Whether a last turn by the assistant is continued; else the user asks to go on."""
+    """Whether the model continues a last assistant turn; otherwise a user turn asks it to."""
     signed_thoughts: bool = False
-    """Whether a thought is taken back only with the token that its maker put on it."""
+    """Whether thinking is accepted only with its signature."""
     cache_marks: bool = False
-    """Whether parts can be marked as the end of a prefix to cache, at every provider of the API."""
+    """Whether every provider of the API accepts marks at the end of a prefix to cache."""
     defers: bool = False
-    """Whether a tool can be offered that is loaded only once a result names it."""
+    """Whether the API has deferred tools, which are loaded when a result names them."""
     pairs: bool = True
-    """Whether every call must be followed by its result, and every result follow its call."""
+    """Whether every call needs a result after it, and every result a call before it."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The model that a request goes to, and what is known of it."""
+    """The model that a request is sent to, with its limits and capabilities."""
 
     model: str = ""
     """Its name at the provider."""
     provider: str = ""
     window: int = 0
-    """Tokens of context; 0 where unknown."""
+    """The context window in tokens; 0 where unknown."""
     max_output: int = 0
     capabilities: frozenset[str] | None = None
     """`tools`, `thinking`, `vision` …; None where unknown."""
     files: str | None = None
-    """Whose file ids the provider takes; None where unknown: those of its own API."""
+    """The API whose file ids the provider accepts; None: those of its own API."""
     quirks: JsonObject = msgspec.field(default_factory=dict)
-    """Facts about the place, from the closed list of the codec that obeys them."""
+    """Deviations of the provider from its API, by the names in the codec's `Quirks`."""
     options: JsonObject = msgspec.field(default_factory=dict)
-    """Fields from the configuration that go into the body as they are."""
+    """Fields from the configuration that are added to the body unchanged."""
 
     def can(self, capability: str, *, unknown: bool = True) -> bool:
-        """Whether the model has `capability`; `unknown` answers where nobody knows."""
+        """Whether the model has `capability`; `unknown` where the capabilities are unknown."""
         return unknown if self.capabilities is None else capability in self.capabilities
 
 
 def check_quirks(given: JsonObject, known: Collection[str]) -> None:
-    """Raise `ConfigError` for a quirk that the codec does not know: a typo would do nothing."""
+    """Raise `ConfigError` for a quirk that the codec does not have, such as a misspelt one."""
     for name in given:
         if name not in known:
-            text = f"there is no quirk {name!r}; there are {', '.join(sorted(known))}"
+            text = f"there is no quirk {name!r}; use one of {', '.join(sorted(known))}"
             raise ConfigError(text, where=f"quirks.{name}")
 
 
 class AnswerContext(msgspec.Struct, frozen=True):
-    """What the client asked and when: all that the envelope of its answer needs."""
+    """The client's request and its time, for encoding the envelope of the answer."""
 
     request: Request = Request(model="")
     at: float = 0.0
     """Seconds since the epoch."""
     estimate: int = 0
-    """Input tokens, as far as we can tell before the upstream does."""
+    """The estimated number of input tokens, used until the upstream reports its count."""
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A request in the words of its target."""
+    """A request encoded for its target."""
 
     path: str
     body: JsonObject
     losses: tuple[Loss, ...] = ()
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     stops: tuple[str, ...] = ()
-    """Stop sequences that the target does not take: whoever reads the answer looks for them."""
+    """Stop sequences that the target does not accept; `StopScanner` searches the answer for them."""
 
 
 Lose: TypeAlias = Callable[[str, str], None]
@@ -99,7 +103,7 @@ Lose: TypeAlias = Callable[[str, str], None]
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A problem in the envelope of an API, for when no byte of an answer was sent."""
+    """An HTTP error response of an API, sent instead of an answer."""
 
     status: int
     body: bytes
@@ -108,7 +112,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 class Encoder(Stage[Event, bytes], Protocol):
     def keep_alive(self) -> bytes:
-        """Return an empty event of the API: something for a client to read in silence."""
+        """Return an event of the API without content, which keeps the connection alive."""
         ...
 
 
@@ -117,7 +121,7 @@ class NumberedEncoder(Protocol):
     """An encoder of an API that numbers its events."""
 
     def continue_from(self, number: int) -> None:
-        """Give the next event `number`: the events before it were written by somebody else."""
+        """Give the next event `number`; earlier events came from the provider."""
         ...
 
 
@@ -125,10 +129,10 @@ class DecodeRequest(Protocol):
     def __call__(
         self, body: bytes, *, model: str = "", stream: bool | None = None, counting: bool = False
     ) -> Request:
-        """Read a request; `model` and `stream` where the path says them, not the body.
+        """Decode a request; `model` and `stream` override the body where the URL has them.
 
-        `counting` reads what a token counter is sent: the same, without the need for a limit.
-        Raise `MalformedRequest` with the path of the fault.
+        `counting` decodes a request for a token count, which needs no `max_tokens`.
+        Raise `MalformedRequest` with the path of the invalid field.
         """
         ...
 
@@ -138,7 +142,7 @@ def _never(_: Request, __: Target) -> bool:
 
 
 class RequestEncoder(Protocol):
-    """How a request is said to a target: all that is needed of whoever takes requests of ours."""
+    """The part of a codec that encodes requests. Nodes implement it without a codec."""
 
     @property
     def name(self) -> str: ...
@@ -151,11 +155,11 @@ class RequestEncoder(Protocol):
 
 
 EncodeUnavailable: TypeAlias = Callable[[Tool, str, Ids], tuple[Foreign | str, ...] | None]
-"""Takes a tool that its API should run, what it should be used on, and ids; None: no such shape."""
+"""Takes a hosted tool, its subject and ids; returns None where the API has no such part."""
 
 
 def no_shape(_tool: Tool, _subject: str, _ids: Ids) -> None:
-    """Return nothing: the API cannot say that a tool of its own has failed."""
+    """Return None: the API has no part for the failure of a hosted tool."""
 
 
 @dataclass(frozen=True)
@@ -164,24 +168,24 @@ class Codec:
     decode_request: DecodeRequest
     encode_request: Callable[[Request, Target], Outgoing]
     stream_decoder: Callable[[Ids], Stage[bytes, Event]]
-    """Reads a stream or a whole body: a whole reply is a stream that came at once."""
+    """Decodes a stream or a whole body: a body is a stream that arrives at once."""
     stream_encoder: Callable[[AnswerContext], Encoder]
     encode_message: Callable[[Message, AnswerContext], bytes]
     shows: AnswerFeatures
-    """What its answers can hold: whatever else a message has is a loss."""
+    """What its answers can contain; other content of a message is a loss."""
     decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]
     encode_rejection: Callable[[Problem, str], Rejection]
-    """Takes the problem and the request id."""
+    """Encodes a problem; takes the request id, too."""
     authorize: Callable[[str], dict[str, str]]
-    """Return the headers that carry a key."""
+    """Returns the headers for an API key."""
     content_type: str
-    """Of a stream."""
+    """The content type of a stream."""
     rules: Rules
     completes: Callable[[Request, Target], bool] = _never
     """Whether the target has a completion endpoint for this request."""
     field_names: Mapping[str, str] = field(default_factory=dict)
-    """Our names of a request's fields → the API's own: losses are told in the client's words."""
+    """Paths in `Request` → paths in the API, for naming losses."""
     fails_in_stream: frozenset[str] = frozenset()
-    """Kinds of problems that a client who asked for a stream only understands inside one."""
+    """Kinds of problems that clients of a stream can read only as an event of the stream."""
     encode_unavailable: EncodeUnavailable = no_shape
-    """Return the parts of an answer that report a tool of this API as failed."""
+    """Returns the parts of an answer that report the failure of a hosted tool."""

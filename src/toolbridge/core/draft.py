@@ -1,8 +1,8 @@
-"""An answer while it is being written: the only way in which events are made.
+"""`Draft` builds the events of an answer in a legal order.
 
-A `Draft` cannot say anything illegal. It starts before it speaks, opens a block before it writes
-into it, closes what is open before it finishes, ends once, and is silent afterwards. Every decoder,
-the demo model and the text dialects write through one.
+It emits `Started` first, opens a block before it writes into it, closes open blocks before
+`Finished`, ends once, and ignores every later call. Every decoder, the demo model and the text
+dialects emit their events through a `Draft`.
 """
 
 from collections.abc import Hashable
@@ -27,9 +27,9 @@ from toolbridge.core.messages import (
 from toolbridge.core.usage import Usage
 
 NAMELESS = "unknown"
-"""The name of a call without one: clients stop at an empty name, but tell the model of a wrong one."""
+"""The name of a call without one: clients crash on an empty name but reject an unknown one."""
 FLOW = "flow"
-"""The key of running text or thought in APIs that do not number their blocks."""
+"""The key of text and thinking in APIs that do not number their blocks."""
 
 _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
     "text": ev.TextDelta,
@@ -39,7 +39,17 @@ _DELTAS: dict[str, type[ev.TextDelta | ev.ThinkingDelta | ev.CallDelta]] = {
 
 
 class _Block:
-    __slots__ = ("citations", "delta", "half", "id", "index", "kind", "name", "opaque", "pieces")
+    __slots__ = (
+        "citations",
+        "delta",
+        "id",
+        "index",
+        "kind",
+        "name",
+        "opaque",
+        "pieces",
+        "surrogate",
+    )
 
     def __init__(self, kind: str, index: int, id: str = "", name: str = "") -> None:
         self.kind = kind
@@ -50,15 +60,15 @@ class _Block:
         self.citations: list[JsonObject] = []
         self.delta = _DELTAS[kind]
         self.pieces: list[str] = []
-        self.half = ""
-        """The first half of a surrogate pair whose second half has not come yet."""
+        self.surrogate = ""
+        """A high surrogate whose low surrogate has not arrived yet."""
 
 
 class Draft:
-    """Turns what a decoder understood into events.
+    """The events of one answer, while it is decoded.
 
-    Blocks are named by the caller's keys. Without a key, text and thought share one flow: writing
-    the one ends the other, as in APIs that only ever append.
+    The caller names blocks by its own keys. Without a key, text and thinking share one: writing
+    text ends the open thinking block and the reverse, as in APIs that only append.
     """
 
     def __init__(self, ids: Ids | None = None) -> None:
@@ -80,7 +90,7 @@ class Draft:
 
     @property
     def empty(self) -> bool:
-        """Whether no block was opened yet."""
+        """Whether no block has been opened yet."""
         return self._next == 0
 
     def is_open(self, key: Hashable = FLOW) -> bool:
@@ -89,19 +99,19 @@ class Draft:
     def start(
         self, *, id: str = "", model: str = "", envelope: Foreign | None = None
     ) -> list[ev.Event]:
-        """Begin, once; later calls say nothing."""
+        """Return `Started`; later calls return nothing."""
         if self.started or self.ended:
             return []
         self.started = True
         return [ev.Started(id or self._ids.message(), model, envelope)]
 
     def text(self, piece: str, key: Hashable = FLOW) -> list[ev.Event]:
-        """Write text. A block opens with its first character, so there are no empty ones."""
+        """Write text. A block is opened by its first character, so no block is empty."""
         block = self._open.get(key)
         if (  # nearly every piece of nearly every stream
             block is not None
             and block.kind == "text"
-            and not (block.half or self.ended)
+            and not (block.surrogate or self.ended)
             and piece.isascii()
             and piece
         ):
@@ -113,17 +123,17 @@ class Draft:
         return self._write("thinking", piece, key, field)
 
     def seal(self, opaque: Opaque, key: Hashable = FLOW) -> list[ev.Event]:
-        """Give the thought at `key` its opaque token; thinking that is hidden is nothing else."""
+        """Add an opaque token to the thinking at `key`; redacted thinking has nothing else."""
         if self.ended:
             return []
-        said: list[ev.Event] = []
+        events: list[ev.Event] = []
         if key not in self._open or (key == FLOW and self._open[key].kind != "thinking"):
-            said = self._begin("thinking", key)
+            events = self._begin("thinking", key)
         self._open[key].opaque.append(opaque)
-        return said
+        return events
 
     def cite(self, citation: JsonObject, key: Hashable = FLOW) -> list[ev.Event]:
-        """Give the text at `key` a citation. One that comes after its text has no place."""
+        """Add a citation to the text at `key`; without an open text it is reported as lost."""
         block = self._open.get(key)
         if block is None or block.kind != "text":
             return self.lose("answer.citations", "they came without the text that they belong to")
@@ -131,40 +141,40 @@ class Draft:
         return []
 
     def call(self, key: Hashable, *, name: str, id: str = "") -> list[ev.Event]:
-        """Open a call. An id that is missing or was used before is replaced."""
+        """Open a call. A missing or repeated id is replaced."""
         if self.ended:
             return []
-        said = self.end(FLOW) + self.end(key)
+        events = self.end(FLOW) + self.end(key)
         while not id or id in self._called:
             id = self._ids.call()
         self._called.add(id)
         self._calls = True
-        return said + self._begin("call", key, id, name or NAMELESS)
+        return events + self._begin("call", key, id, name or NAMELESS)
 
     def arguments(self, key: Hashable, piece: str) -> list[ev.Event]:
-        """Write a piece of a call's arguments, as JSON text."""
+        """Write a piece of the JSON text of a call's arguments."""
         if self.ended or not piece:
             return []
-        return self._pour(self._open[key], piece)
+        return self._write_piece(self._open[key], piece)
 
     def tag_call(self, key: Hashable, opaque: Opaque) -> None:
         if key in self._open:
             self._open[key].opaque.append(opaque)
 
     def add(self, part: Image | Foreign) -> list[ev.Event]:
-        """Add a block that came whole."""
+        """Add a block that has no deltas."""
         if self.ended:
             return []
-        said = self.start() + self.end(FLOW)
+        events = self.start() + self.end(FLOW)
         self._next += 1
-        return [*said, ev.PartAdded(self._next - 1, part)]
+        return [*events, ev.PartAdded(self._next - 1, part)]
 
     def end(self, key: Hashable = FLOW) -> list[ev.Event]:
         """Close the block at `key`, if it is open."""
         block = self._open.pop(key, None)
         if block is None or self.ended:
             return []
-        if block.half:  # its second half never came
+        if block.surrogate:  # the low surrogate never arrived
             return self._delta(block, "\ufffd") + self._close(block)
         return self._close(block)
 
@@ -185,22 +195,20 @@ class Draft:
         return [*self.start(), ev.UsageReported(usage)]
 
     def logprobs(self, tokens: tuple[TokenLogprob, ...]) -> list[ev.Event]:
-        """Report how likely tokens of the text were."""
+        """Report the log probabilities of tokens of the text."""
         if self.ended or not tokens:
             return []
         return [*self.start(), ev.LogprobsReported(tokens)]
 
     def alternative(self, choice: int, events: list[ev.Event]) -> list[ev.Event]:
-        """Report what another answer to the same request does; its own draft wrote `events`."""
+        """Report events of another answer to the same request, which its own draft made."""
         if self.ended:
             return []
-        said = self.start()
-        for event in events:
-            said.append(ev.Alternative(choice, event))
-        return said
+        inside = [ev.Alternative(choice, event) for event in events]
+        return [*self.start(), *inside]
 
     def lose(self, what: str, why: str, *, minor: bool = False) -> list[ev.Event]:
-        """Report something of the answer that events cannot hold, once for each `what`."""
+        """Report content that events cannot represent, once for each `what`."""
         if self.ended or what in self._lost:
             return []
         self._lost.add(what)
@@ -209,41 +217,41 @@ class Draft:
     def finish(
         self, claimed: StopReason, *, stop_sequence: str = "", details: StopDetails | None = None
     ) -> list[ev.Event]:
-        """End well. The reason follows what was said, then what the upstream claims."""
+        """Close all blocks and finish. The reason follows from the calls, then from `claimed`."""
         if self.ended:
             return []
-        said = self.start()
-        # A block is added when it opens, so their order is that of their indices.
+        events = self.start()
+        # Blocks are added when they open, so this is the order of their indices.
         for key in list(self._open):
-            said += self.end(key)
+            events += self.end(key)
         self.ended = True
         end = finished(claimed, calls=self._calls, stop_sequence=stop_sequence, details=details)
-        return [*said, end]
+        return [*events, end]
 
     def fail(self, problem: Problem) -> list[ev.Event]:
-        """End badly, with all that came before; what is open stays open."""
+        """Fail. Open blocks stay open, so that a partial call is never closed."""
         if self.ended:
             return []
-        said = self.start()
+        events = self.start()
         self.ended = True
-        return [*said, ev.Failed(problem)]
+        return [*events, ev.Failed(problem)]
 
     def _write(self, kind: str, piece: str, key: Hashable, name: str = "") -> list[ev.Event]:
         if not piece or self.ended:
             return []
         block = self._open.get(key)
         if block is not None and block.kind == kind:
-            return self._pour(block, piece)
-        said = self._begin(kind, key, name=name)
-        return said + self._pour(self._open[key], piece)
+            return self._write_piece(block, piece)
+        events = self._begin(kind, key, name=name)
+        return events + self._write_piece(self._open[key], piece)
 
-    def _pour(self, block: _Block, piece: str) -> list[ev.Event]:
-        """Write `piece`, but hold a half of a surrogate pair until the other half comes."""
-        if not block.half and piece.isascii():
+    def _write_piece(self, block: _Block, piece: str) -> list[ev.Event]:
+        """Write `piece`, but hold a high surrogate until its low surrogate arrives."""
+        if not block.surrogate and piece.isascii():
             return self._delta(block, piece)
-        whole = block.half + piece
-        block.half = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
-        whole = replace_lone_surrogates(whole[: len(whole) - len(block.half)])
+        whole = block.surrogate + piece
+        block.surrogate = whole[-1] if "\ud800" <= whole[-1] <= "\udbff" else ""
+        whole = replace_lone_surrogates(whole[: len(whole) - len(block.surrogate)])
         return self._delta(block, whole) if whole else []
 
     def _delta(self, block: _Block, piece: str) -> list[ev.Event]:
@@ -251,21 +259,21 @@ class Draft:
         return [block.delta(block.index, piece)]
 
     def _begin(self, kind: str, key: Hashable, id: str = "", name: str = "") -> list[ev.Event]:
-        said = self.start() + self.end(key)
+        events = self.start() + self.end(key)
         index = self._next
         self._next += 1
         block = self._open[key] = _Block(kind, index, id, name)
         if kind == "text":
             self._texts.append(block.pieces)
-            return [*said, ev.TextStart(index)]
+            return [*events, ev.TextStart(index)]
         if kind == "thinking":
-            return [*said, ev.ThinkingStart(index, name)]
-        return [*said, ev.CallStart(index, id, name)]
+            return [*events, ev.ThinkingStart(index, name)]
+        return [*events, ev.CallStart(index, id, name)]
 
 
 def _call(block: _Block, written: str) -> Call:
     opaque = tuple(block.opaque)
-    if not written.strip():  # a call without arguments often comes as nothing at all
+    if not written.strip():  # servers often send an empty text for a call without arguments
         return Call(block.id, block.name, opaque=opaque)
     arguments = maybe_object(written)
     if arguments is None:

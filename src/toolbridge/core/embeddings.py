@@ -23,7 +23,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: tuple[EmbeddingInput, ...] = ()
     dimensions: int | None = None
     encoding: Literal["float", "base64"] = "float"
-    """How the client wants the vectors written; the wire to the provider is always floats."""
+    """The format of the vectors for the client; the provider always gets `float`."""
     task: str = ""
     """Gemini's `taskType`: what the vectors are for."""
     title: str = ""
@@ -31,11 +31,11 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a text that is too long is cut; false asks for an error instead."""
     user: str = ""
     origin: str = ""
-    """The API that the client speaks."""
+    """The API of the client's request."""
     shape: str = ""
     """Which of its API's answer formats the client expects, where there are two."""
     extra: JsonObject = msgspec.field(default_factory=dict)
-    """Fields that only `origin` understands, by their own names."""
+    """Fields that only the API `origin` has, under that API's names."""
 
 
 class Embeddings(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,7 +1,7 @@
-"""Errors, by whose fault they are.
+"""Errors, grouped by who can correct them.
 
     ToolbridgeError
-    ├── ClientError                 the caller can mend it
+    ├── ClientError                 the caller can correct it
     │   ├── MalformedRequest        malformed_request      400
     │   ├── BadHttp                 bad_http               400
     │   ├── Unsupported             unsupported            400
@@ -14,7 +14,7 @@
     │   ├── WrongMethod             wrong_method           405
     │   └── NotAllowed              not_allowed            403
     │       └── Unauthenticated     unauthenticated        401
-    ├── UpstreamError               the place behind us is at fault
+    ├── UpstreamError               the provider failed
     │   ├── Rejected                rejected               its own status
     │   │   ├── RateLimited         rate_limited           429
     │   │   └── Overloaded          overloaded             529
@@ -22,8 +22,7 @@
     │   ├── Truncated               truncated              502
     │   ├── Unreachable             unreachable            502
     │   └── TimedOut                timed_out              504
-    ├── ModelError                  the model wrote something unusable
-    │   ├── BrokenCall              broken_call            502
+    ├── ModelError                  broken_call            502
     │   ├── SchemaMismatch          schema_mismatch        502
     │   ├── Refused                 refused                502
     │   └── Incomplete              incomplete             502
@@ -31,8 +30,8 @@
     ├── Busy                        busy                   503
     └── Aborted                     aborted                499
 
-Before the first byte an error is a status in the envelope of the client's own API; after it, the
-last event of the stream. Both are made from `Problem`, the error as a value.
+Before the first byte of a response, an error is an HTTP status with the error body of the client's
+API; after it, the error is the last event of the stream. Both are encoded from a `Problem`.
 """
 
 from typing import ClassVar
@@ -127,7 +126,7 @@ class UnknownModel(ClientError):
 
     @property
     def nearest(self) -> tuple[str, ...]:
-        """The names that come closest to the one that was asked for."""
+        """The known model names that are most similar to the requested one."""
         return self.problem.nearest
 
 
@@ -188,12 +187,10 @@ class TimedOut(UpstreamError):
 
 
 class ModelError(ToolbridgeError):
+    """The model wrote something unusable."""
+
     kind = "broken_call"
     status = 502
-
-
-class BrokenCall(ModelError):
-    pass
 
 
 class SchemaMismatch(ModelError):
@@ -201,13 +198,13 @@ class SchemaMismatch(ModelError):
 
 
 class Refused(ModelError):
-    """The model declined to answer. Only the library raises it; on the wire it is a stop reason."""
+    """The model refused to answer. Raised by `Client.ask` only; in responses it is a stop reason."""
 
     kind = "refused"
 
 
 class Incomplete(ModelError):
-    """The answer stopped before its end. Only the library raises it; on the wire it is a stop reason."""
+    """The answer was cut off. Raised by `Client.ask` only; in responses it is a stop reason."""
 
     kind = "incomplete"
 
@@ -217,14 +214,14 @@ class ConfigError(ToolbridgeError):
 
 
 class Busy(ToolbridgeError):
-    """The server has as many connections as it may have."""
+    """The server has reached its limit of connections."""
 
     kind = "busy"
     status = 503
 
 
 class Aborted(ToolbridgeError):
-    """The client left, or asked us to stop."""
+    """The client disconnected or aborted the request."""
 
     kind = "aborted"
     status = 499
@@ -241,19 +238,19 @@ KINDS = _leaves(ToolbridgeError)
 
 
 def _class_of(kind: str) -> type[ToolbridgeError]:
-    """Return the class of a kind; rooms further out have kinds of their own."""
+    """Return the class of `kind`; other packages define further classes."""
     return KINDS.get(kind) or _leaves(ToolbridgeError).get(kind, ToolbridgeError)
 
 
 def error_of(problem: Problem) -> ToolbridgeError:
-    """Return `problem` as something that can be raised."""
+    """Return `problem` as an exception of its class."""
     error = _class_of(problem.kind)(problem.text)
     error.problem = problem
     return error
 
 
 def name_provider(problem: Problem, provider: str) -> Problem:
-    """Return `problem` with the provider that it came from; a caller may talk to several."""
+    """Return `problem` with the name of its provider, also in the text."""
     if problem.provider:
         return problem
     text = problem.text if provider in problem.text else f"{provider}: {problem.text}"
@@ -261,7 +258,7 @@ def name_provider(problem: Problem, provider: str) -> Problem:
 
 
 def status_of(problem: Problem) -> int:
-    """Return the HTTP status that says `problem`, whatever API says it."""
+    """Return the HTTP status for `problem`."""
     if problem.kind in {"rejected", "bad_http"} and problem.status >= 400:
         return problem.status
     return _class_of(problem.kind).status

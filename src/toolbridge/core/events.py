@@ -1,8 +1,9 @@
-"""What a model does, one thing at a time.
+"""The events of an answer, independent of any vendor's API.
 
-`Started` comes first; exactly one of `Finished` and `Failed` comes last. Every block has an index,
-and blocks may interleave. `Lost` may stand anywhere in between. A block's `…End` carries the whole block. After `Failed`, blocks that are
-still open stay open: half a call is never closed as if it were one.
+`Started` comes first, and exactly one of `Finished` and `Failed` last. Every block has an index, and
+blocks may interleave; the end of a block carries the whole block. After `Failed`, open blocks stay
+open: a partial call is never closed. Decoders produce events, encoders consume them, and the stages
+between them (dialects, healing, stop sequences) map events to events.
 """
 
 from typing import TypeAlias
@@ -30,7 +31,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     id: str
     model: str
     envelope: Foreign | None = None
-    """What the provider's envelope says beyond that, for clients of the same API."""
+    """The provider's envelope without id and model, for clients of the same API."""
 
 
 class TextStart(msgspec.Struct, frozen=True, tag="text_start"):
@@ -80,20 +81,20 @@ class CallEnd(msgspec.Struct, frozen=True, tag="call_end"):
 
 
 class PartAdded(msgspec.Struct, frozen=True, tag="part_added"):
-    """A block that came whole: a picture, or a part that only its own API understands."""
+    """A block without deltas: an image, or a part that only one API has."""
 
     index: int
     part: Image | Foreign
 
 
 class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
-    """The counts so far: totals, never increments."""
+    """The token counts so far: totals, never increments."""
 
     usage: Usage
 
 
 class LogprobsReported(msgspec.Struct, frozen=True, tag="logprobs_reported"):
-    """How likely the next tokens of the text were."""
+    """The log probabilities of the next tokens of the text."""
 
     tokens: tuple[TokenLogprob, ...]
 
@@ -108,16 +109,16 @@ class Healed(msgspec.Struct, frozen=True, tag="healed"):
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost"):
-    """Something in the answer that our events cannot hold; reported once for each kind."""
+    """Content of the answer that events cannot represent; reported once for each kind."""
 
     loss: Loss
 
 
 class Alternative(msgspec.Struct, frozen=True, tag="alternative"):
-    """What another answer to the same request does: a row of events of its own, inside this one."""
+    """An event of another answer to the same request, which has its own sequence of events."""
 
     choice: int
-    """Its number, from 1; the answer around it is 0."""
+    """The number of that answer, from 1; the main answer is 0."""
     event: "Event"
 
 

@@ -1,4 +1,4 @@
-"""Code in Markdown fences: how APIs without such a part show code that a server ran, and its output."""
+"""Markdown code fences, for APIs that have no part for executed code and its output."""
 
 import re
 
@@ -7,9 +7,9 @@ _WORD = re.compile(r"[a-z0-9_+#-]{1,20}")
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return `text` as a block of code, on lines of its own; nothing where there is no text.
+    """Return `text` as a fenced code block, or an empty text where `text` is blank.
 
-    The fence is longer than any row of backticks inside, as CommonMark demands.
+    CommonMark 4.5: the fence must be longer than any run of backticks inside.
     """
     if not text.strip():
         return ""

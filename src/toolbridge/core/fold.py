@@ -170,10 +170,9 @@ def finished(
     stop_sequence: str = "",
     details: StopDetails | None = None,
 ) -> ev.Finished:
-    """Return the end of an answer with the reason that follows from its content and the claim.
+    """Return the end of an answer, with the reason that `derive_stop` gives.
 
-    `calls` says whether the answer contains calls. Every stage that adds calls to an answer or
-    removes them ends it with this function.
+    A stop sequence and the details of a refusal are kept only where they are the reason.
     """
     reason = derive_stop(claimed, calls=calls)
     stop_sequence = stop_sequence if reason == "stop_sequence" else ""
@@ -181,7 +180,7 @@ def finished(
 
 
 def settled_end(event: ev.Finished, *, calls: bool) -> ev.Finished:
-    """Return `event` with the reason that follows once a stage has added or removed calls."""
+    """Return the end of an answer to which a stage has added calls or from which it removed them."""
     return finished(
         event.reason, calls=calls, stop_sequence=event.stop_sequence, details=event.details
     )
@@ -208,13 +207,13 @@ def collect(events: Iterable[ev.Event]) -> Message:
 
 
 OWN_ENDS = frozenset({"end", "tool_use", "stop_sequence"})
-"""Reasons with which a model ends by itself; at any other it was interrupted."""
+"""Stop reasons of an answer that the model ended itself; others interrupted it."""
 
 
 def broken_last(message: Message) -> tuple[Part, ...]:
-    """Return the parts for an API whose calls are atomic, as its stream sends them.
+    """Return the parts of `message` in the order in which streams of atomic calls send them.
 
-    A broken call waits for the end of the answer: where that was cut, the call is left out.
+    Such a stream holds a broken call until the answer ends, and omits it from an interrupted one.
     """
     broken = [part for part in message.content if isinstance(part, Call) and part.raw]
     if not broken:
@@ -224,9 +223,9 @@ def broken_last(message: Message) -> tuple[Part, ...]:
 
 
 def without_cut_calls(message: Message) -> Message:
-    """Return `message` without a call that the end cut off, and with a report of each.
+    """Return `message` without calls that were cut off, and with a report of each.
 
-    A stream has shown its beginning already and closes it as it is; a whole reply need not.
+    Only for whole bodies: a stream has sent the beginning of such a call already.
     """
     cut = [part for part in message.content if isinstance(part, Call) and part.raw]
     if not cut or message.stop is None or message.stop in OWN_ENDS:
@@ -238,6 +237,6 @@ def without_cut_calls(message: Message) -> Message:
 
 
 def cut_report(call: Call) -> HealingReport:
-    """Return the report of a call that is left out because the token limit has cut it."""
+    """Return the report of a call that is left out because the token limit cut it off."""
     step = Step("cut off by the token limit", 0, call.raw[-60:], "")
     return HealingReport(call.id, call.name, 0, (step,))

@@ -1,14 +1,14 @@
-"""Names for what has none.
+"""Generated ids of messages, calls and requests.
 
-Ids are drawn from a seed and a counter, so this room needs no dice: the shell seeds each request
-from the operating system, a test seeds it with a word and gets the same ids every time.
+Ids are derived from a seed and a counter, so pure packages need no randomness. The server seeds
+each request from the operating system; a test passes a fixed seed and gets the same ids every time.
 """
 
 from hashlib import blake2b
 
 
 class Ids:
-    """An endless row of ids, the same for the same seed."""
+    """A sequence of ids that depends only on the seed."""
 
     def __init__(self, seed: bytes | str = b"") -> None:
         self._seed = seed.encode() if isinstance(seed, str) else seed
@@ -30,14 +30,14 @@ class Ids:
 
 
 class SeenIds:
-    """The ids that came last, to tell one that is repeated from one that is new."""
+    """The most recent ids, for detecting a repeated one."""
 
     def __init__(self, most: int = 4096) -> None:
         self._most = most
         self._seen: dict[str, None] = {}
 
     def is_new(self, id: str) -> bool:
-        """Whether `id` did not come before; from now on it did."""
+        """Record `id` and return whether it was not recorded before."""
         if id in self._seen:
             return False
         self._seen[id] = None

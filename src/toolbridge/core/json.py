@@ -1,7 +1,7 @@
-"""JSON values, and the one way in which they are written.
+"""JSON values, and the functions that read and write them.
 
-Arguments are written compactly and with their keys in the order in which they came: a model server
-finds its cached prefix again only if the same history gives the same bytes.
+JSON is written compactly and keeps the order of keys: a model server reuses its cached prefix only
+if the same history is encoded as the same bytes.
 """
 
 import json
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
     JsonObject: TypeAlias = dict[str, Json]
 else:
-    # msgspec cannot follow an alias into itself. What it reads here is JSON in any case.
+    # msgspec does not support recursive aliases; the values are checked as JSON anyway.
     Json = object
     JsonObject = dict[str, object]
 
@@ -22,12 +22,12 @@ _decoder = msgspec.json.Decoder()
 
 
 def dumps(value: object) -> str:
-    """Return `value` as compact JSON, keys in their own order, nothing escaped without need."""
+    """Return `value` as compact JSON text."""
     return dump_bytes(value).decode()
 
 
 def dump_bytes(value: object) -> bytes:
-    """Return `value` as compact JSON; half a surrogate pair, which UTF-8 cannot carry, replaced."""
+    """Return `value` as compact JSON. Lone surrogates, which UTF-8 cannot encode, are replaced."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -36,18 +36,18 @@ def dump_bytes(value: object) -> bytes:
 
 
 def loads(text: str | bytes) -> Json:
-    """Return the value of `text`; raise `ValueError` when it is not strict JSON."""
+    """Return the value of `text`; raise `ValueError` unless it is strict JSON."""
     try:
         value: Json = _decoder.decode(text)
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
-    except msgspec.DecodeError as error:  # a ValueError already; the name says where it came from
+    except msgspec.DecodeError as error:  # without the name of msgspec's class
         raise ValueError(str(error)) from None
     return value
 
 
 def maybe_object(text: str | bytes) -> JsonObject | None:
-    """Return the object that `text` holds, or None when it holds anything else."""
+    """Return the JSON object in `text`; None where it is anything else."""
     try:
         value = loads(text)
     except ValueError:
@@ -56,7 +56,7 @@ def maybe_object(text: str | bytes) -> JsonObject | None:
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Return `text` with every half of a surrogate pair replaced: UTF-8 cannot carry one."""
+    """Return `text` with U+FFFD for every lone surrogate, which UTF-8 cannot encode."""
     if text.isascii():
         return text
     try:

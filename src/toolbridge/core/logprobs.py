@@ -5,7 +5,7 @@ from toolbridge.core.messages import TokenLogprob
 
 
 def read_logprobs(given: Json) -> tuple[TokenLogprob, ...]:
-    """Return the tokens of a list; what is no token is passed over."""
+    """Return the tokens of a list; other items are ignored."""
     found = (_read(one) for one in given) if isinstance(given, list) else ()
     return tuple(token for token in found if token is not None)
 
@@ -55,7 +55,7 @@ def _read_top(given: Json) -> tuple[TokenLogprob, ...]:
 
 
 def write_token_logprobs(tokens: tuple[TokenLogprob, ...], offset: int) -> JsonObject:
-    """Return the tokens as a text completion has them; `offset` characters stand before them."""
+    """Return the tokens in the shape of a text completion that has `offset` characters before them."""
     offsets: list[Json] = []
     for token in tokens:
         offsets.append(offset)
@@ -72,7 +72,7 @@ def write_token_logprobs(tokens: tuple[TokenLogprob, ...], offset: int) -> JsonO
 def split_logprobs(
     tokens: tuple[TokenLogprob, ...], texts: list[str]
 ) -> list[tuple[TokenLogprob, ...]]:
-    """Return the tokens of each text; the last text gets whatever is left."""
+    """Return the tokens of each text; the last text gets all that remain."""
     found: list[tuple[TokenLogprob, ...]] = []
     at = 0
     for text in texts[:-1]:

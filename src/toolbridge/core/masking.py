@@ -1,8 +1,8 @@
-"""Masks known secrets: keys that somebody configured, wherever and however they are written.
+"""Masks configured secrets in any spelling.
 
-A key also appears in other spellings: escaped in JSON, percent-encoded in a URL, in base64 inside a
-`Basic` header. All of them are masked. A key of fewer than eight characters is not searched for: it
-would mask ordinary words. `core.redaction` finds secrets that nobody configured.
+A key may also appear escaped in JSON, percent-encoded in a URL, or in base64 inside a `Basic`
+header; all spellings are masked. A key of fewer than eight characters is not searched for, because
+it would mask ordinary words. `core.redaction` finds other secrets.
 """
 
 import json
@@ -12,24 +12,18 @@ from collections.abc import Iterable, Iterator
 
 MASK = "[redacted]"
 SHORTEST = 8
-"""Characters of the shortest secret that is searched for in texts."""
+"""The shortest secret that is searched for, in characters."""
 QUOTE = 20
-"""Characters that an error must share with a request to quote it."""
+"""How many characters an error must share with a request to count as a quote."""
 _WORD = re.compile(r"\w+")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` with every spelling of each of `secrets` replaced by `[redacted]`."""
-    pattern = secrets_pattern(secrets)
-    return text if pattern is None else pattern.sub(MASK, text)
-
-
 def without_quotes(text: str, source: str) -> str:
-    """Return `text` with everything that it quotes from `source` replaced by `…`.
+    """Return `text` with every quote from `source` replaced by `…`.
 
-    An upstream's error may repeat the prompt that it rejects. Quotes begin with a word.
+    An upstream's error may repeat the prompt that it rejects. A quote begins with a word.
     """
     parts: list[str] = []
     at = 0
@@ -45,13 +39,13 @@ def without_quotes(text: str, source: str) -> str:
 
 
 def secrets_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what matches every spelling of each of `secrets`; None when none is long enough.
+    """Return a pattern for every spelling of `secrets`; None when none is long enough.
 
-    Compile it once where many texts are masked.
+    Compile it once and use it for many texts.
     """
     known: set[str] = set()
     for secret in secrets:
-        # Text is redacted line by line, so a secret of several lines is searched for line by line.
+        # Text is redacted line by line, so each line of a secret is searched for by itself.
         for line in secret.splitlines():
             if len(line.strip()) >= SHORTEST:
                 known |= set(_spellings(line.strip()))
@@ -63,7 +57,7 @@ def _spellings(secret: str) -> Iterator[str]:
     yield secret
     in_json = _in_json(secret)
     yield from in_json
-    for escaped in in_json:  # a string of JSON in a string of JSON
+    for escaped in in_json:  # a JSON string inside a JSON string
         yield from _in_json(escaped)
     for quoted in (_percent(secret, keep=_UNRESERVED), _percent(secret, keep=_UNRESERVED | {"/"})):
         yield quoted
@@ -89,8 +83,8 @@ def _percent(text: str, keep: frozenset[str]) -> str:
 
 
 def _in_base64(secret: bytes) -> Iterator[str]:
-    """Yield what base64 shows of `secret` at each of the three places in a group of three bytes."""
+    """Yield the base64 of `secret` at each of the three offsets in a group of three bytes."""
     for before in range(3):
         encoded = b64encode(b"\0" * before + secret).decode()
-        # Characters that also depend on the bytes before and after are left out.
+        # Leaves out the characters that depend on the bytes before and after.
         yield encoded[-(-before * 8 // 6) : (before + len(secret)) * 8 // 6]

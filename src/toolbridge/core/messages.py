@@ -1,7 +1,8 @@
-"""What is asked and what is answered, in no vendor's shape.
+"""Requests and answers, independent of any vendor's API.
 
-A request is a list of turns; a turn is a list of parts. Results of tools are parts of a user turn,
-in front of whatever else that turn says. What an API cannot express is a `Loss`, never silence.
+A `Request` is a list of turns, and a `Turn` is a list of parts. The results of tools are the first
+parts of a user turn. Codecs decode each API's JSON into these types and encode them again; what an
+API cannot express is reported as a `Loss`.
 """
 
 from typing import Literal, TypeAlias
@@ -12,27 +13,27 @@ from toolbridge.core.json import JsonObject
 from toolbridge.core.usage import Usage
 
 Cache: TypeAlias = Literal["", "5m", "1h"]
-"""How long a prefix up to this part should be kept: a hint that some APIs take."""
+"""How long to cache the prompt up to this part. Anthropic, Messages API: `cache_control.ttl`."""
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """A token that only its maker can read: a signature, an encrypted thought.
+    """A token that only its provider can read: a signature or encrypted thinking.
 
-    It goes back to where it came from, byte for byte, and nowhere else.
+    It is sent back unchanged to the provider, API and model that made it, and to no other.
     """
 
     origin: str
-    """The API that made it, and the provider and model where known: `anthropic`, `gemini/google`."""
+    """The API that made it, with provider and model where known: `anthropic`, `gemini/google`."""
     kind: Literal["signature", "redacted", "encrypted", "thought_signature", "item"]
     value: str
 
 
 class Origin(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Where a part, a turn or a tool stood in the client's request, and how it was written there.
+    """The position of a part, turn or tool in the client's request, and its JSON there.
 
-    The same API gets the client's own JSON back, unless the part was changed since; for any other
-    API, the path is how a loss is named and `unknown` lists the fields that are lost. Two parts
-    that differ in their sources alone are equal.
+    An encoder of the same API writes the client's JSON again unless the part has changed. For
+    other APIs, `path` names a loss and `unknown` lists the fields that are lost. Parts that differ
+    only in their origins are equal.
     """
 
     api: str
@@ -40,11 +41,11 @@ class Origin(msgspec.Struct, frozen=True, eq=False, gc=False):
     """As the client would write it: `messages.0.content.1`."""
     raw: msgspec.Raw | JsonObject | None = None
     unknown: tuple[str, ...] = ()
-    """The fields of `raw` that are in no shape of ours; a dot leads into an object."""
+    """The fields of `raw` that toolbridge does not know; `a.b` is a field of the object `a`."""
     around: tuple[str, ...] = ()
-    """Paths of such fields of the message that the part begins."""
+    """Paths of unknown fields of the message whose first part this is."""
     of: object = None
-    """The part as it was decoded, to see whether it has changed."""
+    """The part as it was decoded, for detecting changes."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, Origin)
@@ -56,20 +57,20 @@ class Origin(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
     text: str
     citations: tuple[JsonObject, ...] = ()
-    """What it rests on; `core.citations` says which of them every API understands."""
+    """The sources of the text; `core.citations` defines the form that every codec understands."""
     cache: Cache = ""
     opaque: tuple[Opaque, ...] = ()
     source: Origin | None = None
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
-    """What the model thought. Redacted thinking has no text, only an opaque token."""
+    """Thinking of the model. Redacted thinking has no text, only an opaque token."""
 
     text: str
     opaque: tuple[Opaque, ...] = ()
     field: str = ""
-    """The name that the provider gave it, in an API that has several and where it is not the
-    usual one. A client of the same API gets it under that name."""
+    """The name of the provider's field, where the API has several (`reasoning`, `thinking`) and it
+    is not the usual one. Clients of the same API receive the thinking under that name."""
     source: Origin | None = None
 
 
@@ -97,7 +98,7 @@ class Document(msgspec.Struct, frozen=True, tag="document", omit_defaults=True):
     title: str = ""
     context: str = ""
     cite: bool = False
-    """Whether the answer should say where in it something was found."""
+    """Whether the answer should cite passages of it. Anthropic, Messages API: `citations.enabled`."""
     cache: Cache = ""
     source: Origin | None = None
 
@@ -109,28 +110,28 @@ class Audio(msgspec.Struct, frozen=True, tag="audio", omit_defaults=True):
 
 
 class Reference(msgspec.Struct, frozen=True, tag="reference", omit_defaults=True):
-    """A tool that was found by a search among the deferred ones, and may now be called."""
+    """A deferred tool that a tool search has found and that may be called from now on."""
 
     name: str
     source: Origin | None = None
 
 
 class Foreign(msgspec.Struct, frozen=True, tag="foreign", omit_defaults=True):
-    """A part that only its own API understands: kept for that API, a loss for every other."""
+    """A part that only one API has: kept for that API, reported as a loss for the others."""
 
     origin: str
     kind: str
     raw: JsonObject
     source: Origin | None = None
     text: str = ""
-    """What other APIs write in its place, where words can say it: code that ran, its output."""
+    """A text that other APIs get instead, such as code that was executed and its output."""
 
 
 class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True):
-    """The model asks for a tool.
+    """A tool call of the model.
 
-    `raw` is what the model wrote when that was not a JSON object; `arguments` is then empty. Nobody
-    runs such a call: healing turns it into a whole one, or says that it could not.
+    `raw` is the text of arguments that are not a JSON object; `arguments` is then empty. Such a
+    call must not be run: healing either parses the text or reports that it could not.
     """
 
     id: str
@@ -150,7 +151,7 @@ class Result(msgspec.Struct, frozen=True, tag="result", omit_defaults=True):
     content: tuple[ResultPart, ...] = ()
     is_error: bool = False
     name: str = ""
-    """The tool's name, where the API gives it or history has found it out."""
+    """The name of the tool, from the API or from the call that this result answers."""
     cache: Cache = ""
     source: Origin | None = None
 
@@ -166,10 +167,11 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool on offer. A `hosted` one is run by its API and has no schema of ours.
+    """A tool that the model may call.
 
-    A `native` one is run by the client, but `origin` offers it in another way than as a tool with a
-    schema: by its type alone, or as was done before there were tools. Elsewhere it is like any other.
+    A `hosted` tool is run by the provider of its API and has no schema here. A `native` tool is run
+    by the client, but its API declares it without a schema: by its type (`bash_20250124`) or in the
+    deprecated `functions` field. Other APIs get a native tool as an ordinary one.
     """
 
     name: str
@@ -177,15 +179,15 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: JsonObject = msgspec.field(default_factory=dict)
     strict: bool | None = None
     deferred: bool = False
-    """Offered only once a `Reference` names it."""
+    """Whether the model may call it only after a `Reference` has named it."""
     freeform: bool = False
-    """Its input is one text, not an object; carried elsewhere as `{"input": text}`."""
+    """Whether its input is plain text. Other APIs get a tool with the arguments `{"input": text}`."""
     namespace: str = ""
     cache: Cache = ""
     origin: str = ""
     hosted: JsonObject | None = None
     native: JsonObject | None = None
-    """How `origin` offers it; empty where a part of the conversation does."""
+    """Its declaration in the API `origin`; empty where a part of the conversation declares it."""
     source: Origin | None = None
 
     @property
@@ -202,7 +204,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
 class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: Literal["auto", "none", "required", "named"] = "auto"
     names: tuple[str, ...] = ()
-    """The one tool of `named`; for the other modes, the only ones allowed (none given: all)."""
+    """The tool of `named`; for the other modes, the tools that are allowed (empty: all)."""
     parallel: bool | None = None
 
 
@@ -210,7 +212,7 @@ Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhi
 
 
 class Think(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the model should think. `auto` leaves the decision to the model."""
+    """The thinking that the client asks for. `auto`: the model decides."""
 
     mode: Literal["on", "auto", "off", "between_tools", "unset"] = "unset"
     budget: int | None = None
@@ -219,7 +221,7 @@ class Think(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 MAX_ANSWERS = 128
-"""The most answers that one request may ask for: OpenAI's limit of `n`."""
+"""The largest number of answers per request. OpenAI chat: `n` <= 128."""
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -232,13 +234,13 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     presence_penalty: float | None = None
     repeat_penalty: float | None = None
     logprobs: int | None = None
-    """How many alternatives to report per token; 0 reports the chosen one only."""
+    """How many alternatives to report per token; 0 reports only the chosen token."""
     n: int | None = None
-    """How many answers to give to one request, where that is more than one."""
+    """The number of answers, where the client asks for more than one."""
 
 
 class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer is JSON; with a schema, JSON of that shape."""
+    """The answer must be JSON, valid for `schema` where one is given."""
 
     schema: JsonObject | None = None
     name: str = ""
@@ -246,10 +248,10 @@ class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The request came to a completion endpoint: the one user turn is a text to be continued."""
+    """A request to a completion endpoint, whose single user turn is the text to continue."""
 
     suffix: str = ""
-    """What stands behind the gap to be filled."""
+    """The text after the gap that the model fills."""
     echo: bool = False
     """Whether the answer begins with the prompt."""
 
@@ -270,27 +272,27 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     user: str = ""
     session: str = ""
     origin: str = ""
-    """The API that the client spoke."""
+    """The API of the client's request."""
     extra: JsonObject = msgspec.field(default_factory=dict)
-    """Fields that only `origin` understands, by their own names."""
+    """Fields that only the API `origin` has, under that API's names."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Something that the target could not express."""
+    """Something in a request or an answer that the target API cannot express."""
 
     what: str
-    """A path in our request: `sampling.top_k`, `turns.3.content.0`; of an answer, its kind:
-    `answer.audio`, `answer.logprobs`."""
+    """A path in the `Request` (`sampling.top_k`, `turns.3.content.0`) or a kind of content of an
+    answer (`answer.audio`, `answer.logprobs`)."""
     why: str
     minor: bool = False
-    """Whether no answer depends on it: a note for the log, no warning for the client."""
+    """Whether no answer depends on it: it is logged, but the client gets no warning."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One change that healing made: which, how bold, and the value before and after."""
+    """One change that healing made, with its level and the value before and after."""
 
     what: str
     level: int
@@ -312,45 +314,45 @@ StopReason: TypeAlias = Literal[
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as a value: whose fault, what is wrong and what to do."""
+    """An error as a value: its kind, its text and its position in the request."""
 
     kind: str
-    """A leaf of the tree in `core.errors`: `malformed_request`, `overloaded`, `truncated` …"""
+    """The `kind` of a class in `core.errors`: `malformed_request`, `overloaded`, `truncated` …"""
     text: str
     where: str = ""
-    """The path of the fault in what was sent: `messages.0.content.1.text`."""
+    """The path of the invalid field in the request: `messages.0.content.1.text`."""
     status: int = 0
-    """The HTTP status that the upstream gave, if one did."""
+    """The HTTP status of the upstream's response; 0 where there was none."""
     retry_after: float | None = None
     provider: str = ""
     nearest: tuple[str, ...] = ()
-    """For an unknown model: the names that come closest."""
+    """For an unknown model: the most similar names."""
     permanent: bool = False
-    """Whether the same request fails until somebody acts: clients are told not to repeat it."""
+    """Whether the same request will fail again, so that clients must not retry it."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How likely a token was, and others in its place."""
+    """The log probability of a token and of its alternatives."""
 
     token: str
     logprob: float
     bytes: tuple[int, ...] | None = None
-    """Its bytes: a token may be a part of a character."""
+    """Its bytes in UTF-8: a token may be a part of a character."""
     top: "tuple[TokenLogprob, ...]" = ()
 
 
 class StopDetails(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a provider says about a refusal, beside the words of the model."""
+    """The provider's explanation of a refusal, apart from the text of the model."""
 
     explanation: str = ""
     category: str = ""
-    """Its kind, in the words of `origin`."""
+    """The category of the refusal, as the API `origin` names it."""
     origin: str = ""
     raw: JsonObject = msgspec.field(default_factory=dict)
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An answer, whole or as far as it came."""
+    """An answer, complete or partial."""
 
     id: str = ""
     model: str = ""
@@ -360,15 +362,15 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_sequence: str = ""
     stop_details: StopDetails | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of the tokens of its text, where they were asked for."""
+    """The log probabilities of the text, where the client asked for them."""
     healed: tuple[HealingReport, ...] = ()
     losses: tuple[Loss, ...] = ()
-    """What the provider sent and our events cannot hold."""
+    """What the provider sent and events cannot represent."""
     alternatives: "tuple[Message, ...]" = ()
-    """The other answers to the same request, where more than one was asked for."""
+    """The other answers, where the client asked for more than one (`Sampling.n`)."""
     problem: Problem | None = None
     envelope: Foreign | None = None
-    """What the provider's envelope says beyond id and model, for clients of the same API."""
+    """The provider's envelope without id and model, for clients of the same API."""
 
     @property
     def text(self) -> str:

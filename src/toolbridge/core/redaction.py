@@ -1,10 +1,9 @@
-"""Takes secrets out of whatever is kept: the one door to disks, logs and metrics.
+"""Removes secrets from everything that is written to disks, logs and metrics.
 
-`Redactor` accepts any Python value, so that nothing passes because of its type: structs, tuples, sets
-and bytes become JSON, and a type that it does not know becomes redacted text. A secret is a
-configured key in any spelling (`core.masking`), something with the shape of one
-(`core.secret_patterns`), or the value of a member with the name of one. Redacting twice changes
-nothing more. Artifacts, the store, the request log and the metrics use it.
+`Redactor` accepts any Python value: structs, tuples, sets and bytes become JSON, and a value of an
+unknown type becomes redacted text. A secret is a configured key in any spelling (`core.masking`), a
+text with the shape of a key (`core.secret_patterns`), or the value of a member with the name of a
+secret. Redaction is idempotent. Artifacts, the store, the request log and the metrics use it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +18,22 @@ from toolbridge.core.masking import MASK, secrets_pattern
 from toolbridge.core.secret_containers import find_containers
 from toolbridge.core.secret_patterns import Edit, find_secrets, is_secret_name
 
-__all__ = ["MASK", "Redacted", "Redactor", "is_secret_name", "redact", "redact_text"]
+__all__ = ["MASK", "Redacted", "Redactor", "is_secret_name"]
 
 Redacted = NewType("Redacted", bytes)
-"""Bytes without secrets. Only `Redactor` makes them, and only they are written to a disk."""
+"""Bytes without secrets. Only `Redactor` makes them, and files contain nothing else."""
 
 _PASSES = 8
-"""A mask can uncover a beginning that a letter hid; more rounds than this nobody writes by chance."""
+"""How often to search again: masking one secret can reveal the beginning of another."""
 _SCHEMA_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _SCHEMA_VALUES = frozenset({"default", "const", "enum", "example", "examples"})
-"""Members of a JSON Schema that hold values, and so may hold a secret."""
+"""Members of a JSON Schema whose values may be secrets."""
 _DEEPEST = 200
 
 
 class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """Redact what looks like a secret, and `secrets` wherever they stand."""
+        """Redact text with the shape or name of a secret, and `secrets` anywhere."""
         self._given = secrets_pattern(secrets)
 
     def text(self, text: str) -> str:
@@ -58,9 +57,9 @@ class Redactor:
         return Redacted(msgspec.msgpack.encode(self.value(value, packed=True)))
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
-        """Return the pieces of one text without the secrets of the whole.
+        """Return the pieces of one text without the secrets of the whole text.
 
-        A secret that was cut is redacted in the piece in which it begins, and gone from the others.
+        A secret in several pieces is masked in the first and removed from the others.
         """
         marks = [0]
         for piece in pieces:
@@ -69,7 +68,7 @@ class Redactor:
         return [text[start:end] for start, end in pairwise(marks)]
 
     def json_pieces(self, pieces: Sequence[str]) -> list[str]:
-        """As `pieces`, for a text that is JSON: its members are redacted by their names, too."""
+        """Like `pieces`, for JSON text: its members are also redacted by their names."""
         redacted = self.pieces(pieces)
         joined = "".join(redacted)
         if (better := self._parsed(joined)) is not None:
@@ -79,9 +78,9 @@ class Redactor:
     def value(
         self, value: object, *, secret: bool = False, packed: bool = False, depth: int = 0
     ) -> Json:
-        """Return any value as JSON without secrets; all of it is one where `secret`.
+        """Return any value as JSON without secrets; with `secret`, everything in it is one.
 
-        `packed` keeps bytes as bytes, which MessagePack can write and JSON cannot.
+        `packed` keeps bytes as bytes, for MessagePack.
         """
         if isinstance(value, str):
             return MASK if secret and value else self._string(value)
@@ -105,7 +104,7 @@ class Redactor:
         return self._parsed(redacted) or redacted
 
     def _parsed(self, text: str) -> str | None:
-        """Return JSON that only its parsed form shows to hold more secrets; None where it does not."""
+        """Return JSON text without the secrets that only parsing reveals; None where it has none."""
         if text.lstrip()[:1] not in {"{", "["}:
             return None
         try:
@@ -134,7 +133,7 @@ class Redactor:
 
 
 class _Inner(NamedTuple):
-    """How the contents of a container are redacted."""
+    """Redacts the contents of an object or a list."""
 
     redactor: Redactor
     secret: bool
@@ -168,22 +167,12 @@ class _Inner(NamedTuple):
         return redacted.decode("utf-8", "replace")
 
     def other(self, value: object) -> Json:
-        """Return a struct, a date or anything else: as JSON where it can be that, else as text."""
+        """Return a struct, a date or another value as JSON where possible, otherwise as text."""
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
         except (TypeError, ValueError):
             plain = str(value)
         return self.item(str(value) if type(plain) is type(value) else plain)
-
-
-def redact(value: object, secrets: Iterable[str] = ()) -> Json:
-    """Return `value` as JSON without secrets."""
-    return Redactor(secrets).value(value)
-
-
-def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return `text` without secrets."""
-    return Redactor(secrets).text(text)
 
 
 def _is_schema(members: Mapping[object, object]) -> bool:
@@ -199,13 +188,13 @@ def _is_schema(members: Mapping[object, object]) -> bool:
 
 
 def _names_a_secret(members: Mapping[object, object]) -> bool:
-    """Whether these are the name and the value of a header or a variable that is a secret."""
+    """Whether these are the name and the value of a secret header or variable."""
     name = members.get("name", members.get("key"))
     return "value" in members and isinstance(name, str) and is_secret_name(name)
 
 
 def _merged(edits: list[Edit]) -> list[Edit]:
-    """Return `edits` in order, those that overlap as one."""
+    """Return `edits` in their order, with overlapping ones merged."""
     merged: list[Edit] = []
     for start, end, mask in sorted(edits):
         if merged and start < merged[-1][1]:
@@ -217,7 +206,7 @@ def _merged(edits: list[Edit]) -> list[Edit]:
 
 
 def _apply(text: str, edits: list[Edit], marks: list[int]) -> tuple[str, list[int]]:
-    """Return `text` after `edits`, and where `marks` are then: one in an edit is behind it."""
+    """Return `text` after `edits`, and the new positions of `marks`: one inside an edit moves to its end."""
     parts: list[str] = []
     moved: list[int] = []
     at = shift = 0

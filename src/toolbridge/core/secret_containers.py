@@ -1,8 +1,8 @@
-"""Finds objects and lists that are the value of a secret's name in JSON inside a text.
+"""Finds objects and lists that belong to the name of a secret, in JSON inside a text.
 
-`{"credentials": {"user": "x"}}` names the secret once, and holds it deeper. Where such JSON is only
-a part of a text, also as an escaped string in other JSON, the container is read, given to `redact`
-and written again as it stood.
+In `{"credentials": {"user": "x"}}` the name stands outside the object that contains the secret.
+Such a container inside a text, also as an escaped string in other JSON, is parsed, passed to
+`redact` and written again in the same form. `core.redaction` uses it.
 """
 
 import json
@@ -13,16 +13,16 @@ from toolbridge.core.json import Json, dumps
 from toolbridge.core.secret_patterns import NAMES, Edit, find_names, lowered
 
 _LONGEST = 8192
-"""Characters of a container; nested ones are read once for each level."""
+"""The longest container, in characters; nested ones are parsed once per level."""
 _ESCAPED = 3
-"""How deep JSON may stand in strings of JSON."""
+"""How deep JSON may be nested in JSON strings."""
 _OPENING = re.compile(rf"(?i)(?:{NAMES})(?P<escape>\\{{0,7}})\"\s{{0,4}}:\s{{0,20}}(?=[\[{{])")
 _END_OF_STRING = re.compile(r'(?<!\\)"')
 _decoder = json.JSONDecoder()
 
 
 def find_containers(text: str, redact: Callable[[Json], Json], *, lines: bool) -> Iterator[Edit]:
-    """Yield an edit for every container that `redact` changes; with `lines`, inside one line only."""
+    """Yield an edit for every container that `redact` changes; with `lines`, within one line only."""
     done = 0
     for match in find_names(text, _OPENING, lowered(text)):
         start = match.end()
@@ -41,7 +41,7 @@ def find_containers(text: str, redact: Callable[[Json], Json], *, lines: bool) -
 
 
 def _read(written: str, levels: int) -> tuple[Json, int, int] | None:
-    """Return the value at the start of `written`, its length there, and how often it is escaped."""
+    """Return the value at the start of `written`, its length and how often it is escaped."""
     try:
         value, length = _decoder.raw_decode(written)
     except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ def _read(written: str, levels: int) -> tuple[Json, int, int] | None:
     if found is None:
         return None
     value, length, level = found
-    # The container as it stands; where that is escaped in another way than ours, nothing is changed.
+    # The container must be escaped as `json.dumps` does it; otherwise it stays as it is.
     for ascii_only in (False, True):
         escaped = json.dumps(unescaped[:length], ensure_ascii=ascii_only)[1:-1]
         if inside.startswith(escaped):

@@ -1,9 +1,9 @@
-"""Finds secrets in text that nobody configured: by their shape, or by what stands before them.
+"""Finds secrets that are not configured, by their shape or by the text before them.
 
 Shapes are those of well-known keys (`sk-…`, `ghp_…`, `AKIA…`), JSON Web Tokens and private keys in
-PEM. What stands before one is a name (`"api_key": …`, `password=…`), a scheme (`Bearer …`), a query
-parameter (`?key=…`) or a login in a URL (`//name:password@`). Apart from PEM, no secret reaches over
-the end of a line. `core.redaction` masks what is found here.
+PEM. The text before a secret is a name (`"api_key": …`, `password=…`), a scheme (`Bearer …`), a
+query parameter (`?key=…`) or a login in a URL (`//name:password@`). Apart from PEM, a secret ends
+with its line. `core.redaction` masks the secrets that are found here.
 """
 
 import re
@@ -13,12 +13,12 @@ from typing import TypeAlias
 from toolbridge.core.masking import MASK
 
 Edit: TypeAlias = tuple[int, int, str]
-"""From where to where, and what stands there instead."""
+"""The start and end of a secret, and its replacement."""
 
 _SHORTEST = 6
-"""Characters after `sk-` that make it a key without a digit in it."""
+"""How many characters after `sk-` make a key even without a digit."""
 _LONGEST_PEM = 16_384
-"""Characters of a private key; RSA with 8192 bits takes 6,400."""
+"""The longest private key, in characters; RSA with 8192 bits takes 6,400."""
 # Prefixes of keys, as their issuers document them for secret scanners.
 _PREFIXES = (
     "gsk_", "csk-", "csk_", "rk_", "xai-", "hf_", "r8_", "fw_", "nvapi-", "tgp_v1_", "gho_", "ghp_",
@@ -27,14 +27,14 @@ _PREFIXES = (
     "whsec_", "hvs.", "lin_api_", "sntrys_", "SG.",
 )  # fmt: skip
 _SK = ("sk-", "sk_", "pk-", "pk_")
-# Not inside a word; but the letter of an escape in JSON or in a URL is none of a word.
+# Not inside a word; the last letter of an escape in JSON or in a URL is not part of a word.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _LOOKS = re.compile(
     rf"{_START}(?:(?P<sk>[sp]k[-_][A-Za-z0-9_-]{{3,}})|(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_-]{{12,}}"
     r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,})"
 )
 _STEMS = ("key", "authorization", "pass", "secret", "token", "cookie", "credential", "pwd")
-"""Every name has one of these in it, from which it is matched."""
+"""Every name of a secret contains one of these, where its match begins."""
 _OF_KEYS = (
     "api", "access", "secret", "private", "account", "auth", "signing", "encryption", "master",
     "subscription", "session",
@@ -83,7 +83,7 @@ def find_secrets(text: str) -> Iterator[Edit]:
 def find_names(text: str, pattern: re.Pattern[str], lower: str) -> Iterator[re.Match[str]]:
     """Yield the matches of a pattern that begins with `NAMES`, in their order.
 
-    A search for plain strings is ten times as fast as one for all the names at once.
+    Searching for plain strings is ten times as fast as searching for the pattern.
     """
     done = 0
     for at in sorted(at for stem in _STEMS for at in _occurrences(lower, stem)):
@@ -93,7 +93,7 @@ def find_names(text: str, pattern: re.Pattern[str], lower: str) -> Iterator[re.M
 
 
 def lowered(text: str) -> str:
-    """Return `text` in lower case, each character in its place."""
+    """Return `text` in lower case, with the same length."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.translate(_ASCII_LOWER)
 
@@ -130,7 +130,7 @@ def _by_look(text: str) -> Iterator[Edit]:
 
 
 def _is_key(found: str) -> bool:
-    """Whether it is a key and no word: neither `sk-learn` nor the language `sk-SK`."""
+    """Whether `found` is a key and not a word such as `sk-learn` or the language `sk-SK`."""
     rest = found[3:]
     return found.startswith("sk_") or len(rest) >= _SHORTEST or any(c.isdigit() for c in rest)
 
@@ -138,7 +138,7 @@ def _is_key(found: str) -> bool:
 def _by_name(text: str, lower: str) -> Iterator[Edit]:
     for match in find_names(text, _NAMED, lower):
         if match["bare"] is not None:
-            # A bare number in JSON becomes a text, so that JSON stays JSON.
+            # A bare number becomes a string, so that JSON stays valid.
             quote = match["close"] or ""
             yield *match.span("bare"), f"{quote}{MASK}{quote}"
             continue
@@ -153,7 +153,7 @@ def _bearers(text: str, lower: str) -> Iterator[Edit]:
         if match is None:
             continue
         value = match["value"].rstrip(".")
-        # The bearer of bad news, bearer bonds and a bearer token are no secrets.
+        # An ordinary word after "bearer" is not a secret: bearer bonds, bearer token.
         if len(value) >= 16 or not value[1:].isalpha() or not value[1:].islower():
             yield *match.span("value"), MASK
 

@@ -1,8 +1,8 @@
-"""Fields of a request's top level that several APIs have, each under its own name.
+"""Top-level request fields that several APIs have under different names.
 
-Decoders keep what has no place in `Request` in `extra`, under the client's names. The API that it
-came in gets all of it back. Any other gets what it has a field for; the rest is a loss, named as
-the client wrote it, and minor where no answer depends on it.
+Decoders keep fields that `Request` does not have in `Request.extra`, under the client's names. An
+encoder of the same API writes all of them again. An encoder of another API writes those that it has
+a field for; the others are losses, which are minor where no answer depends on them.
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ _TITLES = {
 
 
 def title(api: str) -> str:
-    """Return what an API is called in a sentence."""
+    """Return the name of an API for use in a sentence."""
     return _TITLES.get(api, "this provider" if api == "node" else "its own API")
 
 
 def hosted_why(tool: Tool) -> str:
-    """Return why a tool is lost that an API runs on its own servers."""
+    """Return the reason of the loss of a hosted tool."""
     return f"the tool {tool.name!r} is run by {title(tool.origin)} itself and is not offered here"
 
 
 def foreign_why(origin: str, kind: str) -> str:
-    """Return why a part is lost that no other API has."""
-    kind = kind.rpartition("/")[2]  # where it may stand is nobody else's business
+    """Return the reason of the loss of a part that only the API `origin` has."""
+    kind = kind.rpartition("/")[2]  # without the position at which its API allows it
     return f"a part of type {kind!r} is known to {title(origin)} alone"
 
 
@@ -49,7 +49,7 @@ _SHARED: dict[str, dict[str, str]] = {
         "openai_responses": "prompt_cache_retention",
     },
 }
-"""By our name for the meaning, what each API calls it."""
+"""The meaning of a field → API → its name there."""
 
 _TIERS = {
     "anthropic": {"auto": "auto", "default": "standard_only", "standard": "standard_only"},
@@ -57,7 +57,7 @@ _TIERS = {
     "openai_responses": {"standard_only": "default", "standard": "default"},
     "gemini": {"default": "standard", "standard_only": "standard"},
 }
-"""What each API calls a service tier of another; those that are missing keep their names."""
+"""API → another API's service tier → its name; other tiers keep their names."""
 _KNOWN_TIERS = {
     "anthropic": {"auto", "standard_only"},
     "openai_chat": {"auto", "default", "flex", "scale", "priority", "fast"},
@@ -72,10 +72,10 @@ _CONSUMED = frozenset(
         "systemInstruction.role", "betas", "generationConfig.responseSchema",
     }
 )  # fmt: skip
-"""What the gateway itself acts on, or what says nothing to a model."""
+"""Fields that the gateway handles itself or that have no meaning for a model."""
 
 _SWITCHES = frozenset({"web_search_options"})
-"""Objects that ask for something by being there, however empty."""
+"""Objects that switch a feature on even when they are empty."""
 _DEFAULTS: JsonObject = {
     "service_tier": "auto",
     "serviceTier": "unspecified",
@@ -87,7 +87,7 @@ _DEFAULTS: JsonObject = {
     "n": 1,
     "generationConfig.candidateCount": 1,
 }
-"""Values that ask for what happens anyway."""
+"""Default values, whose loss changes nothing."""
 
 _MINOR = frozenset(
     {
@@ -106,15 +106,15 @@ _OBJECTS = frozenset(
         "response_format", "json_schema", "format", "tool_choice",
     }
 )  # fmt: skip
-"""Objects of which only the fields that we do not know are kept."""
+"""Objects of which `extra` contains only the unknown fields."""
 
 
 def carry(
     request: Request, api: str, takes: frozenset[str] | None = None
 ) -> tuple[JsonObject, list[Loss]]:
-    """Return what of another API's fields `api` has too, and the losses.
+    """Return the fields of `request.extra` that `api` also has, and the losses.
 
-    `takes` names the shared fields that the provider takes; None for all that its API has.
+    `takes` names the shared fields that the provider accepts; None: all that its API has.
     """
     carried: JsonObject = {}
     losses: list[Loss] = []
@@ -140,10 +140,10 @@ def _why(meaning: str, own: str, found: Json, api: str) -> str:
 
 
 def _fields(extra: JsonObject, above: str) -> Iterator[tuple[str, Json]]:
-    """Return the kept fields with their paths."""
+    """Yield the fields of `extra` with their paths."""
     for name, value in extra.items():
         path = f"{above}.{name}" if above else name
-        # Chat's and Responses' metadata are the user's own words; Anthropic's is an object of ours.
+        # OpenAI: `metadata` holds the user's own keys. Anthropic: it has known fields (`user_id`).
         if name in _OBJECTS and isinstance(value, dict) and name != "metadata":
             yield from _fields(value, path)
         else:
@@ -156,7 +156,7 @@ def _says_nothing(path: str, value: Json) -> bool:
     if value is None or value in ({}, []) or _DEFAULTS.get(path, value is None) == value:
         return True
     edits = value.get("edits") if path == "context_management" and isinstance(value, dict) else None
-    # Claude Code sends this with every request: to keep all thoughts is to change nothing.
+    # Claude Code sends this with every request; keeping all thinking changes nothing.
     kept: JsonObject = {"type": "clear_thinking_20251015", "keep": "all"}
     return isinstance(edits, list) and all(edit == kept for edit in edits)
 
@@ -166,7 +166,7 @@ def _meaning(path: str, origin: str) -> str:
 
 
 def _worded(meaning: str, value: Json, api: str) -> Json:
-    """Return a shared value in the words of `api`; None where it has none for it."""
+    """Return a shared value as `api` writes it; None where it has no such value."""
     if meaning != "service_tier":
         return value
     tier = _TIERS.get(api, {}).get(str(value), str(value))

@@ -1,7 +1,7 @@
-"""A cache by text that clients cannot fill: only short texts are kept.
+"""A cache keyed by text that ignores long texts.
 
-Schemas and names come from requests, which may be megabytes long; a plain `lru_cache` bounds how
-many of them it keeps, but not how large they are.
+Schemas and names come from requests, which may be megabytes long. `lru_cache` limits the number of
+its entries but not their size.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 LONGEST = 16 * 1024
-"""Characters; a tool's schema has some thousands."""
+"""The longest key, in characters; the schema of a tool has a few thousand."""
 
 
 def cache_short(count: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Return a decorator that keeps the results for the last `count` texts that are short."""
+    """Return a decorator that caches the results for the last `count` short texts."""
 
     def decorate(function: Callable[[str], T]) -> Callable[[str], T]:
         cached = lru_cache(maxsize=count)(function)

@@ -1,8 +1,8 @@
-"""The client's own JSON of a part, for the API that it came in.
+"""The client's own JSON of parts and tools, for encoders of the same API.
 
-Decoders attach a `Origin` to every part and tool. An encoder of the same API writes the client's
-JSON again where nothing has changed the part, so that fields, forms and types that are newer than
-we are arrive as they were sent. Where history had to change a part, its unknown fields are kept.
+Decoders attach an `Origin` to every part and tool. An encoder of the same API writes the client's
+JSON again where the part has not changed, so that fields and types which toolbridge does not know
+reach the provider as they were sent. Where history had to change a part, its unknown fields stay.
 """
 
 from copy import copy
@@ -12,16 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from toolbridge.core.json import JsonObject, maybe_object
-from toolbridge.core.messages import Origin, Part, Request, Result, Tool, Turn
+from toolbridge.core.messages import Origin, Part, Result, Tool, Turn
 
 P = TypeVar("P", bound=Part | Tool | Turn)
 
 
 def sourced(part: P, source: Origin) -> P:
-    """Return `part` with its source, which remembers the part as it is.
+    """Attach `source` to `part`, with a copy of the part as it is now.
 
-    Both must be newly made and nobody else's: they are changed in place, which is several times
-    faster than replacing, and every part of every request passes here.
+    Both are changed in place, so no other code may hold them yet. That is several times faster
+    than replacing, and every part of every request passes here.
     """
     was = copy(part)
     msgspec.structs.force_setattr(was, "source", None)
@@ -31,7 +31,7 @@ def sourced(part: P, source: Origin) -> P:
 
 
 def own_words(part: Part | Tool | Turn, api: str) -> JsonObject | None:
-    """Return how the client wrote `part` in `api`; None where it did not, or the part has changed."""
+    """Return the client's JSON of `part`; None for another API or a part that has changed."""
     source = part.source
     if source is None or source.raw is None or source.api != api or not _unchanged(part, source):
         return None
@@ -42,14 +42,14 @@ def _unchanged(part: Part | Tool | Turn, source: Origin) -> bool:
     if source.of == part:
         return True
     was = source.of
-    # History gives a result the name of its call, which an API with names would have said.
+    # History adds the name of the call to a result, which is not a change.
     if not isinstance(part, Result) or not isinstance(was, Result) or was.name:
         return False
     return replace(was, name=part.name) == part
 
 
 def unknown_fields(part: Part | Tool | Turn, api: str) -> JsonObject:
-    """Return the fields of the client's JSON that only `api` understands, for a changed part."""
+    """Return the unknown fields of the client's JSON, for a part that has changed."""
     source = part.source
     if source is None or source.raw is None or source.api != api or not source.unknown:
         return {}
@@ -58,18 +58,8 @@ def unknown_fields(part: Part | Tool | Turn, api: str) -> JsonObject:
 
 
 def without_sources(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return `turns` as they can be stored: the paths and bytes of a past request mean nothing."""
+    """Return `turns` without the client's JSON and paths, for storing them."""
     return tuple(replace(turn, content=tuple(map(_bare, turn.content))) for turn in turns)
-
-
-def bare_request(request: Request) -> Request:
-    """Return `request` without the client's own words: all that it means, and nothing more."""
-    return replace(
-        request,
-        system=tuple(replace(text, source=None) for text in request.system),
-        turns=tuple(replace(turn, source=None) for turn in without_sources(request.turns)),
-        tools=tuple(replace(tool, source=None) for tool in request.tools),
-    )
 
 
 def _bare(part: Part) -> Part:

@@ -1,6 +1,7 @@
-"""The one shape of everything that streams.
+"""Stages: the interface of every streaming step, from bytes to bytes.
 
-Lists, not generators: a generator that is dropped half-way leaves its stage in a half-state.
+A stage receives pieces in `feed` and returns what they complete; `close` ends its input. Stages
+return lists, because a generator that is not exhausted leaves its stage in an undefined state.
 """
 
 from collections.abc import Sequence
@@ -15,16 +16,16 @@ C = TypeVar("C")
 
 class Stage(Protocol[In, Out]):
     def feed(self, piece: In, /) -> list[Out]:
-        """Return what `piece` made certain; keep the rest."""
+        """Return the outputs that `piece` completes; keep the rest for later."""
         ...
 
     def close(self) -> list[Out]:
-        """Return what the end makes certain."""
+        """Return the outputs that the end of the input completes."""
         ...
 
 
 class Pipe(Generic[A, B, C]):
-    """Two stages as one."""
+    """Two stages connected as one."""
 
     def __init__(self, first: Stage[A, B], second: Stage[B, C]) -> None:
         self._first = first
@@ -42,7 +43,7 @@ class Pipe(Generic[A, B, C]):
 
 
 class Chain(Generic[A]):
-    """Stages of one type in a row, as one. Without any stage, everything passes unchanged."""
+    """Any number of stages with the same type of input and output, connected as one."""
 
     def __init__(self, stages: Sequence[Stage[A, A]] = ()) -> None:
         self._stages = tuple(stages)
@@ -51,7 +52,7 @@ class Chain(Generic[A]):
         return self.feed_all([piece])
 
     def feed_all(self, pieces: list[A]) -> list[A]:
-        """Feed pieces in their order; return what they made certain."""
+        """Feed pieces in their order; return the outputs that they complete."""
         for stage in self._stages:
             written: list[A] = []
             for piece in pieces:
@@ -70,7 +71,7 @@ class Chain(Generic[A]):
 
 
 class Identity(Generic[A]):
-    """The stage that changes nothing."""
+    """A stage that passes everything unchanged."""
 
     def feed(self, piece: A, /) -> list[A]:
         return [piece]

@@ -1,4 +1,4 @@
-"""Tools as people write them down: ours, or an object in the shape of any API."""
+"""Reads tools that library users pass: a `Tool`, or an object in the shape of any API."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,8 +15,8 @@ _SCHEMAS = (
 
 
 def as_tools(given: Iterable[object], where: str = "tools") -> tuple[Tool, ...]:
-    """Return tools that may be `{"name", "input_schema"}`, `{"function": {…}}` and the like."""
-    return tuple(as_tool(tool, f"{where}.{place}") for place, tool in enumerate(given))
+    """Return `given` as tools; an item may be `{"name", "input_schema"}` or `{"function": {…}}`."""
+    return tuple(as_tool(tool, f"{where}.{index}") for index, tool in enumerate(given))
 
 
 def as_tool(given: object, where: str = "tool") -> Tool:

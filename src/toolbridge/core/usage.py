@@ -1,4 +1,4 @@
-"""What an answer used and what that cost."""
+"""Token counts of an answer, and their cost."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from toolbridge.core.json import JsonObject
 
 
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
-    """US dollars, by what they were spent on."""
+    """The cost of an answer in US dollars, by kind of token."""
 
     input: float = 0.0
     output: float = 0.0
@@ -16,10 +16,10 @@ class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens, each counted once: `input` leaves out what the cache read or wrote.
+    """Token counts in which no token is counted twice.
 
-    Every API counts otherwise (OpenAI's prompt tokens include the cached ones, Anthropic's input
-    tokens do not); codecs turn their own count into this one. `output` includes `reasoning`.
+    `input` excludes tokens that the cache read or wrote, as in Anthropic's `input_tokens`; OpenAI's
+    `prompt_tokens` include them. Codecs convert their API's counts. `output` includes `reasoning`.
     """
 
     input: int = 0
@@ -27,14 +27,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cache_read: int = 0
     cache_write: int = 0
     cache_write_long: int = 0
-    """The part of `cache_write` that is kept for an hour or more."""
+    """The part of `cache_write` that is cached for an hour or more."""
     reasoning: int = 0
     searches: int = 0
     vision: int = 0
-    """Tokens that describing pictures to the model took, where that is counted apart."""
+    """Tokens spent on describing images, where the provider counts them separately."""
     cost: Cost | None = None
     native: dict[str, JsonObject] = msgspec.field(default_factory=dict)
-    """API → the provider's counts that have no name here, for clients of that API."""
+    """API → the provider's other counts, for clients of that API."""
 
     @property
     def input_total(self) -> int:

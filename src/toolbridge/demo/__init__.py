@@ -8,15 +8,14 @@ real provider does not load it.
 
 from typing import TYPE_CHECKING
 
+from toolbridge.demo.identity import MODEL
+
 if TYPE_CHECKING:
     from toolbridge.core.events import Event
     from toolbridge.core.ids import Ids
     from toolbridge.core.messages import Request
 
-__all__ = ["MODEL", "WINDOW", "answer"]
-
-MODEL = "toolbridge-demo"
-WINDOW = 200_000
+__all__ = ["MODEL", "answer"]
 
 
 def answer(request: "Request", ids: "Ids") -> "list[Event]":

@@ -8,8 +8,8 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Call, Request, Result, StopReason, Text, Thinking
 from toolbridge.core.usage import Usage
-from toolbridge.demo import MODEL
 from toolbridge.demo.conversation import read_conversation
+from toolbridge.demo.identity import MODEL
 from toolbridge.demo.plan import DemoReply, plan
 from toolbridge.demo.structured_signs import wants_frames
 

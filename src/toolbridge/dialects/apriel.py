@@ -21,7 +21,7 @@ DIALECT = Dialect(
             )
         },
         thoughts=(
-            Span("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", spoken=True),
+            Span("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", is_sentence=True),
             *THINK,
         ),
         drop=("<|end|>", "[END FINAL RESPONSE]"),

@@ -47,17 +47,17 @@ class _Addressed:
     def closing(self) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
-        place = cursor.remember()
+    def __call__(self, writer: EventWriter, _mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
+        position = cursor.remember()
         head = yield from cursor.match(_HEADER)
         cursor.take(len(head))
         follows = yield from cursor.stands("<|channel|>", "<|message|>")
         if not follows:
             raise NotACall("no header")
-        cursor.rewind(place)
+        cursor.rewind(position)
         cursor.forget()
-        yield from load("harmony" if follows == "<|channel|>" else "muse_atem").reader(scribe)
+        yield from load("harmony" if follows == "<|channel|>" else "muse_atem").reader(writer)
 
 
 @dataclass(frozen=True)
@@ -65,24 +65,24 @@ class Auto(MarkReader):
     """Reads all dialects, including functionary_v32, whose answers begin with a tool name."""
 
     @override
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        if not thinking and scribe.tools.known and (yield from self._is_addressed(scribe)):
-            yield from load("functionary_v32").reader(scribe)
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        if not thinking and writer.tools.known and (yield from self._is_addressed(writer)):
+            yield from load("functionary_v32").reader(writer)
         else:
-            yield from super().__call__(scribe, thinking=thinking)
+            yield from super().__call__(writer, thinking=thinking)
 
-    def _is_addressed(self, scribe: EventWriter) -> Wait[bool]:
+    def _is_addressed(self, writer: EventWriter) -> Wait[bool]:
         """Whether the answer begins with a line that is a tool name, followed by JSON."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         yield from cursor.accept(">>>")
         name = yield from cursor.match(_NAME)
         found = (
-            name in scribe.tools.names
+            name in writer.tools.names
             and bool((yield from cursor.stands(name + "\n")))
             and (yield from cursor.follows("{", offset=len(name), at_end=False))
         )
-        cursor.rewind(place)
+        cursor.rewind(position)
         cursor.forget()
         return found
 
@@ -111,8 +111,8 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
     found = [name for name in names() if name not in ignored]
     known = [own, *(r for name in found if isinstance(r := load(name).reader, MarkReader))]
     bare = {mark: readers for mark, readers in _BARE.items() if mark not in own.bare}
-    tags = [span for prose in known for span in prose.thoughts if _is_tag(span)]
-    drop = {mark for prose in known for mark in prose.drop if mark[:2] in {"<|", "<｜"}}
+    tags = [span for source in known for span in source.thoughts if _is_tag(span)]
+    drop = {mark for source in known for mark in source.drop if mark[:2] in {"<|", "<｜"}}
     return Auto(
         calls={**_merged(known), **bare, **{mark: own.calls[mark] for mark in own.bare}},
         thoughts=tuple(dict.fromkeys([*own.thoughts, *sorted(tags, key=_is_rare)])),
@@ -120,7 +120,7 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
         bare=own.bare,
         drop_closers=own.drop_closers,
         drop_tags=own.drop_tags,
-        leftovers={mark for prose in known for mark in prose.leftovers},
+        leftovers={mark for source in known for mark in source.leftovers},
         drop={*own.drop, *drop},
         frames={mark: load(name).reader for name, mark in _FRAMES},
     )
@@ -129,9 +129,9 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
 def _merged(known: list[MarkReader]) -> dict[str, list[CallReader]]:
     """Return the call readers by mark; a mark also gets the readers of marks it begins with."""
     calls: dict[str, list[CallReader]] = {}
-    for prose in known:
-        for mark, readers in prose.calls.items():
-            if mark not in prose.loose:
+    for source in known:
+        for mark, readers in source.calls.items():
+            if mark not in source.loose:
                 found = calls.setdefault(mark, [])
                 found += [reader for reader in readers if reader not in found]
     for mark, found in calls.items():

@@ -53,8 +53,8 @@ class MadeUpOutputs:
     def closing(self) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
-        if not (yield from scribe.cursor.until(self.ends, lambda _: None)):
+    def __call__(self, writer: EventWriter, _mark: str, /) -> Wait[None]:
+        if not (yield from writer.cursor.until(self.ends, lambda _: None)):
             raise NotACall("results that do not end")
 
 

@@ -12,7 +12,7 @@ from toolbridge.wire.tags import Wait
 class ReadStream(Protocol):
     """Reads the text of an answer."""
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read a whole answer; `thinking` is True if the prompt opened reasoning."""
         ...
 

@@ -25,14 +25,14 @@ _ID = re.compile(r"(?:functions[.:_]?)?(.+?)(?:[:_]?\d+)?")
 class KimiCalls(NamedJson):
     """Parses the id, which is returned unchanged: Kimi degrades otherwise (llxprt-code#712)."""
 
-    def identify(self, scribe: EventWriter, written: str) -> tuple[str, str]:
+    def identify(self, writer: EventWriter, written: str) -> tuple[str, str]:
         whole, _, _ = written.partition(":")
         match = _ID.fullmatch(written)
         for name in (whole.removeprefix("functions."), match.group(1) if match else "", written):
-            if name and not name.isdigit() and (found := scribe.tools.resolve(name)):
+            if name and not name.isdigit() and (found := writer.tools.resolve(name)):
                 return found, written
-        if len(scribe.tools.names) == 1 and written.isdigit():
-            return scribe.tools.names[0], ""
+        if len(writer.tools.names) == 1 and written.isdigit():
+            return writer.tools.names[0], ""
         raise NotACall(written)
 
 

@@ -21,8 +21,8 @@ _NAME = re.compile(r"[^\s\"'<>]*")
 class AtemCalls(InvokeCalls):
     """Parses invocations; the model sometimes writes `<|message|>` inside the tag (Ollama's tests)."""
 
-    def call_header(self, scribe: EventWriter) -> Wait[Header]:
-        cursor = scribe.cursor
+    def call_header(self, writer: EventWriter) -> Wait[Header]:
+        cursor = writer.cursor
         yield from cursor.skip()
         if not (yield from cursor.accept("name=")):
             raise NotACall("a tag without a name")

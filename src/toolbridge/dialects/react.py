@@ -27,13 +27,13 @@ class Scaffold:
     def closing(self) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, _mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         yield from cursor.until(_LINE, lambda _: None)
         yield from cursor.skip()
         if not (yield from cursor.stands(_ACTION)):
             raise NotACall("a thought")
-        yield from self.calls(scribe, _ACTION)
+        yield from self.calls(writer, _ACTION)
 
 
 DIALECT = Dialect(

@@ -57,12 +57,12 @@ class TextReader:
     ) -> None:
         self._draft = Draft(ids)
         known = None if tools is None else as_tools(tools)
-        self._scribe = EventWriter(self._draft, Toolbox(known), thoughts=thoughts)
+        self._writer = EventWriter(self._draft, Toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         reader = reader_of(dialect, model) if isinstance(dialect, str) else dialect
         if isinstance(reasoning_open, str) and isinstance(reader, MarkReader):
-            self._scribe.cursor.feed(reader.begun(reasoning_open))
-        self._run: Generator[None] = reader(self._scribe, thinking=reasoning_open is True)
+            self._writer.cursor.feed(reader.begun(reasoning_open))
+        self._run: Generator[None] = reader(self._writer, thinking=reasoning_open is True)
         self._running = True
         self._model = model
 
@@ -70,30 +70,33 @@ class TextReader:
         """Read the next piece; bytes are UTF-8 and may end inside a character."""
         events = [] if self._draft.started else self._start()
         text = self._bytes.decode(piece) if isinstance(piece, bytes) else piece
-        if self._scribe.passes(text):  # nearly every piece of nearly every answer
-            self._scribe.text(text)
+        writer = self._writer
+        if writer.passes(text):  # nearly every piece of nearly every answer
+            writer.text(text)
         else:
-            self._scribe.cursor.feed(text)
+            writer.cursor.feed(text)
             self._go_on()
-        return events + self._scribe.drain()
+        events += writer.events
+        writer.events = []
+        return events
 
     def close(self, reason: StopReason = "end") -> list[Event]:
         """Return the remaining events; `reason` is the stop reason of the upstream."""
-        self._scribe.cut_short = reason in _CUT
+        self._writer.cut_short = reason in _CUT
         return self._start() + self.flush() + self._draft.finish(reason)
 
     @property
     def in_call(self) -> bool:
         """Whether a call is being written."""
-        return self._scribe.in_call
+        return self._writer.in_call
 
     def flush(self) -> list[Event]:
         """Return the remaining events of the text without ending the answer."""
-        self._scribe.cursor.feed(self._bytes.decode(b"", final=True))
-        self._scribe.cursor.end()
+        self._writer.cursor.feed(self._bytes.decode(b"", final=True))
+        self._writer.cursor.end()
         self._go_on()
-        self._scribe.finish()
-        return self._scribe.drain()
+        self._writer.finish()
+        return self._writer.drain()
 
     def _start(self) -> list[Event]:
         return self._draft.start(model=self._model)

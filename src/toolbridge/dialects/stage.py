@@ -1,8 +1,8 @@
-"""Events in, events out: behind the decoder of a model that writes its calls as text.
+"""The stage that finds calls and reasoning in the text of an answer; it follows the decoder.
 
-Text goes through a reader. Thoughts pass as they are, byte for byte, because they may be signed; only
-when the answer ends in one that holds the mark of a call is the rest of it read as text, for then the
-server took the call for a part of the thought. Calls that came as calls pass untouched.
+Text is read in a dialect. Reasoning passes unchanged, because it may be signed; only if the answer ends
+with reasoning that contains the mark of a call, the rest is read as text: the server's parser took the
+call for reasoning (vllm#42400). Calls that the server parsed itself pass unchanged.
 """
 
 from collections.abc import Hashable, Sequence
@@ -27,13 +27,13 @@ _OUTER = (
     ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost, ev.Alternative,
     ev.Finished, ev.Failed,
 )  # fmt: skip
-"""What a reader says of an answer, and not of a block: here the answer is another's."""
+"""Events about the whole answer: they come from the decoder, so those of a reader are dropped."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
 _NO_MARKS = Marks(())
 
 
 class DialectStage:
-    """Finds calls and thoughts in the text of an answer."""
+    """Finds calls and reasoning in the text of an answer."""
 
     def __init__(
         self,
@@ -54,20 +54,20 @@ class DialectStage:
         self._reader: TextReader | None = None
         self._readers = 0
         self._text = Text("")
-        """The text that has ended, with what is attached to it."""
+        """The text block that ended last, with its citations and opaque tokens."""
         reader = self._read_stream
         marks = reader.draft_marks if tools and isinstance(reader, MarkReader) else _NO_MARKS
         self._thought = _Thought(marks)
         self._called: dict[str, str] = {}
-        """The ids of calls, as they were written and as they were said."""
+        """The ids of calls: as read from the text, and as emitted."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
             reader = self._reader or self._open_reader()
-            return self._said(reader.feed(event.text))
+            return self._from_reader(reader.feed(event.text))
         if isinstance(event, ev.Finished):
-            said = self._finished(event.reason)
-            return [*said, settled_end(event, calls=bool(self._called))]
+            out = self._finished(event.reason)
+            return [*out, settled_end(event, calls=bool(self._called))]
         if isinstance(event, ev.Failed):
             return [*self._failed(), event]
         return self._read(event)
@@ -112,11 +112,11 @@ class DialectStage:
     def _end_reader(self, reason: StopReason = "end") -> list[ev.Event]:
         if self._reader is None:
             return []
-        said = _attached(self._said(self._reader.close(reason)), self._text)
+        out = _attached(self._from_reader(self._reader.close(reason)), self._text)
         self._reader, self._text = None, Text("")
-        return said
+        return out
 
-    def _said(self, events: list[ev.Event]) -> list[ev.Event]:
+    def _from_reader(self, events: list[ev.Event]) -> list[ev.Event]:
         if len(events) == 1 and isinstance(events[0], ev.DELTAS):
             index = events[0].index
             if self._numbers.given.get((self._readers, index)) == index:
@@ -130,7 +130,7 @@ class DialectStage:
         return self._numbers.give(self._readers, kept)
 
     def _with_own_id(self, event: ev.CallStart | ev.CallEnd) -> ev.CallStart | ev.CallEnd:
-        """Replace the id of a call that this answer has used before."""
+        """Replace an id that was used before in this answer."""
         if isinstance(event, ev.CallStart):
             id = self._ids.call() if event.id in self._called else event.id
             self._called[event.id] = id
@@ -139,59 +139,59 @@ class DialectStage:
         return msgspec.structs.replace(event, call=call)
 
     def _release(self) -> list[ev.Event]:
-        """Say what was held of a thought: something follows it, so that it was one."""
+        """Emit held reasoning: something follows it, so it contained no call."""
         return self._numbers.give("", self._thought.release())
 
     def _finished(self, reason: StopReason) -> list[ev.Event]:
-        said = self._end_reader(reason)
+        out = self._end_reader(reason)
         ended, rest = self._thought.give_up()
-        said += self._numbers.give("", ended)
+        out += self._numbers.give("", ended)
         if rest:
-            said += self._said(self._open_reader().feed(rest)) + self._end_reader(reason)
-        return said
+            out += self._from_reader(self._open_reader().feed(rest)) + self._end_reader(reason)
+        return out
 
     def _failed(self) -> list[ev.Event]:
-        """Leave half a call open; say any other text that was held."""
-        said = self._release()
+        """Emit held text; a call that was cut off stays open."""
+        out = self._release()
         if self._reader is not None and not self._reader.in_call:
-            said += self._end_reader()
-        return said
+            out += self._end_reader()
+        return out
 
 
 class _Numbers:
-    """Gives the blocks of several sources one row of indices."""
+    """Numbers the blocks of several sources in one sequence."""
 
     def __init__(self) -> None:
         self.given: dict[tuple[Hashable, int], int] = {}
 
     def give(self, source: Hashable, events: Sequence[_Numbered]) -> list[ev.Event]:
         given = self.given
-        said: list[ev.Event] = []
+        out: list[ev.Event] = []
         for event in events:
             index = given.setdefault((source, event.index), len(given))
             same = index == event.index
-            said.append(event if same else msgspec.structs.replace(event, index=index))
-        return said
+            out.append(event if same else msgspec.structs.replace(event, index=index))
+        return out
 
 
 class _Thought:
-    """A thought that passes through, held from the first mark of a call on."""
+    """Passes reasoning on, and holds it from the first mark of a call."""
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
         self._start: ev.ThinkingStart | None = None
-        """The start, as long as nothing was said."""
+        """The start event, until the first text is emitted."""
         self._index = 0
         self._field = ""
         self._text = ""
-        self._said: list[str] = []
+        self._emitted: list[str] = []
         self._held: list[str] | None = None
         self._end: ev.ThinkingEnd | None = None
 
     def feed(self, event: _Thoughts) -> list[_Numbered]:
         match event:
             case ev.ThinkingStart(index, field):
-                self._start, self._index, self._said = event, index, []
+                self._start, self._index, self._emitted = event, index, []
                 self._field = field
                 return []
             case ev.ThinkingDelta(_, piece):
@@ -208,15 +208,15 @@ class _Thought:
             return []
         self._text += piece
         begin, end = self._marks.find(self._text, 0, ended=False)
-        said, rest = self._text[:begin], self._text[begin:]
+        out, rest = self._text[:begin], self._text[begin:]
         self._held = [rest] if end > begin else None
         self._text = "" if end > begin else rest
-        return self._say(said)
+        return self._emit(out)
 
-    def _say(self, text: str) -> list[_Numbered]:
+    def _emit(self, text: str) -> list[_Numbered]:
         if not text:
             return []
-        self._said.append(text)
+        self._emitted.append(text)
         return [*self._opened(), ev.ThinkingDelta(self._index, text)]
 
     def _opened(self) -> list[_Numbered]:
@@ -224,33 +224,35 @@ class _Thought:
         return [] if start is None else [start]
 
     def release(self) -> list[_Numbered]:
-        """Return what is left of a thought that has ended."""
+        """Return the held events of reasoning that has ended."""
         end, self._end = self._end, None
         if end is None:
             return []
-        said = self._say(self._text + "".join(self._held or ()))
+        out = self._emit(self._text + "".join(self._held or ()))
         self._text, self._held = "", None
         if end.thinking.opaque:
-            said += self._opened()
-        return said if self._start is not None else [*said, end]
+            out += self._opened()
+        return out if self._start is not None else [*out, end]
 
     def give_up(self) -> tuple[list[_Numbered], str]:
-        """Return the end of the thought before a mark, and the text from the mark on."""
+        """Return the end of the reasoning before the mark, and the text from the mark on."""
         if self._held is None:
             return self.release(), ""
         rest, self._held, self._end = "".join(self._held), None, None
         if self._start is not None:
             return [], rest
-        return [ev.ThinkingEnd(self._index, Thinking("".join(self._said), field=self._field))], rest
+        return [
+            ev.ThinkingEnd(self._index, Thinking("".join(self._emitted), field=self._field))
+        ], rest
 
 
-def _attached(said: list[ev.Event], text: Text) -> list[ev.Event]:
-    """Give what is attached to a text to its last words."""
+def _attached(out: list[ev.Event], text: Text) -> list[ev.Event]:
+    """Move citations and opaque tokens to the last text block."""
     if not text.citations and not text.opaque:
-        return said
-    for at in reversed(range(len(said))):
-        event = said[at]
+        return out
+    for at in reversed(range(len(out))):
+        event = out[at]
         if isinstance(event, ev.TextEnd):
             whole = Text(event.text.text, citations=text.citations, opaque=text.opaque)
-            return [*said[:at], ev.TextEnd(event.index, whole), *said[at + 1 :]]
-    return said
+            return [*out[:at], ev.TextEnd(event.index, whole), *out[at + 1 :]]
+    return out

@@ -13,7 +13,6 @@ from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.wire.tags import Marks, Wait
 
-_BEGIN = "⟦BEGIN_TOOL_CALL"
 _END = "⟦END_TOOL_CALL"
 _ATTRIBUTE = re.compile(r"(\w+)=([^\s⟧]+)")
 
@@ -26,19 +25,19 @@ class SentinelCalls:
     def closing(self) -> tuple[str, ...]:
         return (_END,)
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         cursor.take(len(mark))
         head: list[str] = []
         if (yield from cursor.until(Marks(["⟧", "\n", "⟦"]), head.append)) != "⟧":
             raise NotACall("a sentinel that does not end")
         attributes = dict(_ATTRIBUTE.findall("".join(head)))
-        name = scribe.resolve(attributes.get("name", ""))
+        name = writer.resolve(attributes.get("name", ""))
         yield from cursor.skip()
         if (yield from cursor.peek()) not in {"{", ""}:
             raise NotACall("no JSON")
-        scribe.call(name, attributes.get("id", ""))
-        yield from stream_object(scribe, Marks([_END]))
+        writer.call(name, attributes.get("id", ""))
+        yield from stream_object(writer, Marks([_END]))
         if (yield from cursor.follows(_END, at_end=False)):
             yield from cursor.skip()
             yield from cursor.until(Marks(["⟧"]), lambda _: None)

@@ -1,7 +1,8 @@
-"""From the value that was written to the value that the schema asks for.
+"""Converts values to the types that a JSON Schema asks for.
 
-Only what does not fit is touched. A value is changed in form, never in meaning, and nothing is made
-up: a null that is not allowed is left out, not turned into a zero.
+Models write `"3"` for 3, `"yes"` for true, one string for a list of strings, and nested objects as
+strings (freellmapi#193, kimi-cli#2513). Only values that do not fit are changed, and only in form:
+nothing is invented, so a null that is not allowed is removed and not replaced by 0.
 """
 
 import json
@@ -10,8 +11,7 @@ from collections.abc import Callable
 
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Step
-from toolbridge.healing import steps
-from toolbridge.healing import tokens as lx
+from toolbridge.healing import steps, tokens
 from toolbridge.healing.names import heal_choice, heal_key
 from toolbridge.healing.reading import TolerantReading, brief
 from toolbridge.healing.schema import (
@@ -40,7 +40,10 @@ _CONVERTED = {
 
 
 class Coercion:
-    """One pass over a value. `read` reads nested text; `written` finds a number as it was written."""
+    """One pass over a value.
+
+    `read` parses nested JSON text; `written` returns the original text of a number.
+    """
 
     __slots__ = ("_level", "_read", "_schema", "_written", "cut", "steps")
 
@@ -60,11 +63,11 @@ class Coercion:
         self.cut = False
 
     def coerce(self, value: Json, schema: Json, path: Path = ()) -> Json:
-        """Return `value` as `schema` wants it, or as near as it can be brought."""
-        return value if self._schema.fits(value, schema) else self.bring(value, schema, path)
+        """Return `value` converted to `schema`, as far as that is possible."""
+        return value if self._schema.fits(value, schema) else self.convert(value, schema, path)
 
-    def bring(self, value: Json, schema: Json, path: Path = ()) -> Json:
-        """Bring a value that does not fit into the shape of `schema`."""
+    def convert(self, value: Json, schema: Json, path: Path = ()) -> Json:
+        """Convert a value that does not fit `schema`."""
         if self._schema.visits > MAX_VISITS:
             return value
         rule = self._schema.resolve(schema)
@@ -83,7 +86,7 @@ class Coercion:
         return self._choose_type(value, rule, names, path)
 
     def _choose(self, value: Json, options: list[Json], path: Path) -> Json:
-        """Return `value` as the option of a union that it reaches in the fewest steps."""
+        """Return `value` converted to the option of a union that needs the fewest steps."""
         best: tuple[int, Json, list[Step]] | None = None
         before, cut = self.steps, self.cut
         for option in options:
@@ -122,7 +125,7 @@ class Coercion:
             inner = self._read_nested(value, dict, path)
             return value if inner is None else self.coerce(inner, rule, path)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-            self.say(steps.OUT_OF_LIST, path, value, value[0])
+            self._add_step(steps.OUT_OF_LIST, path, value, value[0])
             return self.coerce(value[0], rule, path)
         if not isinstance(value, dict):
             return value
@@ -149,7 +152,7 @@ class Coercion:
                 return False
             if key in self._schema.members(rule):
                 return False
-            self.say(steps.UNKNOWN_KEY, (*path, key), member, None, level=3)
+            self._add_step(steps.UNKNOWN_KEY, (*path, key), member, None, level=3)
             return True
         if not (member is None or (isinstance(member, str) and _is_null_word(member))):
             return False
@@ -157,11 +160,11 @@ class Coercion:
             return False
         if self._schema.fits(None, wanted) or self._may_be_text(member, wanted):
             return False
-        self.say(steps.NULL_REMOVED, (*path, key), member, None)
+        self._add_step(steps.NULL_REMOVED, (*path, key), member, None)
         return True
 
     def _may_be_text(self, member: Json, wanted: Json) -> bool:
-        """Whether a word like "none" is a choice, or a text, and not nothing."""
+        """Whether a word such as "none" is an enum value or a string here, not null (vllm#39567)."""
         if not isinstance(member, str):
             return False
         rule = self._schema.resolve(wanted)
@@ -171,15 +174,15 @@ class Coercion:
         return "string" in type_names(rule)
 
     def _rename(self, value: JsonObject, rule: JsonObject, path: Path) -> JsonObject:
-        """Give keys that nobody declared the name of the one parameter that they mean."""
+        """Rename undeclared keys to the parameter that they mean, where exactly one fits."""
         members = self._schema.members(rule)
-        strange = [key for key in value if key not in members]
-        if not strange or not members or self._schema.fits(value, rule):
+        undeclared = [key for key in value if key not in members]
+        if not undeclared or not members or self._schema.fits(value, rule):
             return value
         free = [name for name in members if name not in value]
-        meant = {key: name for key in strange if (name := heal_key(key, free)) is not None}
-        lonely = self._lonely(value, rule, [key for key in strange if key not in meant], meant)
-        meant.update(lonely)
+        meant = {key: name for key in undeclared if (name := heal_key(key, free)) is not None}
+        only = self._only_match(value, rule, [key for key in undeclared if key not in meant], meant)
+        meant.update(only)
         twice = {name for name, times in Counter(meant.values()).items() if times > 1}
         renamed: JsonObject = {}
         for key, member in value.items():
@@ -190,21 +193,21 @@ class Coercion:
             renamed[name] = member
         return renamed
 
-    def _lonely(
-        self, value: JsonObject, rule: JsonObject, strange: list[str], meant: dict[str, str]
+    def _only_match(
+        self, value: JsonObject, rule: JsonObject, undeclared: list[str], meant: dict[str, str]
     ) -> dict[str, str]:
-        """Match the only strange key with the only parameter that is missing, if its value fits.
+        """Match the only undeclared key with the only missing parameter, if its value fits.
 
-        Not `raw`: under that name another gateway hands on what it could not read (PX-27).
+        Not `raw`: toolbridge and other gateways return unreadable arguments under it (PX-27).
         """
         taken = set(meant.values())
         missing = [n for n in required_of(rule) if n not in value and n not in taken]
-        if len(strange) != 1 or len(missing) != 1 or strange[0] in {*ENVELOPE, "raw"}:
+        if len(undeclared) != 1 or len(missing) != 1 or undeclared[0] in {*ENVELOPE, "raw"}:
             return {}
         wanted = self._schema.members(rule).get(missing[0])
-        if wanted is None or not self._schema.fits(value[strange[0]], wanted):
+        if wanted is None or not self._schema.fits(value[undeclared[0]], wanted):
             return {}
-        return {strange[0]: missing[0]}
+        return {undeclared[0]: missing[0]}
 
     # Arrays.
 
@@ -221,12 +224,12 @@ class Coercion:
         if isinstance(value, dict) and len(value) == 1:
             only = next(iter(value.values()))
             if isinstance(only, list) and not self._schema.fits(value, items):
-                self.say(steps.OUT_OF_OBJECT, path, value, only)
+                self._add_step(steps.OUT_OF_OBJECT, path, value, only)
                 return self.coerce(only, rule, path)
         item = self.coerce(value, items, path)
         if not self._schema.fits(item, items):
             return value
-        self.say(steps.WRAPPED, path, value, [item])
+        self._add_step(steps.WRAPPED, path, value, [item])
         return [item]
 
     # Scalars.
@@ -244,7 +247,7 @@ class Coercion:
         ):
             return value
         what = steps.CHOICE if healed is value else _CONVERTED.get(name, steps.CHOICE)
-        self.say(what, path, value, chosen)
+        self._add_step(what, path, value, chosen)
         return chosen
 
     def _scalar(self, value: Json, name: str, path: Path) -> Json:
@@ -264,7 +267,7 @@ class Coercion:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, _NUMBERS):
-            # 1.10 is another version than 1.1: the text is what the model wrote.
+            # 1.10 is another version than 1.1, so the number keeps the model's spelling.
             return self._written(path) or dumps(value)
         if isinstance(value, dict) or (isinstance(value, list) and not _all_text(value)):
             return json.dumps(value, ensure_ascii=False)
@@ -273,7 +276,7 @@ class Coercion:
     def _to_choice(self, value: Json, rule: JsonObject, path: Path) -> Json:
         healed = self._choice(value, rule)
         if healed is not value:
-            self.say(steps.CHOICE, path, value, healed)
+            self._add_step(steps.CHOICE, path, value, healed)
         return healed
 
     def _choice(self, value: Json, rule: JsonObject) -> Json:
@@ -288,7 +291,7 @@ class Coercion:
         return next((c for c in choices if isinstance(c, str) and c == dumps(value)), value)
 
     def _read_nested(self, text: str, kind: type, path: Path) -> Json:
-        """Return the object or list that a text holds, or None when it holds neither."""
+        """Return the object or list in `text`, or None."""
         if text.lstrip()[:1] not in {"{", "[", "(", '"', "`", "\\", "'"}:
             return None
         reading = self._read(text)
@@ -297,11 +300,13 @@ class Coercion:
         if kind is dict and not isinstance(reading.value, dict):
             return None
         self.cut |= reading.cut or reading.open
-        self.say(steps.NESTED_JSON, path, text, reading.value)
+        self._add_step(steps.NESTED_JSON, path, text, reading.value)
         self.steps += reading.steps
         return reading.value
 
-    def say(self, what: str, path: Path, before: Json, after: Json, *, level: int = 2) -> None:
+    def _add_step(
+        self, what: str, path: Path, before: Json, after: Json, *, level: int = 2
+    ) -> None:
         shown = "" if after is None else brief(after)
         self.steps.append(Step(_at(what, path), level, brief(before), shown))
 
@@ -310,7 +315,7 @@ ENVELOPE = {
     "name", "tool", "tool_name", "toolname", "function", "function_name", "type", "id", "call_id",
     "tool_call_id", "recipient_name", "index", "action",
 }  # fmt: skip
-"""What stands beside the arguments when a model writes the whole call into them."""
+"""Keys beside the arguments when a model writes the whole call into them."""
 
 
 def _is_null_word(text: str) -> bool:
@@ -328,7 +333,7 @@ def _guess_types(rule: JsonObject) -> tuple[str, ...]:
 
 
 def _only_inner(value: JsonObject, path: Path) -> Json:
-    """Return the scalar in an object that only repeats the name of its member: `{"a": {"a": 1}}`."""
+    """Return the scalar in an object that repeats the key: 1 for `{"a": {"a": 1}}`."""
     name, inner = next(iter(value.items()), ("", None))
     repeats = len(value) == 1 and path and name in {path[-1], "value"}
     return inner if repeats and not isinstance(inner, _HOLDERS) else None
@@ -342,9 +347,9 @@ def _to_number(value: Json, name: str) -> Json:
     number: Json = value
     if isinstance(value, str):
         bare = value.strip()
-        if len(bare) > 64 or not lx.NUMBER.fullmatch(bare):
+        if len(bare) > 64 or not tokens.NUMBER.fullmatch(bare):
             return value
-        number = lx.number(bare)
+        number = tokens.number(bare)
     if isinstance(number, float) and name == "integer" and number.is_integer():
         return int(number)
     return number

@@ -1,7 +1,7 @@
-"""The ladder: strict, then syntax, then schema, then guesses; each rung says what it changed.
+"""The healing ladder: strict JSON, then syntax, then schema, then guesses.
 
-Text that is cut off is read as far as it goes, and marked: its value may be looked at, but whoever
-runs calls refuses it.
+Each level changes more than the one before, and every change is reported. Text that is cut off is
+read as far as it goes and marked `cut`; such arguments may be shown, but must not be run.
 """
 
 import json
@@ -37,15 +37,15 @@ _WHOLE_CALLS = {"function", "function_call", "tool_call", "tool_use", "call", "t
 
 
 class Healing(msgspec.Struct, frozen=True):
-    """What came of the arguments: the value, the boldest level that was needed, and each step."""
+    """The healed arguments: the value, the highest level that was needed, and the steps."""
 
     value: JsonObject
     level: int = 0
     steps: tuple[Step, ...] = ()
     cut: bool = False
-    """The text ends inside a value. The value is all there is of it; nobody may run it."""
+    """The text ends inside a value. The arguments are incomplete and must not be run."""
     open: bool = False
-    """Brackets are missing at the end. Whole only if the model ended by itself."""
+    """Brackets are missing at the end. Complete only if the model ended by itself."""
 
     @property
     def hopeless(self) -> bool:
@@ -55,12 +55,12 @@ class Healing(msgspec.Struct, frozen=True):
 def heal(
     arguments: object, schema: JsonObject | None = None, *, level: int = 2, words: bool = True
 ) -> Healing:
-    """Return the arguments that a model meant, as an object.
+    """Return the arguments as an object that fits `schema`, with the steps.
 
-    `level` is the boldest step allowed: 0 strict JSON only, 1 syntax, 2 by `schema`, 3 guesses.
-    With `words`, a text that is no object becomes the value of the only string parameter; pass
-    False before anything is run, as the gateway does: words are not a command.
-    What cannot be read becomes `{"raw": …}`.
+    `level` is the highest level allowed: 0 strict JSON only, 1 syntax, 2 by `schema`, 3 guesses.
+    With `words`, plain text becomes the value of the only string parameter; pass False before
+    anything is run, as the gateway does, so that prose is never run as a command.
+    Unreadable arguments become `{"raw": …}`.
     """
     rules = Schema(schema or {})
     if isinstance(arguments, dict):
@@ -72,7 +72,7 @@ def heal(
 
 
 class Ladder:
-    """One text on its way up."""
+    """Heals one text, or one object, by one schema."""
 
     __slots__ = (
         "_base", "_cut", "_known", "_level", "_open", "_rules", "_schema", "_steps", "_text",
@@ -116,7 +116,7 @@ class Ladder:
         return self._hopeless() if _is_words_in_braces(healing.steps) else healing
 
     def heal_object(self, value: JsonObject) -> Healing:
-        """Bring an object into the shape of the schema."""
+        """Convert an object to the schema."""
         if self._schema and self._level >= 2:
             value = self._align(value)
         if not self._steps:
@@ -130,7 +130,7 @@ class Ladder:
         return Healing(value, level, tuple(self._steps), self._cut, self._open)
 
     def heal_resumed(self, reader: TolerantReader) -> Healing:
-        """Heal the rest of an object whose first members are settled, and stay as they are."""
+        """Heal the rest of an object; its first members were sent already and stay unchanged."""
         reading = TolerantReading()
         first = reader.docs[0] if reader.docs else None
         if reader.hopeless or not isinstance(first, dict):
@@ -143,7 +143,7 @@ class Ladder:
         return self.heal_object({**more, **first})
 
     def _misread(self, reading: TolerantReading) -> bool:
-        """Whether a key that nobody knows says that a quote was guessed wrongly."""
+        """Whether an undeclared key shows that a quote was interpreted wrongly."""
         if not self._schema or not isinstance(reading.value, dict):
             return False
         names = {plain(name) for name in self._names()}
@@ -153,7 +153,7 @@ class Ladder:
         return read_text(text, self._names)
 
     def _names(self) -> frozenset[str]:
-        """Return the names that may be keys, those of a wrapper only where there seems to be one."""
+        """Return the names that may be keys; those of wrappers only if the first key is undeclared."""
         if self._known is None:
             found = self._rules.all_names()
             first = QUOTED_KEY.search(self._text[:128])
@@ -165,13 +165,13 @@ class Ladder:
         step = Step(steps.UNREADABLE, 0, clip(self._text), "")
         return Healing({"raw": self._text}, 0, (step,), self._cut, self._open)
 
-    # What is not an object yet.
+    # Values other than objects.
 
     def _as_object(self, value: Json) -> JsonObject | None:
         if isinstance(value, dict):
             return value
         if value is None or value in ("", []):
-            self._say(steps.EMPTY, value, {}, level=1)
+            self._add_step(steps.EMPTY, value, {}, level=1)
             return {}
         if isinstance(value, list):
             objects = [item for item in value if isinstance(item, dict)]
@@ -189,11 +189,13 @@ class Ladder:
         chosen = objects[0]
         for other in objects[1:]:
             chosen = other if grows(chosen, other) else chosen
-        self._say(steps.OUT_OF_LIST, list(objects), chosen, level=1 if len(objects) == 1 else 2)
+        self._add_step(
+            steps.OUT_OF_LIST, list(objects), chosen, level=1 if len(objects) == 1 else 2
+        )
         return chosen
 
     def _by_position(self, values: list[Json]) -> JsonObject | None:
-        """Give values without names to the required parameters, if there are as many."""
+        """Assign the values of a list to the required parameters, if there are as many."""
         members = self._rules.members(self._schema)
         names = required_of(self._schema) or list(members)
         if len(names) != len(values):
@@ -201,11 +203,11 @@ class Ladder:
         pairs = dict(zip(names, values, strict=True))
         if not all(self._rules.fits(pairs[name], members.get(name, True)) for name in names):
             return None
-        self._say(steps.BY_POSITION, values, pairs)
+        self._add_step(steps.BY_POSITION, values, pairs)
         return pairs
 
     def _as_parameter(self, value: Json) -> JsonObject | None:
-        """Give a lone value to the only parameter that there is, or that there must be."""
+        """Assign a single value to the only parameter, or to the only required one."""
         members = self._rules.members(self._schema)
         required = required_of(self._schema)
         name = (
@@ -216,14 +218,14 @@ class Ladder:
         coercion = self._coercion()
         healed = coercion.coerce(value, members[name])
         if isinstance(healed, str) and not self._words:
-            return None  # PX-27: words that name no parameter are not the value of one
+            return None  # PX-27: text that names no parameter is not assigned to one
         if not self._rules.fits(healed, members[name]):
             return None
-        self._say(steps.ONLY_PARAMETER, value, {name: healed})
+        self._add_step(steps.ONLY_PARAMETER, value, {name: healed})
         return {name: healed}
 
     def _as_text(self) -> JsonObject | None:
-        """Take text that is not JSON as the one text that the tool wants."""
+        """Assign text that is not JSON to the tool's only string parameter."""
         text = self._text.strip()
         if not text:
             return {}
@@ -231,12 +233,12 @@ class Ladder:
             return None
         word = text.strip("()").lower()
         if word in {"none", "null", "undefined", "nil", ""}:
-            self._say(steps.EMPTY, text, {}, level=1)
+            self._add_step(steps.EMPTY, text, {}, level=1)
             return {}
         self._open = True
         return self._as_parameter(text)
 
-    # What does not fit yet.
+    # Objects that do not fit the schema.
 
     def _align(self, value: JsonObject) -> JsonObject:
         try:
@@ -248,7 +250,7 @@ class Ladder:
                 return found
             value = found
             coercion = self._coercion()
-            healed = coercion.bring(value, self._schema)
+            healed = coercion.convert(value, self._schema)
         except RecursionError:
             return value
         self._steps = self._steps + coercion.steps
@@ -256,7 +258,7 @@ class Ladder:
         return healed if isinstance(healed, dict) else value
 
     def _maybe_unwrapped(self, value: JsonObject) -> JsonObject:
-        """Return the arguments alone, where no member of `value` is one of them."""
+        """Return the arguments inside a wrapper, if no key of `value` is a parameter."""
         members = self._rules.members(self._schema)
         if not members or not value or not (members.keys() & value.keys()) <= ENVELOPE:
             return value
@@ -266,13 +268,16 @@ class Ladder:
         return Coercion(self._rules, self._read, self._written, level=self._level)
 
     def _unwrap(self, value: JsonObject, members: Mapping[str, Json]) -> JsonObject:
-        """Take the arguments out of what a model wrote around them: the whole call, or a name."""
+        """Remove objects around the arguments: the whole call, or a key such as `parameters`.
+
+        vLLM removes the same wrappers for DeepSeek (`_unwrap_wrapper_args`).
+        """
         for _ in range(4):
             found = self._wrapped(value, frozenset(plain(name) for name in members))
             if found is None:
                 break
             key, inner = found
-            self._say(f"{steps.WRAPPER}: {key}", value, inner)
+            self._add_step(f"{steps.WRAPPER}: {key}", value, inner)
             self._base = (*self._base, key)
             value = inner
         return value
@@ -292,7 +297,7 @@ class Ladder:
         return None
 
     def _holds(self, inner: JsonObject, names: frozenset[str], *, known: bool) -> bool:
-        """Whether `inner` is what the schema asks for, or has it inside."""
+        """Whether `inner` contains parameters of the schema, or another wrapper."""
         declared = [plain(key) in names for key in inner]
         if not known:
             required = {plain(name) for name in required_of(self._schema)}
@@ -311,7 +316,7 @@ class Ladder:
         return member if isinstance(member, dict) else None
 
     def _written(self, path: Path) -> str | None:
-        """Return a number as the model wrote it, where the text is at hand."""
+        """Return the original text of the number at `path`, or None."""
         try:
             found: Json = json.loads(self._text, parse_float=str, parse_int=str)
         except (ValueError, RecursionError):
@@ -326,7 +331,7 @@ class Ladder:
                 return None
         return found if isinstance(found, str) else None
 
-    def _say(self, what: str, before: Json, after: Json, *, level: int = 2) -> None:
+    def _add_step(self, what: str, before: Json, after: Json, *, level: int = 2) -> None:
         self._steps = [*self._steps, Step(what, level, brief(before), brief(after))]
 
 
@@ -335,6 +340,6 @@ _WRAPPER_KEYS = frozenset(WRAPPERS) | ENVELOPE
 
 
 def _is_words_in_braces(done: Sequence[Step]) -> bool:
-    """Whether a first word became a key, and the key a parameter: `{sudo rm -rf /}` is no command."""
+    """Whether words in braces became a key and a value, as in `{sudo rm -rf /}`; that is refused."""
     names = {step.what.partition(":")[0] for step in done}
     return {steps.MISSING_COLON, steps.KEY} <= names

@@ -1,28 +1,27 @@
-"""The members of objects: those that can be read in one way only, and keys that are not as they should be."""
+"""Reads the members of objects in invalid JSON: unambiguous ones by pattern, others key by key."""
 
 import re
 
 from toolbridge.core.json import JsonObject
-from toolbridge.healing import steps
-from toolbridge.healing import tokens as lx
+from toolbridge.healing import steps, tokens
 from toolbridge.healing.scalars import ScalarReader
 from toolbridge.healing.strings import OpenContainer
 
 
 class MemberReader(ScalarReader):
-    """The part of the reader that knows keys, and members that need no thought."""
+    """The part of the tolerant reader for keys and members."""
 
     __slots__ = ()
 
     def read_clear_members(self, holder: JsonObject) -> bool:
-        """Read the members from here on that need no thought.
+        """Read the unambiguous members from here on.
 
-        Return False where a member begins at `at` that does, and True where something else may.
+        Return False if the member at `at` is ambiguous, and True if something else may follow.
         """
-        clear = lx.CLEAR_MEMBER.match(self.text, self.at)
+        clear = tokens.CLEAR_MEMBER.match(self.text, self.at)
         if clear is None or not self._take_clear(clear, holder):
             return False
-        while (clear := lx.NEXT_CLEAR_MEMBER.match(self.text, self.at)) is not None:
+        while (clear := tokens.NEXT_CLEAR_MEMBER.match(self.text, self.at)) is not None:
             if clear.lastindex is None or not self._take_clear(clear, holder):
                 if self.text.startswith('"', clear.end()):
                     self.at = clear.end()
@@ -31,7 +30,7 @@ class MemberReader(ScalarReader):
         return True
 
     def _take_clear(self, clear: re.Match[str], holder: JsonObject) -> bool:
-        """Take a member that needs no thought, unless it is a number that the end may have cut."""
+        """Add an unambiguous member; return False for a number that the end of the text may cut."""
         key, key_1, key_bare, text, text_1, number, word = clear.groups()
         if number is not None and clear.end() == self.size:
             return False
@@ -43,7 +42,7 @@ class MemberReader(ScalarReader):
         if text is not None:
             holder[key] = text
         elif number is not None:
-            holder[key] = number if self.verbatim else lx.plain_number(number)
+            holder[key] = number if self.verbatim else tokens.plain_number(number)
         elif word is not None:
             self.at = clear.start(7)
             holder[key] = self.take_literal(word)
@@ -60,46 +59,48 @@ class MemberReader(ScalarReader):
             self.note(steps.SINGLE_QUOTES, max(clear.start(1), clear.start(2)) - 1)
 
     def doubt_repeated(self) -> None:
-        """Judge a key that comes again: after quotes inside a string, that ended too early."""
+        """Refuse a repeated key after quotes inside a string: that string ended too early."""
         self.hopeless |= steps.INNER_QUOTES in self.notes
 
-    def read_bare_key(self, frame: OpenContainer) -> bool:
-        found = lx.BARE_KEY.match(self.text, self.at) or lx.KEY_WORD.match(self.text, self.at)
+    def read_bare_key(self, container: OpenContainer) -> bool:
+        found = tokens.BARE_KEY.match(self.text, self.at) or tokens.KEY_WORD.match(
+            self.text, self.at
+        )
         if found is None:
-            word = lx.NUMBER.match(self.text, self.at)
+            word = tokens.NUMBER.match(self.text, self.at)
             if word is None:
                 self.hopeless = True
                 return False
             self.at = word.end()
-            self.doubtful = True  # `1,000`, or a key that is a number
-            frame.words.append(word.group())
+            self.doubtful = True  # `1,000`, or a number as a key
+            container.words.append(word.group())
             return False
-        frame.key = found.group(1) if found.re is lx.BARE_KEY else found.group()
+        container.key = found.group(1) if found.re is tokens.BARE_KEY else found.group()
         self.note(steps.MISSING_QUOTES)
-        self.at = found.end(1) if found.re is lx.BARE_KEY else found.end()
-        if self.text[self.at : self.at + 1] in lx.CLOSERS:
+        self.at = found.end(1) if found.re is tokens.BARE_KEY else found.end()
+        if self.text[self.at : self.at + 1] in tokens.CLOSERS:
             self.at += 1
         return True
 
-    def read_colon(self, frame: OpenContainer) -> bool:
-        """Pass over what separates a key and its value; return whether a value may follow."""
-        separator = lx.SEPARATOR.match(self.text, self.at)
+    def read_colon(self, container: OpenContainer) -> bool:
+        """Skip the separator after a key; return whether a value may follow."""
+        separator = tokens.SEPARATOR.match(self.text, self.at)
         if separator is None:
-            return self._value_follows(frame)
+            return self._value_follows(container)
         self.at = separator.end()
         if separator.group(1) != ":":
             self.note(steps.WRONG_COLON, separator.start(1))
         return True
 
-    def _value_follows(self, frame: OpenContainer) -> bool:
-        """Whether a value follows a key at once, without a colon."""
+    def _value_follows(self, container: OpenContainer) -> bool:
+        """Whether a value follows a key without a colon."""
         self.at = self.skip_space(self.at)
         mark = self.text[self.at : self.at + 1]
         if not mark:
             self.cut = True
             return False
-        if mark in lx.ENDS or mark in lx.SEPARATORS:
-            frame.words.append(frame.key)
+        if mark in tokens.ENDS or mark in tokens.SEPARATORS:
+            container.words.append(container.key)
             return False
         self.note(steps.MISSING_COLON)
         return True

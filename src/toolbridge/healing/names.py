@@ -1,7 +1,8 @@
-"""Names that mean another name: keys of arguments, choices of enums, names of tools.
+"""Matches misspelled names: keys of arguments, enum values, tool names.
 
-A name is replaced only when exactly one candidate fits, and never by likeness of spelling: a tool
-with a similar name is another tool.
+Models change case and separators (`filePath`), add namespaces (`functions.Read`) and use synonyms that
+other agents taught them (`cmd` for `command`). A name is replaced only if exactly one candidate
+matches, and never by edit distance, which runs another tool (hermes-agent#62701, #100807).
 """
 
 import re
@@ -12,7 +13,6 @@ _NOISE = re.compile(
     r"^(?:functions?|tools?|default_api|tool_call|api|namespace)\s*[.:/]+\s*", re.IGNORECASE
 )
 _TAIL = re.compile(r"(?:\(\s*\)|:\d{1,6}|<\|.*)\s*$")
-_NAMESPACE = re.compile(r"^(?:.*?)(?:\.|:|/|__)(?=[^.:/]+$)")
 
 
 def plain(name: str) -> str:
@@ -21,13 +21,13 @@ def plain(name: str) -> str:
 
 
 def only(found: Iterable[str]) -> str | None:
-    """Return the one element of `found`, or None when there is none or more than one."""
+    """Return the only element of `found`, or None if it has no or several elements."""
     seen = set(found)
     return seen.pop() if len(seen) == 1 else None
 
 
 def heal_name(name: str, tools: Collection[str]) -> str | None:
-    """Return the tool that `name` means, or None when no tool or more than one fits."""
+    """Return the tool that `name` means, or None if no tool or several match."""
     if name in tools:
         return name
     bare = name.strip().strip("`\"'").strip()
@@ -43,7 +43,7 @@ def heal_name(name: str, tools: Collection[str]) -> str | None:
 
 
 def _without_namespace(name: str, tools: Collection[str]) -> str | None:
-    """Match where only one side has a namespace: `list` and `mcp__files__list`."""
+    """Match names of which one has a namespace: `list` and `mcp__files__list`."""
     short = plain(_last(name))
     if not short:
         return None
@@ -53,7 +53,7 @@ def _without_namespace(name: str, tools: Collection[str]) -> str | None:
 
 
 def _last(name: str) -> str:
-    """Return the part of a name behind its namespaces."""
+    """Return a name without its namespaces."""
     for mark in ("__", ".", ":", "/"):
         head, found, tail = name.rpartition(mark)
         if found and head and tail:
@@ -62,7 +62,7 @@ def _last(name: str) -> str:
 
 
 def heal_choice(written: str, choices: Iterable[object]) -> str | None:
-    """Return the choice of an enum that `written` means but for case, blanks and quotes."""
+    """Return the enum value that equals `written` without case, white space and quotes."""
     texts = [choice for choice in choices if isinstance(choice, str)]
     bare = written.strip().strip("\"'`").strip()
     if bare in texts:
@@ -86,7 +86,7 @@ _SYNONYMS = (
 
 
 def heal_key(key: str, free: Iterable[str]) -> str | None:
-    """Return the parameter among `free` that `key` means, or None when it is not just one."""
+    """Return the parameter in `free` that `key` means, or None if no or several match."""
     names = list(free)
     short = plain(key)
     found = only(name for name in names if plain(name) == short)

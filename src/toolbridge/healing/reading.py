@@ -1,4 +1,7 @@
-"""From text to a value: strict first, then one layer after the other of what is wrapped around it."""
+"""Reads a value from text: strict JSON first, then without layers of encoding, then tolerantly.
+
+Layers are a JSON string around JSON, doubled escapes, HTML entities, and copies of a growing text.
+"""
 
 import html
 import re
@@ -8,8 +11,7 @@ import msgspec
 
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Step
-from toolbridge.healing import steps
-from toolbridge.healing import tokens as lx
+from toolbridge.healing import steps, tokens
 from toolbridge.healing.syntax import TolerantReader
 
 MAX_LAYERS = 4
@@ -26,30 +28,30 @@ _QUOTED = re.compile(r"\s*+[\"'`]\s*+\\*[{\[]")
 
 
 class InvalidJson:
-    """What strict JSON makes of a text that is none."""
+    """The type of `BROKEN`, the result for text that is not strict JSON."""
 
 
 BROKEN = InvalidJson()
 
 
 class TolerantReading:
-    """What was read, and what had to be put right for it."""
+    """The value in a text, and the changes that were needed to read it."""
 
     __slots__ = ("cut", "doubtful", "found", "guessed", "notes", "open", "value")
 
     def __init__(self) -> None:
         self.value: Json = None
         self.found = False
-        """Whether there was a value at all."""
+        """Whether the text contains a value."""
         self.notes: list[tuple[str, int, str]] = []
-        """What was put right, how boldly, and how it was written."""
+        """The changes: step name, level, and the original text."""
         self.cut = False
         self.open = False
         self.doubtful = False
         self.guessed = False
-        """Whether a quote was taken for text, or added: another reading may be right."""
+        """Whether a quote was interpreted as text or added, so that another reading is possible."""
 
-    def take(self, what: str, before: str, level: int = 1) -> None:
+    def add(self, what: str, before: str, level: int = 1) -> None:
         self.notes.append((what, level, before))
 
     @property
@@ -65,12 +67,12 @@ def clip(text: str, size: int = 60) -> str:
 
 
 def read_text(text: str, names: Callable[[], frozenset[str]] = frozenset) -> TolerantReading:
-    """Read arguments as text; `names` gives the names of the parameters, if they are needed."""
+    """Read arguments from text; `names` returns the parameter names when they are needed."""
     return read_decoded(decode(text), text, names)
 
 
 def decode(text: str) -> "Json | InvalidJson":
-    """Return the value of strict JSON."""
+    """Return the value of strict JSON, or BROKEN."""
     try:
         value: Json = _strict.decode(text)
     except _FAULTS:
@@ -81,7 +83,7 @@ def decode(text: str) -> "Json | InvalidJson":
 def read_decoded(
     value: "Json | InvalidJson", text: str, names: Callable[[], frozenset[str]]
 ) -> TolerantReading:
-    """Read `text`, of which strict JSON makes `value`."""
+    """Read `text`; `value` is the result of `decode(text)`."""
     reading = TolerantReading()
     for _ in range(MAX_LAYERS):
         if isinstance(value, InvalidJson):
@@ -98,50 +100,50 @@ def read_decoded(
 
 
 def _take_value(value: Json, text: str, reading: TolerantReading) -> str | None:
-    """Take a value; return the text inside a string that holds more JSON."""
+    """Store a value; return the text of a string that contains more JSON."""
     reading.value, reading.found = value, True
     if isinstance(value, str) and value.lstrip()[:1] in _MORE_JSON:
-        reading.take(steps.STRING_DECODED, text)
+        reading.add(steps.STRING_DECODED, text)
         reading.found = False
         return value
     return None
 
 
 def _peel(text: str, reading: TolerantReading) -> str | None:
-    """Return what stands inside one layer around the arguments, or None when there is none."""
+    """Return the text inside one layer of encoding, or None without such a layer."""
     if _BARE.match(text) and (text.find(text[:8], 8) < 0 or not _last_emission(text)):
         return None
     if _ENTITIES.match(text):
-        reading.take(steps.ENTITIES, text)
+        reading.add(steps.ENTITIES, text)
         return html.unescape(text)
     if _ESCAPED.match(text) and not _PLAIN_QUOTE.search(text):
-        reading.take(steps.DOUBLE_ESCAPES, text)
-        return lx.unescape_layer(text)
+        reading.add(steps.DOUBLE_ESCAPES, text)
+        return tokens.unescape_layer(text)
     if _QUOTED.match(text):
         stripped = text.strip()
         closed = len(stripped) > 1 and stripped[-1] == stripped[0]
-        reading.take(steps.STRING_DECODED, text)
+        reading.add(steps.STRING_DECODED, text)
         reading.cut |= not closed
-        return lx.unescape_layer(stripped[1 : -1 if closed else None])
+        return tokens.unescape_layer(stripped[1 : -1 if closed else None])
     again = _last_emission(text)
     if again:
-        reading.take(steps.COPIES, text)
+        reading.add(steps.COPIES, text)
         return text[again:]
     return None
 
 
 def _last_emission(text: str) -> int:
-    """Return where the last copy begins when each copy of a growing text follows the one before.
+    """Return the index of the last copy in a text that consists of growing copies of itself.
 
-    Servers that confuse "the text so far" with "the next piece" send `P1 P2 P3`, where each begins
-    with the whole of its predecessor. Each comparison is as long as the step it allows.
+    Servers that send the text so far instead of the next piece produce `P1 P2 P3`, where each begins
+    with the whole of its predecessor. The comparisons add up to the length of the text.
     """
     start = 0
     head = text[:8]
     if len(head) < 8 or head[0] != "{":
         return 0
     while (at := text.find(head, start + 8)) >= 0:
-        # After a colon or a comma an object is a value, however much it looks like a copy.
+        # After a colon or a comma an object is a value, not a copy.
         if text[at - 16 : at].rstrip()[-1:] in _VALUE_FOLLOWS or not text.startswith(
             text[start:at], at
         ):
@@ -160,7 +162,7 @@ def _read_tolerantly(
 
 
 def take_reader(reader: TolerantReader, reading: TolerantReading) -> None:
-    """Take over what `reader` has read."""
+    """Copy the result of `reader`."""
     reading.cut |= reader.cut
     reading.open = reader.open
     reading.doubtful = reader.doubtful
@@ -174,11 +176,14 @@ def take_reader(reader: TolerantReader, reading: TolerantReading) -> None:
 
 
 def _one(docs: list[Json], reading: TolerantReading) -> Json:
-    """Return the one value that several in a row stand for."""
+    """Return one value for several in a row: the longest copy, or the merged objects.
+
+    They are parsed, not joined as text: replacing `}{` corrupts strings (ihub-apps#1802).
+    """
     full = [doc for doc in docs if doc not in ({}, [])]
     if not full:
         return docs[0] if docs else None
-    reading.take(steps.MERGED, show(docs), 2)
+    reading.add(steps.MERGED, show(docs), 2)
     merged = full[0]
     for doc in full[1:]:
         if grows(merged, doc):
@@ -193,7 +198,7 @@ def _one(docs: list[Json], reading: TolerantReading) -> Json:
 
 
 def grows(old: Json, new: Json) -> bool:
-    """Whether `new` is `old` and more: a copy, a longer text, an object with more members."""
+    """Whether `new` extends `old`: equal, a longer text, or an object with more members."""
     if isinstance(old, dict) and isinstance(new, dict):
         return all(key in new and grows(value, new[key]) for key, value in old.items())
     if isinstance(old, str) and isinstance(new, str):
@@ -202,7 +207,7 @@ def grows(old: Json, new: Json) -> bool:
 
 
 def finite(value: Json) -> Json:
-    """Return `value` with null for what JSON cannot say. It is done last: a null may be left out."""
+    """Return `value` with null for NaN and Infinity; done last, as a null may be removed."""
     if isinstance(value, dict):
         return {key: finite(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -218,7 +223,7 @@ def show(value: object) -> str:
 
 
 def brief(value: Json) -> str:
-    """Return the beginning of `value` as JSON, for a report."""
+    """Return the first 60 characters of `value` as JSON, for a step."""
     if isinstance(value, str) and len(value) > 60:
         value = value[:60]
     try:

@@ -1,7 +1,7 @@
-"""What a JSON Schema says about a value, as far as healing needs it.
+"""The parts of JSON Schema that healing needs.
 
-Types, enums, members, items, unions and local references are understood. Limits, patterns and
-formats are not: a value that breaks one of these cannot be healed, only refused.
+Types, enums, properties, items, unions and local references are supported. Limits, patterns and
+formats are not: a value that violates one of these cannot be healed.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _EMPTY: JsonObject = {}
 
 
 class Schema:
-    """A schema with its root, for references, and a bound on the work that one value may cost."""
+    """A schema with its root, for references; `visits` limits the work for one value."""
 
     __slots__ = ("_names", "root", "visits")
 
@@ -24,7 +24,7 @@ class Schema:
         self._names: frozenset[str] | None = None
 
     def resolve(self, schema: Json) -> JsonObject:
-        """Return the schema that `schema` refers to; what cannot be found allows everything."""
+        """Return the schema that `schema` refers to; an unknown reference allows everything."""
         if isinstance(schema, dict) and "$ref" not in schema:
             return schema
         for _ in range(_HOPS):
@@ -47,7 +47,7 @@ class Schema:
         return found
 
     def fits(self, value: Json, schema: Json) -> bool:
-        """Whether `value` is what `schema` asks for."""
+        """Whether `value` is valid for `schema`."""
         self.visits += 1
         if isinstance(schema, dict) and "$ref" not in schema:
             rule = schema
@@ -106,7 +106,7 @@ class Schema:
         return True
 
     def _fits_more(self, member: Json, rule: JsonObject) -> bool:
-        """Whether a member that is not declared may be there."""
+        """Whether an undeclared member is allowed."""
         more = rule.get("additionalProperties", True)
         return more is True or "patternProperties" in rule or self.fits(member, more)
 
@@ -121,7 +121,7 @@ class Schema:
         return found if isinstance(found, list) else []
 
     def members(self, schema: Json, depth: int = 0) -> Mapping[str, Json]:
-        """Return the members that an object of `schema` may have, those of its parts included."""
+        """Return the properties of an object of `schema`, including those of allOf, anyOf and oneOf."""
         rule = self.resolve(schema)
         if _PARTS.isdisjoint(rule):
             return self.properties(rule)
@@ -136,7 +136,7 @@ class Schema:
         return found
 
     def all_names(self) -> frozenset[str]:
-        """Return every name that the schema declares, nested ones included."""
+        """Return all property names of the schema, including nested ones."""
         if self._names is None:
             self._names = frozenset(self._collect(self.root, 0))
         return self._names
@@ -159,7 +159,7 @@ _NESTING = {"$ref", "properties", "items", "anyOf", "oneOf", "allOf"}
 
 
 def type_names(rule: JsonObject) -> tuple[str, ...]:
-    """Return the types that `rule` allows; none for any."""
+    """Return the types that `rule` allows; empty if it allows any."""
     found = rule.get("type")
     if isinstance(found, str):
         return (found.lower(),)
@@ -189,7 +189,7 @@ def _fits_type(value: Json, wanted: Json) -> bool:
 
 
 def is_plain(value: Json, wanted: Json) -> bool:
-    """Whether any value of one type is wanted and `value` is one: the common case, answered at once."""
+    """Whether `wanted` is only a type and `value` has it: a fast check for the common case."""
     return (
         isinstance(wanted, dict)
         and wanted.get("type") == _SCALAR_OF.get(type(value), "")
@@ -200,7 +200,7 @@ def is_plain(value: Json, wanted: Json) -> bool:
 _MORE_RULES = _PARTS | {"$ref"}
 _SCALAR_OF: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAME_OF: dict[type, str] = {**_SCALAR_OF, dict: "object", list: "array"}
-"""The type that a value has without looking at it: a whole float may also be an integer."""
+"""The JSON type of a Python type; a float with an integral value may also be an integer."""
 _NUMBERS = (int, float)
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -223,5 +223,5 @@ def is_type(value: Json, name: str) -> bool:
 
 
 def same(left: Json, right: Json) -> bool:
-    """Equal, and not only as `True == 1` is."""
+    """Whether both are equal in JSON, where true is not 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)

@@ -1,8 +1,8 @@
-"""Healing as a stage: events in, events out, every call of an answer made whole or said to be broken.
+"""The stage that heals the calls of an answer.
 
-A call is held back until something of it is certain. If its JSON turns out to be cut off, it waits
-for the end of the answer: a call that the token limit cut is dropped, or left visibly broken where
-part of it was sent already, and never completed.
+A call is held until a part of it may be sent (streaming.py). A call whose JSON is cut off waits for the
+stop reason: at the token limit it is dropped, or ended as invalid if a part was sent already. It is
+never completed, because half a command must not run.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,11 @@ _FREEFORM: JsonObject = {
 
 
 class _Block:
-    """A block on its way out. It keeps its events until all blocks before it are decided."""
+    """One block of the answer; its events are held until all blocks before it are decided."""
 
-    __slots__ = ("box", "call", "decided", "dropped", "flow", "outcome", "place", "start", "steps")
+    __slots__ = (
+        "call", "decided", "dropped", "flow", "held", "out_index", "outcome", "start", "steps",
+    )  # fmt: skip
 
     def __init__(self, flow: StreamHealing | None = None) -> None:
         self.flow = flow
@@ -39,13 +41,13 @@ class _Block:
         self.steps: tuple[Step, ...] = ()
         self.decided = flow is None
         self.dropped = False
-        self.place = -1
-        """Its index in what goes out, once it may go out."""
-        self.box: list[ev.Event] = []
+        self.out_index = -1
+        """Its index in the output, or -1 while it is held."""
+        self.held: list[ev.Event] = []
 
 
 class Healer:
-    """Looks at every call of an answer. Without tools it changes nothing."""
+    """Heals every call of an answer. Without tools it changes nothing."""
 
     def __init__(self, tools: Sequence[Tool], *, level: int = 2) -> None:
         self._rules = {tool.name: Schema(schema_of(tool)) for tool in tools}
@@ -54,14 +56,14 @@ class Healer:
         self._blocks: dict[int, _Block] = {}
         self._order: list[_Block] = []
         self._decided = 0
-        self._places = 0
+        self._next_index = 0
         self._out: list[ev.Event] = []
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if not self._rules:
             return [event]
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
-            index = self._blocks[event.index].place
+            index = self._blocks[event.index].out_index
             if index >= 0:
                 same = index == event.index
                 return [event if same else ev.TextDelta(index, event.text)]
@@ -102,7 +104,7 @@ class Healer:
         if self._level >= 2:
             name = heal_name(name, self._rules.keys()) or name
         rules = self._rules.get(name) or Schema({})
-        # Only a tool whose input is one text takes words for its arguments.
+        # Only a freeform tool, whose input is one text, accepts plain text as its arguments.
         flow = StreamHealing(rules, level=self._level, words=name in self._freeform)
         block = self._add(event.index, _Block(flow))
         if name != event.name:
@@ -118,7 +120,7 @@ class Healer:
             self._write(block, ev.CallDelta(0, text))
 
     def _begin(self, block: _Block) -> None:
-        """Let a call go out, from its start."""
+        """Emit the start of a call."""
         if block.start is not None and not block.decided:
             self._write(block, block.start)
             self._decide(block)
@@ -134,7 +136,7 @@ class Healer:
             self._settle(block, block.outcome)
 
     def _settle(self, block: _Block, outcome: HealedArguments) -> None:
-        """Send the rest of a call and its end."""
+        """Emit the rest of a call and its end."""
         if block.call is None or block.flow is None:
             return
         self._begin(block)
@@ -172,7 +174,7 @@ class Healer:
     def _settle_last(
         self, block: _Block, outcome: HealedArguments, event: ev.Finished | ev.Failed
     ) -> None:
-        """Decide about a call whose JSON does not end."""
+        """Complete, end as invalid, or drop a call whose JSON has no end."""
         if isinstance(event, ev.Failed):
             if not block.decided:
                 self._drop(block)
@@ -197,7 +199,7 @@ class Healer:
         step = Step(CUT_BY_LIMIT if limit else CUT_OFF, 0, text[-60:], "")
         return HealedArguments(raw, dumps(raw), (*outcome.steps, step), hopeless=True)
 
-    # Order: a dropped call leaves no gap, so nobody goes out before those in front are decided.
+    # Order: indices have no gaps, so a block is emitted once all blocks before it are decided.
 
     def _add(self, index: int, block: _Block) -> _Block:
         self._blocks[index] = block
@@ -212,34 +214,34 @@ class Healer:
             self._decided += 1
             if first.dropped:
                 continue
-            first.place = self._places
-            self._places += 1
-            box, first.box = first.box, []
-            for event in box:
+            first.out_index = self._next_index
+            self._next_index += 1
+            held, first.held = first.held, []
+            for event in held:
                 self._write(first, event)
 
     def _drop(self, block: _Block) -> None:
-        block.box.clear()
+        block.held.clear()
         self._decide(block, dropped=True)
 
     def _write(self, block: _Block, event: ev.Event) -> None:
         if block.dropped:
             return
-        if block.place < 0:
-            block.box.append(event)
+        if block.out_index < 0:
+            block.held.append(event)
         else:
-            self._out.append(msgspec.structs.replace(event, index=block.place))
+            self._out.append(msgspec.structs.replace(event, index=block.out_index))
 
 
 def schema_of(tool: Tool) -> JsonObject:
-    """Return the schema that a call of `tool` must fit; none for a tool that its API runs."""
+    """Return the schema for calls of `tool`; empty for a tool that its API runs."""
     if tool.freeform:
         return tool.schema or _FREEFORM
     return {} if tool.hosted is not None else tool.schema
 
 
 def heal_past_call(call: Call, tool: Tool) -> Call | None:
-    """Return a call of the past as it should have been, or None when there is nothing to heal."""
+    """Return a past call with healed arguments, or None if nothing changes."""
     rules = Schema(schema_of(tool))
     if call.raw:
         healing = Ladder(call.raw, rules, 2, words=tool.freeform).heal_text()

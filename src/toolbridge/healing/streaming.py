@@ -1,9 +1,9 @@
-"""The arguments of one call, healed while they are written.
+"""Heals the arguments of one call while they arrive.
 
-What is certain goes out at once: the content of a plain string parameter flows as it comes, every
-other member goes out when its value is whole and fits, and the end of a string when the next key
-proves it. From the first fault on everything is kept until the end, and the rest is healed behind
-what was already sent; so nothing that was sent is ever taken back.
+Text is sent on as soon as healing cannot change it: the content of a string parameter as it comes, any
+other member when its value is complete and fits, and the end of a string when the next key confirms
+it. From the first fault on, everything is held until the call ends; then the rest is healed as a
+continuation of the text that was sent, which is never retracted.
 """
 
 import re
@@ -19,17 +19,17 @@ from toolbridge.healing.syntax import TolerantReader
 from toolbridge.wire.json_stream import JsonReader, Member
 
 _HELD = re.compile(r",\s{0,16}$")
-"""A comma at the end of a string that lost its quote is not the string's."""
+"""A comma that may follow a string without a closing quote, and is not part of it."""
 _SPECIAL = re.compile(r"[\"\\,\x00-\x1f\ud800-\udfff]")
 _UNPLAIN = frozenset({"enum", "const", "format", "anyOf", "oneOf", "allOf", "nullable"})
 
 
 class HealedArguments(msgspec.Struct, frozen=True):
-    """What a call came to when it was over."""
+    """The result of healing a call at its end."""
 
     arguments: JsonObject
     rest: str
-    """The text that makes what was sent before the whole of the arguments."""
+    """The text that completes the arguments after the part that was sent."""
     steps: tuple[Step, ...] = ()
     cut: bool = False
     open: bool = False
@@ -37,7 +37,7 @@ class HealedArguments(msgspec.Struct, frozen=True):
 
 
 class StreamHealing:
-    """Text of arguments in, text that may be sent out."""
+    """Takes pieces of arguments and returns the text that may be sent."""
 
     def __init__(self, rules: Schema, *, level: int = 2, words: bool = False) -> None:
         self._rules = rules
@@ -53,18 +53,18 @@ class StreamHealing:
         self._sound = 0
         self._escaped = ""
         self._flowing = False
-        """Whether all that came was sent and the content of a string goes on."""
+        """Whether everything received was sent and a string continues."""
         self.sent = 0
-        """How many characters went out."""
+        """The number of characters that were sent."""
 
     @property
     def text(self) -> str:
-        """All that came."""
+        """Everything that was received."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     def feed(self, piece: str) -> str:
-        """Take a piece; return what it made certain."""
+        """Add a piece; return the text that may be sent now."""
         self._pieces.append(piece)
         if self._flowing and not _SPECIAL.search(piece):
             self._reader.feed(piece)
@@ -120,7 +120,7 @@ class StreamHealing:
         return out
 
     def _settled(self) -> int:
-        """Return how far the text is certain."""
+        """Return the length of the text that may be sent."""
         members = self._reader.members
         while self._checked < len(members) and not self._stopped_at(members[self._checked]):
             if self._checked:
@@ -136,7 +136,7 @@ class StreamHealing:
         )
 
     def _up_to_stop(self, members: list[Member]) -> int:
-        """Return how far the text is certain when the member that follows is not."""
+        """Return the length that may be sent when the next member needs healing."""
         self._stopped = True
         if self._checked and self._declared(members[self._checked].key):
             self._sound = members[self._checked - 1].end
@@ -157,7 +157,7 @@ class StreamHealing:
         return self._sound
 
     def _inside(self, members: list[Member]) -> int:
-        """Return the end of the content of a string whose own end is not certain yet."""
+        """Return the end of the content of a string whose closing quote is not confirmed yet."""
         if not self._checked:
             return 0
         last = members[self._checked - 1]
@@ -176,7 +176,7 @@ class StreamHealing:
         return not self._members or key in self._members
 
     def _plain(self, key: str) -> bool:
-        """Whether any text is right for `key`."""
+        """Whether the parameter `key` accepts any string."""
         if not self._members:
             return True
         rule = self._rules.resolve(self._members[key])
@@ -185,7 +185,7 @@ class StreamHealing:
     # The end.
 
     def finish(self) -> HealedArguments:
-        """Say what the call came to."""
+        """End the call and return its result."""
         text = self.text
         whole = self._reader.value if self._reader.complete and not self._stopped else None
         if isinstance(whole, dict):
@@ -213,7 +213,7 @@ class StreamHealing:
         return {m.key: m.value for m in self._reader.members if m.end <= self.sent}
 
     def _open_member(self) -> tuple[str, int]:
-        """Return the key of the string that was sent in part, and where its content begins."""
+        """Return the key of the string that was sent in part, and the index of its content."""
         for member in self._reader.members:
             if member.start < self.sent < member.end:
                 return member.key, member.start + 1
@@ -233,7 +233,7 @@ class StreamHealing:
         return ladder.heal_resumed(reader)
 
     def _honours(self, value: JsonObject) -> bool:
-        """Whether `value` goes on from what was sent. It does; to send a lie would be worse."""
+        """Whether `value` continues the text that was sent; checked because that text stays."""
         settled = self._settled_members()
         key, start = self._open_member()
         begun = value.get(key, "") if key else ""
@@ -243,7 +243,7 @@ class StreamHealing:
         )
 
     def _content(self, start: int) -> str:
-        """Return what was sent of the open string."""
+        """Return the part of the open string that was sent."""
         content = loads('"' + "".join(self._clean)[start : self.sent] + '"')
         return content if isinstance(content, str) else ""
 

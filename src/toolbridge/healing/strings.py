@@ -1,19 +1,18 @@
-"""Where a string ends when its quotes cannot be trusted.
+"""Finds the end of strings in invalid JSON.
 
-A quote ends a string when what follows it can follow a string: a comma and a key, a closing
-bracket, the end. Any other quote belongs to the text. The look ahead is bounded, so a text full of
-quotes costs no more than its length.
+Models forget to escape quotes inside a string. A quote ends a string if a comma and a key, a closing
+bracket or the end of the text follows; any other quote is part of the string. The lookahead is
+bounded, so the time is linear in the length of the text.
 """
 
 import re
 from collections.abc import Callable
 
 from toolbridge.core.json import Json
-from toolbridge.healing import steps
-from toolbridge.healing import tokens as lx
+from toolbridge.healing import steps, tokens
 
 LONG = 2000
-"""In strings longer than this no quote is guessed about: a wrong guess would ruin a file."""
+"""Longer strings with unescaped quotes are refused: a wrong guess would corrupt a file."""
 
 
 _MAY_FOLLOW = ("//", "/*", "</", "<|", "<\uff5c", "```")
@@ -28,23 +27,23 @@ _SUSPECT = frozenset(
 
 
 class OpenContainer:
-    """An object or array that is being read."""
+    """An object or array whose end was not read yet."""
 
     __slots__ = ("closer", "holder", "key", "words")
 
     def __init__(self, holder: "dict[str, Json] | list[Json]", closer: str) -> None:
         self.holder = holder
         self.closer = closer
-        """What ends it; empty for an object whose braces are missing."""
+        """Its closing bracket; empty for an object without braces."""
         self.key = ""
         self.words: list[Json] = []
-        """Keys that came without a value; a Python set is nothing else."""
+        """Keys without a value; a Python set has only such keys."""
 
 
 class StringReader:
-    """The part of the reader that knows strings.
+    """The part of the tolerant reader for strings.
 
-    `names` gives the names that a schema declares, when a quote cannot be judged without them.
+    `names` returns the names in the schema, for quotes that are ambiguous without them.
     """
 
     __slots__ = (
@@ -62,29 +61,29 @@ class StringReader:
         self.text = text
         self.size = len(text)
         self.verbatim = verbatim
-        """Whether numbers stay as they are written."""
+        """Whether numbers are returned as text."""
         self._names = names
         self.at = 0
         self.cut = False
-        """Whether the text ends inside a value: what is missing is not known."""
+        """Whether the text ends inside a value."""
         self.open = False
-        """Whether the text ends before its brackets do."""
+        """Whether brackets are missing at the end."""
         self.doubtful = False
-        """Whether a reading was chosen that another one could compete with."""
+        """Whether another reading is equally possible."""
         self.hopeless = False
-        """Whether nothing can be made of the text."""
+        """Whether the text cannot be read."""
         self.docs: list[Json] = []
         """The outermost values."""
         self.stack: list[OpenContainer] = []
         self.notes: dict[str, int] = {}
-        """What was put right, and where first."""
+        """The names of the changes, and the index of the first of each."""
 
     @property
     def keys(self) -> frozenset[str]:
         return self._names()
 
     def note(self, what: str, at: int = -1) -> None:
-        # Quotes were taken for text: if something new is odd from here on, they were not.
+        # A new kind of fault after unescaped quotes shows that a quote was interpreted wrongly.
         if what in _SUSPECT and steps.INNER_QUOTES in self.notes and what not in self.notes:
             self.hopeless = True
         self.notes.setdefault(what, self.at if at < 0 else at)
@@ -92,7 +91,7 @@ class StringReader:
     def skip_space(self, at: int) -> int:
         if at < self.size and "!" <= self.text[at] <= "~":
             return at
-        return lx.SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
+        return tokens.SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
 
     def read_string(self, *, key: bool) -> str:
         """Read the string whose opening quote is at `at`."""
@@ -106,16 +105,16 @@ class StringReader:
                 return self._content(start + 3, end)
         if quote != '"':
             self.note(_QUOTE_NAMES.get(quote, steps.CURLY_QUOTES), start)
-        return self.finish_string(start + 1, start + 1, lx.CLOSERS[quote], key=key)
+        return self.finish_string(start + 1, start + 1, tokens.CLOSERS[quote], key=key)
 
     def finish_string(self, start: int, floor: int, closers: str, *, key: bool = False) -> str:
-        """Read on in a string that began at `start`; return its content.
+        """Read the string whose content begins at `start`; return its content.
 
-        What stands before `floor` is settled: the string does not end there.
+        The string does not end before `floor`: that part was sent already.
         """
         text, at, inner, quotes = self.text, floor, -1, 0
         escaped = start >= 2 and text[start - 2] == "\\"
-        marks = lx.MARKS[closers]
+        marks = tokens.MARKS[closers]
         while (mark := marks.search(text, at)) is not None:
             at = mark.start()
             if text[at] == "\\":
@@ -129,7 +128,7 @@ class StringReader:
                 return self._end_half_key(start)
             if self._ends(at + 1, key=key, dirty=inner >= 0):
                 self.at = at + 1
-                # A last quote behind other quotes may be one more of them.
+                # The last of several quotes may also be part of the string.
                 self.cut |= inner >= 0 and self.skip_space(at + 1) >= self.size
                 return self._content(start, at, inner)
             if not key and quotes == 1 and self._begins_next_key(inner, at):
@@ -143,7 +142,7 @@ class StringReader:
 
     def _content(self, start: int, end: int, inner: int = -1) -> str:
         raw = self.text[start:end]
-        content, sound = lx.unescape(raw)
+        content, sound = tokens.unescape(raw)
         if not sound:
             self.note(steps.INVALID_ESCAPE, start)
         if inner >= 0:
@@ -153,55 +152,55 @@ class StringReader:
             self.note(steps.CONTROL_CHARACTER, start)
         return content
 
-    # What may follow the end of a string.
+    # The text after a string.
 
     def _ends(self, after: int, *, key: bool, dirty: bool) -> bool:
-        """Whether a quote before `after` ends its string; `dirty` when it has quotes inside."""
+        """Whether the quote before `after` ends its string; `dirty` if the string contains quotes."""
         at = self.skip_space(after)
         if at >= self.size:
             return True
         mark = self.text[at]
         if key:
-            return lx.may_follow_key(mark)
+            return tokens.may_follow_key(mark)
         in_object = bool(self.stack) and isinstance(self.stack[-1].holder, dict)
-        if mark in lx.ENDS:
+        if mark in tokens.ENDS:
             return self.bracket_fits(at, dirty=dirty)
-        if mark in lx.SEPARATORS:
+        if mark in tokens.SEPARATORS:
             return self.next_fits(at + 1, in_object=in_object, dirty=dirty)
         if mark == ":" and not in_object:
             return True
         return self._ends_oddly(at, mark, in_object=in_object, dirty=dirty)
 
     def _ends_oddly(self, at: int, mark: str, *, in_object: bool, dirty: bool) -> bool:
-        """Whether a string ends although neither a comma nor a bracket follows."""
+        """Whether a string ends here although neither a comma nor a bracket follows."""
         text = self.text
         if mark == "+":
             plus = at - 1 if text[at - 1].isspace() else at
-            return lx.JOINED.match(text, plus) is not None and not dirty
+            return tokens.JOINED.match(text, plus) is not None and not dirty
         if mark in {"<", "`"}:
             return self.ends_here(at)
         if mark == "{":
             return self.restarts(at)
         if mark in "/#\\":
-            noise = lx.NOISE.match(text, at)
+            noise = tokens.NOISE.match(text, at)
             return (
                 noise is not None and not dirty and self._ends(noise.end(), key=False, dirty=True)
             )
         spaced = "\n" if in_object and self.stack[-1].closer not in ("", ")") else " \n"
-        if in_object and (mark in lx.QUOTES or text[at - 1] in spaced):
+        if in_object and (mark in tokens.QUOTES or text[at - 1] in spaced):
             return self._key_fits(at, dirty=dirty)
-        return not in_object and mark in lx.QUOTES and not dirty and text[at - 1 : at].isspace()
+        return not in_object and mark in tokens.QUOTES and not dirty and text[at - 1 : at].isspace()
 
     def next_fits(self, at: int, *, in_object: bool, dirty: bool) -> bool:
         """Whether a member can begin at `at`, after a comma."""
         at = self.skip_space(at)
         if at >= self.size:
             return True
-        at = lx.COMMAS.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
+        at = tokens.COMMAS.match(self.text, at).end()  # type: ignore[union-attr]  # may match nothing
         if at >= self.size:
             return True
         mark = self.text[at]
-        if mark in lx.ENDS:
+        if mark in tokens.ENDS:
             return self.bracket_fits(at, dirty=dirty)
         if self.text.startswith("...", at):
             return not dirty
@@ -211,34 +210,34 @@ class StringReader:
             return self._key_fits(at, dirty=dirty) or (mark == "{" and self._object_fits(at))
         if not dirty:
             return True
-        return mark in lx.QUOTES or mark in "-[{" or mark.isdigit()
+        return mark in tokens.QUOTES or mark in "-[{" or mark.isdigit()
 
     def _object_fits(self, at: int) -> bool:
-        """Whether an object can begin where a key should: the one before it lacks its bracket."""
+        """Whether an object can begin in place of a key: the one before lacks its bracket."""
         if len(self.stack) > 1 and isinstance(self.stack[-2].holder, list):
-            return lx.QUOTED_KEY.match(self.text, at + 1) is not None
+            return tokens.QUOTED_KEY.match(self.text, at + 1) is not None
         return self.restarts(at)
 
     def _key_fits(self, at: int, *, dirty: bool) -> bool:
-        found = lx.QUOTED_KEY.match(self.text, at)
+        found = tokens.QUOTED_KEY.match(self.text, at)
         if found is None:
             found = self._bare_key(at)
         if found is None and steps.MISSING_COLON in self.notes:
-            found = lx.LONE_KEY.match(self.text, at)
+            found = tokens.LONE_KEY.match(self.text, at)
         if found is None:
-            return not dirty and self.text[at] in lx.QUOTES and self._cut_key(at)
-        # After a quote that was no end, only a name that the schema knows is believed.
+            return not dirty and self.text[at] in tokens.QUOTES and self._cut_key(at)
+        # After a quote inside the string, only a name in the schema counts as a key.
         return not (dirty and self.keys) or found.group(1) in self.keys
 
     def _bare_key(self, at: int) -> re.Match[str] | None:
-        """Match a key without quotes, where it is a known name or where others came like it."""
-        found = lx.BARE_KEY.match(self.text, at)
+        """Match a key without quotes, if it is in the schema or others were unquoted too."""
+        found = tokens.BARE_KEY.match(self.text, at)
         if found is None or not self.keys or steps.MISSING_QUOTES in self.notes:
             return found
         return found if found.group(1) in self.keys else None
 
     def _cut_key(self, at: int) -> bool:
-        """Whether the text ends inside a key, or a key stands there that has no value."""
+        """Whether the text ends inside a key, or a key without a value follows."""
         rest = self.text[at + 1 : at + 82]
         quote = rest.find(self.text[at])
         if quote < 0:
@@ -246,10 +245,10 @@ class StringReader:
         if rest[quote + 1 :].lstrip()[:1] not in ("", "}", ","):
             return False
         name = rest[:quote]
-        return name in self.keys if self.keys else lx.KEY_WORD.fullmatch(name) is not None
+        return name in self.keys if self.keys else tokens.KEY_WORD.fullmatch(name) is not None
 
     def bracket_fits(self, at: int, *, dirty: bool) -> bool:
-        """Whether the bracket at `at` can be one of ours, seen by what follows it."""
+        """Whether the bracket at `at` can close a container, judged by the text after it."""
         if dirty:
             return self._brackets_match(at)
         text, after = self.text, self.skip_space(at + 1)
@@ -258,7 +257,7 @@ class StringReader:
         if after >= self.size:
             return True
         mark = text[after]
-        if mark in lx.ENDS or mark in lx.SEPARATORS or text.startswith(_MAY_FOLLOW, after):
+        if mark in tokens.ENDS or mark in tokens.SEPARATORS or text.startswith(_MAY_FOLLOW, after):
             return True
         if len(self.stack) <= 1:
             closer = self.stack[0].closer if self.stack else "}"
@@ -266,28 +265,28 @@ class StringReader:
         return self._key_fits(after, dirty=True) or (mark == "{" and text[at] == "}")
 
     def _parenthesis_fits(self) -> bool:
-        """Whether a closing parenthesis can end anything: a tuple, a call, or a list by mistake."""
+        """Whether a closing parenthesis can end a tuple, a call, or a list by mistake."""
         top = self.stack[-1] if self.stack else None
         return top is not None and (isinstance(top.holder, list) or top.closer in (")", ""))
 
     def _brackets_match(self, at: int) -> bool:
-        """Whether the brackets from `at` on are exactly those that are open, as far as they go."""
+        """Whether the brackets from `at` on close the open containers in order."""
         text, depth = self.text, len(self.stack)
-        while at < self.size and text[at] in lx.ENDS:
+        while at < self.size and text[at] in tokens.ENDS:
             if depth and self.stack[depth - 1].closer not in (text[at], ""):
                 return False
             depth = max(depth - 1, 0)
             at = self.skip_space(at + 1)
         if at >= self.size:
             return True
-        if text[at] in lx.SEPARATORS and depth:
+        if text[at] in tokens.SEPARATORS and depth:
             in_object = isinstance(self.stack[depth - 1].holder, dict)
             return self.next_fits(at + 1, in_object=in_object, dirty=True)
         return text[at] in "<`" and self.ends_here(at)
 
     def ends_here(self, at: int) -> bool:
-        """Whether nothing follows but the marks with which models and servers end a call."""
-        return self.size - at <= 256 and lx.LAST_TAGS.match(self.text, at) is not None
+        """Whether only tags follow with which models and servers end a call."""
+        return self.size - at <= 256 and tokens.LAST_TAGS.match(self.text, at) is not None
 
     def restarts(self, at: int) -> bool:
         """Whether the outermost object begins again at `at`, with the same key as before."""
@@ -295,31 +294,31 @@ class StringReader:
         if not isinstance(holder, dict):
             return False
         first = next(iter(holder), self.stack[0].key)
-        found = lx.QUOTED_KEY.match(self.text, at + 1)
+        found = tokens.QUOTED_KEY.match(self.text, at + 1)
         return found is not None and found.group(1) == first
 
-    # Strings that have no end of their own.
+    # Strings without a closing quote.
 
     def _escaped_end(self, at: int, closers: str, *, escaped: bool, key: bool) -> bool:
-        """Whether an escaped quote ends the string: one of a text that is escaped in part."""
+        """Whether an escaped quote ends the string: some texts are escaped only in part."""
         if self.text[at + 1 : at + 2] not in closers or at + 1 >= self.size:
             return False
         if key:
-            return lx.SEPARATOR.match(self.text, at + 2) is not None
+            return tokens.SEPARATOR.match(self.text, at + 2) is not None
         if escaped:
             return self._ends(at + 2, key=False, dirty=False)
-        # `"C:\tmp\", "content": …`: the backslash is the path's, the quote is the string's.
+        # `"C:\tmp\", "content": …`: the backslash belongs to the path, the quote ends the string.
         after = self.skip_space(at + 2)
         if self.text[after : after + 1] != "," or not self.keys:
             return False
-        found = lx.QUOTED_KEY.match(self.text, after + 1)
+        found = tokens.QUOTED_KEY.match(self.text, after + 1)
         return found is not None and found.group(1) in self.keys and "\\" not in found.group()
 
     def _half_key(self, start: int, at: int) -> bool:
         """Whether the quote at `at` begins a value: `"city: "Paris"`."""
         if self._ends_key_surely(at + 1):
             return False
-        found = lx.HALF_KEY.match(self.text, start)
+        found = tokens.HALF_KEY.match(self.text, start)
         return found is not None and found.end() <= at
 
     def _ends_key_surely(self, after: int) -> bool:
@@ -327,7 +326,7 @@ class StringReader:
         return self.text[at : at + 1] in (":", "\uff1a", "=")
 
     def _end_half_key(self, start: int) -> str:
-        found = lx.HALF_KEY.match(self.text, start)
+        found = tokens.HALF_KEY.match(self.text, start)
         name = found.group(1) if found else ""
         self.note(steps.MISSING_QUOTES, start)
         self.at = start + len(name)
@@ -339,17 +338,17 @@ class StringReader:
             return False
         name = self.text[inner + 1 : min(at, inner + 82)]
         after = self.skip_space(at + 1)
-        frame = self.stack[-1]
-        if self.text[after : after + 1] != ":" or name == frame.key or name in frame.holder:
+        container = self.stack[-1]
+        if self.text[after : after + 1] != ":" or name == container.key or name in container.holder:
             return False
-        return name in self.keys if self.keys else bool(lx.KEY_WORD.fullmatch(name))
+        return name in self.keys if self.keys else bool(tokens.KEY_WORD.fullmatch(name))
 
     def _end_before(self, start: int, floor: int, inner: int) -> str | None:
         """End a string before the comma in front of the next key, if there is one."""
         end = inner
         while end > max(start, inner - 16) and self.text[end - 1].isspace():
             end -= 1
-        comma = end > start and self.text[end - 1] in lx.SEPARATORS
+        comma = end > start and self.text[end - 1] in tokens.SEPARATORS
         if not comma and "\n" not in self.text[end:inner]:
             return None
         end -= comma
@@ -360,29 +359,29 @@ class StringReader:
         return self._content(start, end)
 
     def _unfinished(self, start: int, floor: int, inner: int) -> str:
-        """Take what there is of a string that does not end."""
+        """Return the available content of a string without an end."""
         text = self.text
         if (
             inner >= floor
             and self.size - inner <= 64
             and not text[inner + 1 :].strip(" \n\r\t}])>;")
         ):
-            # The last quote of all can only be the end, whatever stands behind it.
+            # The last quote of the text ends the string, whatever follows.
             self.at = inner + 1
             return self._content(start, inner, inner)
         self.cut = True
         self.at = self.size
         end = self._without_brackets(max(start, floor))
         self.note(steps.CUT_STRING, start)
-        return self._content(start, lx.without_half_escape(text, start, end), inner)
+        return self._content(start, tokens.without_half_escape(text, start, end), inner)
 
     def _without_brackets(self, start: int) -> int:
-        """Return the end of a string that swallowed exactly the brackets that are open."""
+        """Return the end of a string without the closing brackets of the open containers."""
         end = self.size
-        for frame in self.stack:
+        for container in self.stack:
             while end > start and self.text[end - 1].isspace():
                 end -= 1
-            if end <= start or self.text[end - 1] != frame.closer:
+            if end <= start or self.text[end - 1] != container.closer:
                 return self.size
             end -= 1
         self.at = end

@@ -1,7 +1,6 @@
-"""The words of broken JSON: what may stand for a quote, a colon, a number or a literal.
+"""Tokens of invalid JSON: patterns for quotes, separators, keys, numbers and literals.
 
-Every pattern is possessive or bounded, so that none of them looks at a character more than a fixed
-number of times.
+Every pattern is possessive or bounded, so that matching takes linear time.
 """
 
 import re
@@ -20,7 +19,7 @@ CLOSERS = {
     "\u00ab": "\u00bb",
     "\uff02": '\uff02"',
 }
-"""What may end a string that a quote began."""
+"""The closing quotes of each opening quote."""
 QUOTES = "".join(CLOSERS)
 MARKS = {closers: re.compile(rf"[{closers}\\]") for closers in CLOSERS.values()}
 OPENERS = {"{": "}", "[": "]", "(": ")", "\uff5b": "\uff5d", "\uff3b": "\uff3d"}
@@ -33,17 +32,17 @@ SPACE = re.compile(rf"[{_BLANK}]*+")
 NOISE = re.compile(
     rf"(?://[^\n]{{0,200}}\n|#[^\n]{{0,200}}\n|/\*[^*]{{0,200}}\*/|\\[nrt](?:[{_BLANK}]|\\[nrt]){{0,32}})"
 )
-"""A comment, or white space that was escaped."""
+"""A comment, or white space written as an escape."""
 FILLER = re.compile(
     rf"(?:[{_BLANK}{SEPARATORS}]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/|$)|#[^\n]*+|\\[nrt]"
     r"|\.\.\.|\u2026)*+"
 )
-"""What may stand between two members."""
+"""The text between two members."""
 BETWEEN = re.compile(rf"[{_BLANK}{SEPARATORS}{_ENDS}]*+")
 COMMAS = re.compile(rf"(?:[,\uff0c][{_BLANK}]{{0,32}}+){{0,8}}+")
 PLAIN_FILLER = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+")
 SEPARATOR = re.compile(rf"(?:[{_BLANK}]|\\[nrt])*+(=>|->|[:=\uff1a\uff1d])(?:[{_BLANK}]|\\[nrt])*+")
-"""What may stand between a key and its value."""
+"""The separator between a key and its value."""
 QUOTED_KEY = re.compile(
     rf"[{_BLANK}]{{0,32}}+\\{{0,3}}[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)\\{{0,3}}[{QUOTES}]"
     rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)"
@@ -52,7 +51,7 @@ BARE_KEY = re.compile(
     rf"[{_BLANK}]{{0,32}}+[{QUOTES}]?([^\W\d][\w$.\-]{{0,63}})[{QUOTES}]?"
     rf"[{_BLANK}]{{0,16}}+(?:[:=\uff1a\uff1d]|->)(?!//)"
 )
-"""Also half a quoted key. A colon before two slashes is a URL's."""
+"""Also a key with one quote missing. A colon before two slashes belongs to a URL."""
 _WS = r"[ \t\r\n]*+"
 _TEXT = r'[^"\\\x00-\x1f]'
 _TEXT_1 = r"[^'\\\x00-\x1f]"
@@ -63,12 +62,12 @@ _MEMBER = (
     rf'(?={_WS}(?:,?+{_WS}(?:"{_TEXT}{{1,64}}+"|\'{_TEXT_1}{{1,64}}+\'){_WS}:'
     rf"|,{_WS}[A-Za-z_]\w{{0,63}}+{_WS}:|,?+{_WS}\}}{_WS}(?:$|[,}}\]]|</|<\||```)|$))"
 )
-"""A member that can be read in one way only: no quote or escape inside, a key or the end behind."""
+"""An unambiguous member: without quotes or escapes inside, followed by a key or the end."""
 CLEAR_MEMBER = re.compile(_MEMBER)
 NEXT_CLEAR_MEMBER = re.compile(rf"{_WS},{_WS}(?:{_MEMBER})?+")
-"""A comma, and the clear member behind it, if there is one."""
+"""A comma, with the unambiguous member after it, if any."""
 SOUND_KEY = re.compile(rf'"({_TEXT}{{1,64}}+)"[ \t]{{0,8}}+:(?:[{_BLANK}]|\\[nrt])*+')
-"""A key in its quotes, with its colon and what stands between that and the value."""
+"""A valid key with its colon and white space."""
 LONE_KEY = re.compile(
     rf"[{QUOTES}]([^{QUOTES}\\\n,:{{}}\[\]]{{1,80}}?)[{QUOTES}][{_BLANK}]{{1,16}}+[{QUOTES}\d\[{{\-tfnTFN]"
 )
@@ -80,17 +79,17 @@ HALF_KEY = re.compile(
 JOINED = re.compile(
     rf"(?:[{_BLANK}]{{1,32}}+\+[{_BLANK}]{{0,32}}+|\+[{_BLANK}]{{1,32}}+)(?=[{QUOTES}])"
 )
-"""A plus between two strings. Without a blank it is text: `== "+"`."""
+"""A plus between two strings. Without a space it is text: `== "+"`."""
 _TAG = r"</[\w:.\-|]{1,40}>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|```"
 LAST_TAGS = re.compile(rf"(?:[{_BLANK}{_ENDS}]++|{_TAG}){{1,24}}+$")
-"""Marks with which a model or its server ends a call, and nothing behind them."""
+"""Tags with which a model or its server ends a call, at the end of the text."""
 START = re.compile(
     rf"[{{\[][{_BLANK}]{{0,32}}+(?:[{{}}\]\[{QUOTES}\\,]|&quot;|[^\W\d][\w$\-]{{0,63}}[{_BLANK}]{{0,16}}[:=]|[\d\-])"
 )
-"""Where JSON begins inside prose: a bracket with something of JSON behind it."""
+"""The beginning of JSON inside prose: a bracket followed by a token of JSON."""
 _STOP = rf"(?=[{_BLANK}]{{0,32}}(?:[{SEPARATORS}{_ENDS}\n\r\"'}}]|$|//|#|/\*|</|<\||```))"
 PREFIX = re.compile(r"[rRbBuUfF]{1,2}(?=[\"'])")
-"""What Python writes in front of a string."""
+"""The prefix of a Python string."""
 NUMBER = re.compile(
     rf"[+\-]?(?:0[xX][0-9a-fA-F]++|\d[\d_]*+(?:\.\d*+)?(?:[eE][+\-]?\d++)?|\.\d++(?:[eE][+\-]?\d++)?){_STOP}"
 )
@@ -116,12 +115,12 @@ def literal(word: str) -> tuple[bool, Json]:
 
 
 def half_literal(word: str) -> str:
-    """Return the literal that `word` begins, or nothing."""
+    """Return the literal that begins with `word`, or an empty string."""
     return next((whole for whole in ("true", "false", "null") if whole.startswith(word)), "")
 
 
 def number(written: str) -> int | float | None:
-    """Return the number that a person meant by `written`, or None when it is none."""
+    """Return the value of a number in any common notation, or None."""
     bare = written.replace("_", "").lstrip("+")
     try:
         if "x" in bare.lower():
@@ -135,12 +134,12 @@ def number(written: str) -> int | float | None:
 
 
 def plain_number(written: str) -> int | float:
-    """Return the number that `written` is in JSON; it is short and has no exponent."""
+    """Return the value of a short JSON number without an exponent."""
     return float(written) if "." in written else int(written)
 
 
 def _whole(digits: str) -> int | None:
-    # Python refuses to read integers of more than 4,300 digits, for they take quadratic time.
+    # Python raises ValueError for integers of more than 4,300 digits.
     return int(digits) if len(digits) <= 4000 else None
 
 
@@ -148,7 +147,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u]|u)", re.DOTALL)
 HALF_ESCAPE = re.compile(
     r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?$"
 )
-"""An escape that the end of the text cuts, with the half of a pair in front of it."""
+"""An escape that the end of the text cuts, with the first half of a surrogate pair before it."""
 _SIMPLE = {
     '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
     "'": "'", "\n": "",
@@ -156,10 +155,10 @@ _SIMPLE = {
 
 
 def unescape(raw: str) -> tuple[str, bool]:
-    r"""Return what a string's raw content means, and whether all its escapes were JSON's.
+    r"""Return the text of a string's raw content, and whether all its escapes are valid JSON.
 
-    A backslash that begins no escape is itself: models write `\d` and `C:\Users` and mean it.
-    Halves of surrogate pairs become U+FFFD, for UTF-8 cannot carry them.
+    A backslash before any other character is kept: models write `\d` and `C:\Users`. Lone surrogates
+    become U+FFFD, because UTF-8 cannot encode them.
     """
     if "\\" not in raw:
         return raw, True
@@ -182,7 +181,7 @@ def unescape(raw: str) -> tuple[str, bool]:
 
 
 def unescape_layer(text: str) -> str:
-    """Return `text` with one layer of escaping taken off, as if it had stood inside a string."""
+    """Return `text` with one layer of escaping removed."""
     return unescape(text)[0]
 
 
@@ -190,12 +189,12 @@ def may_follow_key(mark: str) -> bool:
     """Whether `mark` can follow a key."""
     if mark in ":=\uff1a\uff1d" or mark in ENDS or mark in SEPARATORS:
         return True
-    # A key without its colon: a value follows at once.
+    # A key without its colon is followed by a value.
     return mark in "-[{" or mark.isdigit() or mark in QUOTES or mark == "\\"
 
 
 def without_half_escape(text: str, start: int, end: int) -> int:
-    """Return where the last escape begins, if the end of the text cuts it."""
+    """Return the index of an escape that the end of the text cuts, or `end`."""
     found = HALF_ESCAPE.search(text, max(start, end - 12), end)
     if found is None:
         return end

@@ -1,6 +1,8 @@
-"""A node as a place that answers: settings in, a pool of sessions out.
+"""A node provider: settings in, answers out.
 
-With a chain, hosts are found and paid; with `host_url` and `host_key`, one host is asked directly.
+`NodeProvider` puts chain, hosts, funding and sessions together. With `host_url` and `host_key` it
+talks to that host directly, and neither a chain nor a payment is needed. `routing.nodes` opens one
+per configured provider; `toolbridge node` uses it for hosts, balance, settling and the dry run.
 """
 
 import random
@@ -42,7 +44,7 @@ LEDGER = "node-ledger.sqlite"
 
 @dataclass(frozen=True)
 class Balance:
-    """What an account has, and what it has spent in the last 24 hours."""
+    """What an account holds, what it spent in the last 24 hours, and its open jobs."""
 
     address: str
     native: int
@@ -50,19 +52,21 @@ class Balance:
     token: int
     token_decimals: int
     deposited: int
-    """In the marketplace, in the currency that is paid with: refunds that could not be sent."""
+    """Balance in the marketplace, in the currency of `pay`: refunds that could not be sent."""
     spent: int
     limit: int
     decimals: int
-    """Of what is paid with."""
+    """Decimals of the currency of `pay`."""
     gas_spent: int
     gas_limit: int
     open_jobs: tuple[str, ...]
     unresolved: tuple[str, ...]
-    """Transactions of which nobody knows yet what became of them."""
+    """Hashes of transactions whose outcome is not known yet."""
 
 
 class NodeProvider:
+    """Answers prompts on nodes; use it as a context manager."""
+
     def __init__(
         self,
         settings: NodeSettings,
@@ -73,10 +77,10 @@ class NodeProvider:
         pay_wait: float = 120.0,
         settle_after: float = 120.0,
     ) -> None:
-        """Make a place; without a wallet it can look for hosts and nothing else.
+        """Create a provider; without a wallet it can only list hosts.
 
-        `pay_wait` is how long a payment is waited for, `settle_after` how long a host has to settle
-        a job before we do.
+        `pay_wait` is the longest wait for a payment's receipt. A host has `settle_after` seconds to
+        settle a job before we do.
         """
         self._settings = settings
         self._paying = wallet is not None and not settings.direct
@@ -88,14 +92,15 @@ class NodeProvider:
         self._stack = AsyncExitStack()
         self._finder: Finder | None = None
         self._paid: ChainFunding | None = None
-        self._means: FundingContext | None = None
+        self._context: FundingContext | None = None
         self._pool: NodePool | None = None
         self.address = address_of(encryption.public_key(self._wallet))
-        """Our account."""
+        """The address of our account."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            funding: Funding = self._given() if self._settings.direct else await self._pays(stack)
+            direct = self._settings.direct
+            funding: Funding = self._prepaid() if direct else await self._chain_funding(stack)
             self._pool = NodePool(lambda: self._session(funding), self._settings.sessions)
             stack.push_async_callback(self._pool.close)
             self._stack = stack.pop_all()
@@ -107,74 +112,81 @@ class NodeProvider:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Hang up; hosts settle, and what they do not settle is found in the ledger."""
+        """Close all connections; hosts settle, and the ledger keeps the jobs that they leave open."""
         await self._stack.aclose()
 
-    # ── what it does ──
+    # ── operations ──
 
     def answer(self, prompt: Prompt) -> NodeAnswer:
         """Return the answer to `prompt`; its first read pays for a job and sends the prompt."""
         if self._pool is None:
             raise RuntimeError("the node provider is not open")
         if not self._paying and not self._settings.direct:
-            raise ConfigError("without a private key no session can be paid")
+            raise ConfigError(
+                "a session cannot be paid without a private key; set CLAUDE_BRIDGE_PRIVATE_KEY, or `key`"
+            )
         return self._pool.answer(prompt)
 
     async def hosts(self, *, measure: bool = False) -> FoundHosts:
-        """Return the hosts that serve the model, the best first, and why others are left out."""
-        finder, _, means = self._chain_parts()
-        await means.chain.check()
+        """Return the hosts that serve the model, best first, and why others are excluded."""
+        finder, _, context = self._chain_parts()
+        await context.chain.check()
         return await finder.find(measure=measure)
 
     async def plan(self) -> Plan:
-        """Return what the next session would cost and send; nothing is sent."""
+        """Return what the next session would cost and send, without sending it."""
         self._check_wallet()
         return await make_plan(*self._chain_parts())
 
     async def settle(self) -> list[SettledJob]:
-        """End the jobs that were left behind, and get the rest of their deposits back."""
+        """Settle the jobs that no process uses any more; the rest of their deposits is refunded."""
         self._check_wallet()
-        _, funding, means = self._chain_parts()
-        await means.chain.check()
+        _, funding, context = self._chain_parts()
+        await context.chain.check()
         return [await funding.settler.settle(one) for one in await funding.settler.left_behind()]
 
     async def balance(self) -> Balance:
+        """Return the balance of the account, from the chain and the ledger."""
         self._check_wallet()
-        _, _, means = self._chain_parts()
-        await means.chain.check()
-        chain, terms, address = means.chain, means.terms, self.address
+        _, _, context = self._chain_parts()
+        await context.chain.check()
+        chain, terms, address = context.chain, context.terms, self.address
         token, held = chain.network.token, 0
         if token:
             held = _int(await chain.read(token, "balanceOf", address))
-        place, currency = terms.marketplace, terms.token or NATIVE
+        market, currency = terms.marketplace, terms.token or NATIVE
         gas = self._gas_budget()
         return Balance(
             address,
             await chain.balance(address),
             held,
             chain.network.token_decimals,
-            _int(await chain.read(place, "getDepositBalance", address, currency)),
-            await means.ledger.spent(means.budget),
-            means.budget.limit,
+            _int(await chain.read(market, "getDepositBalance", address, currency)),
+            await context.ledger.spent(context.budget),
+            context.budget.limit,
             terms.decimals,
-            await means.ledger.spent(gas),
+            await context.ledger.spent(gas),
             gas.limit,
-            tuple(one.job for one in await means.ledger.find("open", "closed")),
-            tuple(one.hash for one in await means.ledger.find("sent")),
+            tuple(one.job for one in await context.ledger.find("open", "closed")),
+            tuple(one.hash for one in await context.ledger.find("sent")),
         )
 
-    # ── what it is made of ──
+    # ── parts ──
 
     def _chain_parts(self) -> tuple[Finder, ChainFunding, FundingContext]:
-        if self._finder is None or self._paid is None or self._means is None:
-            raise ConfigError("with `host_url` and `host_key` there is no chain to ask")
-        return self._finder, self._paid, self._means
+        if self._finder is None or self._paid is None or self._context is None:
+            raise ConfigError(
+                "this command needs a chain, but `host_url` and `host_key` set a direct host; remove them"
+            )
+        return self._finder, self._paid, self._context
 
     def _check_wallet(self) -> None:
         if not self._paying and not self._settings.direct:
-            raise ConfigError("this needs the private key of the account")
+            raise ConfigError(
+                "this command needs the private key of the account; set CLAUDE_BRIDGE_PRIVATE_KEY, or `key`"
+            )
 
-    def _given(self) -> PrepaidJob:
+    def _prepaid(self) -> PrepaidJob:
         settings = self._settings
         host = Host(settings.host_url, read_public(settings.host_key))
         chain_id = settings.chain_id or BASE_SEPOLIA
@@ -185,7 +197,7 @@ class NodeProvider:
             funding, self._wallet, SessionSettings(self._waits, memory=self._settings.memory)
         )
 
-    async def _pays(self, stack: AsyncExitStack) -> ChainFunding:
+    async def _chain_funding(self, stack: AsyncExitStack) -> ChainFunding:
         settings = self._settings
         chain = Chain(await stack.enter_async_context(Rpc(settings.chain.rpc_url)), settings.chain)
         ledger = Ledger(
@@ -195,14 +207,14 @@ class NodeProvider:
             chain.network.marketplace,
         )
         account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
-        self._means = FundingContext(chain, account, ledger, self._terms(), self._budget())
+        self._context = FundingContext(chain, account, ledger, self._terms(), self._budget())
         self._finder = Finder(
             HostRegistry(chain, currency=settings.currency),
             await stack.enter_async_context(Prober()),
             self._search(),
-            random.Random(settings.seed),  # noqa: S311  a choice among strangers, no secret
+            random.Random(settings.seed),  # noqa: S311  the pick of a host is not a secret
         )
-        self._paid = ChainFunding(self._means, self._finder, settle_after=self._settle_after)
+        self._paid = ChainFunding(self._context, self._finder, settle_after=self._settle_after)
         stack.push_async_callback(self._paid.stop)
         return self._paid
 
@@ -221,15 +233,15 @@ class NodeProvider:
 
     def _search(self) -> Search:
         settings = self._settings
-        wishes = HostRequirements(
+        requirements = HostRequirements(
             model_bytes(settings.model),
-            settings.most_per_token,
+            settings.highest_price,
             settings.private_hosts or is_private(settings.chain.rpc_url),
             settings.localhost_override,
             (read_public(settings.host_key),) if settings.host_key else (),
             {settings.host.lower(): settings.host_url} if settings.host_url else None,
         )
-        return Search(settings.model, wishes, settings.mode, settings.host)
+        return Search(settings.model, requirements, settings.mode, settings.host)
 
     def _budget(self) -> Budget:
         settings = self._settings

@@ -1,4 +1,8 @@
-"""What a user says of nodes: the model, whom to ask for it, and how much money it may cost."""
+"""Settings of a node provider: model, network, host, payment and spending limits.
+
+They come from the table `[providers.NAME.node]`, from CLAUDE_BRIDGE_* variables, and from flags of
+`toolbridge node`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -24,62 +28,64 @@ _STABLE_PRICE = 5000
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of one node provider."""
+
     model: str = ""
-    """As `repo:file`, or the hash of that."""
+    """`repo:file`, or its 32-byte model id in hex."""
     network: str = "base-sepolia"
     chain_id: Count = 0
-    """0 for the network's own."""
+    """0 for that of the network."""
     rpc_url: str = ""
     marketplace: str = ""
     registry: str = ""
     token: str = ""
     multicall: str = ""
     host: str = ""
-    """The address of the only host to work with."""
+    """The address of the only host to use."""
     host_url: str = ""
-    """Where that host is, whatever the registry says."""
+    """The URL of that host; replaces the one in the registry."""
     host_key: str = ""
-    """Its public key; together with `host_url` it makes do without a chain."""
+    """The public key of that host; with `host_url`, no chain and no payment is needed."""
     job_id: str = "1"
-    """The job to name where no chain is asked."""
+    """The job id that is sent to a direct host."""
     mode: Mode = "auto"
     pay: Literal["native", "token"] = "native"
     deposit: str = ""
     price: Count = 0
-    """The most to pay per token, as contracts count: a thousand
-    times dollars per million tokens, or a thousand times wei per token."""
+    """The highest price, in the unit of the contracts: 1000 times dollars per million tokens, or
+    1000 times wei per token; 0 for the default."""
     proof_interval: Annotated[int, msgspec.Meta(ge=100)] = 100
     duration: Annotated[int, msgspec.Meta(ge=1, le=365 * 86400)] = 86400
     proof_timeout: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 3600
-    """After this long without proof anyone may end the session, so the longest is the best."""
+    """Seconds without a proof after which anyone may end the session; the contracts allow 3600."""
     daily_limit: str = ""
     daily_gas: str = "0.001"
     sessions: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     memory: Literal["fresh", "reset", "keep"] = "fresh"
     localhost_override: str = ""
-    """What to write instead of `localhost` in a host's URL, as seen from inside a container."""
+    """Replaces `localhost` in the URLs of hosts; needed inside a container."""
     private_hosts: bool = False
-    """Whether to call hosts at private addresses, which a stranger may have entered."""
+    """Whether to use hosts at private addresses; anyone can register such a URL."""
     seed: int | None = None
-    """Makes the pick of a host repeatable."""
+    """Seed of the random pick of a host, for repeatable runs."""
 
     @property
     def direct(self) -> bool:
-        """Whether the host is known in full, so that no chain is asked and nothing is paid."""
+        """Whether URL and key of the host are set, so that no chain is used and nothing is paid."""
         return bool(self.host_url and self.host_key)
 
     @property
     def currency(self) -> str:
-        """What is paid with, as contracts name it."""
+        """The address of the currency: a token, or `NATIVE`."""
         return NATIVE if self.pay == "native" else self.chain.token
 
     @property
     def chain(self) -> Network:
-        """The network, with what the settings say otherwise."""
+        """The network, with the fields that the settings replace."""
         known = networks.load(self.network) if self.network else Network()
         names = ("chain_id", "rpc_url", "marketplace", "registry", "token", "multicall")
-        said = {name: value for name in names if (value := getattr(self, name))}
-        return networks.check(msgspec.structs.replace(known, **said))
+        given = {name: value for name in names if (value := getattr(self, name))}
+        return networks.check(msgspec.structs.replace(known, **given))
 
     @property
     def decimals(self) -> int:
@@ -98,13 +104,13 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parse_amount(self.daily_gas, ETHER, "`daily_gas`")
 
     @property
-    def most_per_token(self) -> int:
-        """The highest price; 0 for none."""
+    def highest_price(self) -> int:
+        """The highest price; 0 for no limit."""
         return self.price or (_STABLE_PRICE if self.pay == "token" else 0)
 
 
 def read_settings(table: Mapping[str, object], source: str = "the settings") -> NodeSettings:
-    """Return the settings of `table`; raise `ConfigError` that names what is wrong."""
+    """Return the settings in `table`; raise `ConfigError` that names the invalid one."""
     try:
         found = msgspec.convert(dict(table), NodeSettings)
     except msgspec.ValidationError as error:
@@ -117,14 +123,16 @@ def read_settings(table: Mapping[str, object], source: str = "the settings") -> 
 
 
 def _check(settings: NodeSettings) -> None:
-    """Raise for what would fail only later, when money may have been spent."""
+    """Raise for errors that would otherwise show up after a payment."""
     if not settings.model:
-        raise ConfigError("no `model` is set: name one as repo:file (CLAUDE_BRIDGE_MODEL)")
+        raise ConfigError("no `model` is set; set it to repo:file, here or in CLAUDE_BRIDGE_MODEL")
     model_id(settings.model)
     if settings.host and not _ADDRESS.fullmatch(settings.host):
-        raise ConfigError("`host` is no address: 0x and 40 hex digits (a URL goes to `host_url`)")
+        raise ConfigError(
+            "`host` is not an address (0x and 40 hex digits); put a URL into `host_url`"
+        )
     if settings.host_url and not (settings.host or settings.host_key):
-        raise ConfigError("`host_url` needs `host` (its address) or `host_key` beside it")
+        raise ConfigError("`host_url` also needs `host` (the host's address) or `host_key`")
     if settings.host_key:
         read_public(settings.host_key)
     if not settings.direct:
@@ -134,19 +142,23 @@ def _check(settings: NodeSettings) -> None:
 def _check_money(settings: NodeSettings) -> None:
     network = settings.chain
     if settings.pay == "token" and not network.token:
-        raise ConfigError("`pay` is a token, but no `token` is named")
+        raise ConfigError(
+            '`pay` is "token", but `token` is not set; set it to the address of a token'
+        )
     if settings.deposit_amount > settings.limit_amount:
-        raise ConfigError("`daily_limit` is below one `deposit`: no session could ever be paid")
+        raise ConfigError(
+            "`daily_limit` is below one `deposit`, so no session can be paid; raise `daily_limit`"
+        )
     if settings.gas_limit_amount <= 0:
-        raise ConfigError("`daily_gas` is nothing: no transaction could ever be sent")
+        raise ConfigError("`daily_gas` is 0, so no transaction can be sent; raise it")
 
 
 def read_public(text: str) -> bytes:
-    """Return a public key from its hex digits."""
+    """Return the public key that hex digits encode."""
     try:
         return compressed(bytes.fromhex(text.strip().removeprefix("0x")))
     except ValueError:
-        raise ConfigError("`host_key` is no public key: 66 hex digits") from None
+        raise ConfigError("`host_key` is not a public key (66 hex digits)") from None
 
 
 _ENV = {
@@ -159,10 +171,10 @@ _ENV = {
 
 
 def from_env(env: Mapping[str, str]) -> dict[str, object]:
-    """Return what the environment says; a flag that was given goes before it."""
+    """Return the settings from environment variables; flags replace them."""
     found: dict[str, object] = {name: env[var] for name, var in _ENV.items() if env.get(var)}
     if number := env.get("CLAUDE_BRIDGE_CHAIN_ID"):
         if not number.isascii() or not number.isdigit():
-            raise ConfigError(f"CLAUDE_BRIDGE_CHAIN_ID is no number: {number!r}")
+            raise ConfigError(f"CLAUDE_BRIDGE_CHAIN_ID is not a number: {number!r}")
         found["chain_id"] = int(number)
     return found

@@ -1,7 +1,8 @@
-"""A text completion, asked of a model that only chats.
+"""Send a text completion request to a model that has a chat endpoint only.
 
-A prompt without a suffix is sent as the user's message, as Ollama does for its own models. With a
-suffix (fill in the middle) the model is asked for the text between the two and for nothing else.
+A prompt without a suffix becomes the user's message, as in Ollama's `/api/generate`. With a suffix
+(fill in the middle, OpenAI `/v1/completions` and Ollama `suffix`), a system prompt asks for exactly
+the text between prompt and suffix.
 """
 
 import msgspec
@@ -16,7 +17,7 @@ _ORDER = (
 
 
 def completion_as_chat(request: Request) -> tuple[Request, tuple[Loss, ...]]:
-    """Return `request` as a conversation, and what that loses."""
+    """Return a completion request as a chat request, with the losses of that."""
     completion = request.completion
     if completion is None:
         return request, ()

@@ -1,8 +1,7 @@
-"""Rejections that another wording of the same request mends, once.
+"""Downgrades: ask again without a feature that the provider rejected.
 
-A server may refuse thinking, tools or the thoughts of an earlier turn in words that are known. What
-it refused is then taken away or told otherwise, and the request is sent again; the client learns of
-it as of every loss.
+A provider may reject thinking, tools or the thinking blocks of earlier turns. If its error text is
+known, the request is sent once more without that feature, and the client gets a loss for it.
 """
 
 import re
@@ -13,7 +12,10 @@ import msgspec
 from toolbridge.core.messages import Loss, Problem, Request, Thinking, Turn
 
 MissingFeature: TypeAlias = Literal["thinking", "tools", "history"]
+"""`history` stands for the thinking blocks of earlier turns."""
 
+# Anthropic: "Invalid `signature` in `thinking` block", "Expected `thinking` …, but found …";
+# OpenAI Responses: "encrypted content … could not be verified"; Gemini: `thought_signature`.
 _SIGNATURE = re.compile(
     r"signature[`'\"]? in [`'\"]?thinking|bound to a different conversation|must contain thinking"
     r"|thinking\.signature|encrypted content .*(could not|cannot) be (verified|decrypted)"
@@ -24,12 +26,13 @@ _REFUSED = ("rejected", "unsupported", "malformed_request", "thinking_not_suppor
 
 
 def missing_feature(problem: Problem) -> MissingFeature | None:
-    """Return what the server refused, where asking without it would help."""
+    """Return the feature that the provider rejected; None if leaving one out would not help."""
     if problem.kind not in _REFUSED or problem.status not in {0, 400, 422, 500}:
         return None
     if problem.kind == "thinking_not_supported":
         return "thinking"
     text = problem.text.lower()
+    # Ollama: `"MODEL" does not support tools`, `"MODEL" does not support thinking`.
     if "does not support tools" in text or "tools are not supported" in text:
         return "tools"
     if "does not support thinking" in text or "thinking is not supported" in text:
@@ -38,15 +41,17 @@ def missing_feature(problem: Problem) -> MissingFeature | None:
 
 
 def without_thoughts(request: Request) -> tuple[Request, tuple[Loss, ...]]:
-    """Return `request` without the thoughts of earlier turns, which their maker does not accept."""
-    turns = tuple(_silent(turn) for turn in request.turns)
+    """Return `request` without the thinking blocks of earlier turns, with the loss."""
+    turns = tuple(_without_thinking(turn) for turn in request.turns)
     if turns == request.turns:
         return request, ()
     kept = tuple(turn for turn in turns if turn.content)
-    why = "the provider did not accept the thoughts of earlier turns; asked again without them"
+    why = (
+        "the provider rejected the thinking of earlier turns; the request was sent again without it"
+    )
     return msgspec.structs.replace(request, turns=kept), (Loss("turns.thinking", why),)
 
 
-def _silent(turn: Turn) -> Turn:
+def _without_thinking(turn: Turn) -> Turn:
     parts = tuple(part for part in turn.content if not isinstance(part, Thinking))
     return turn if len(parts) == len(turn.content) else Turn(turn.role, parts)

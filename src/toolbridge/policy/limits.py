@@ -1,20 +1,25 @@
-"""What fits into a model."""
+"""Limits of a model: its context window and its output tokens.
+
+The gateway checks a prompt before it is sent, because some servers (Ollama) truncate one that is
+too long without an error.
+"""
 
 from toolbridge.core.errors import Overflow
 
 DEFAULT_OUTPUT = 32_000
 LEAST_OUTPUT = 256
-"""What an answer may always have: the count of the prompt is an estimate, and a model that is
-allowed one token says nothing."""
+"""Output tokens that are always allowed: the prompt's count is an estimate, and an answer of one
+token is useless."""
 DOUBT = 1.15
-"""How far a count that no usage has confirmed may be off."""
+"""The factor by which an estimate without calibration may be too high."""
 
 
 def output_limit(asked: int | None, *, max_output: int, window: int, prompt: int) -> int | None:
-    """Return how many tokens the answer may have, or None to leave that to the model.
+    """Return the limit of output tokens, or None for the provider's own default.
 
     Zero means unknown for `max_output` and `window`. Clients that do not know the model ask for
-    more than it can write, or for more than its window has left.
+    more than its maximum, or for more than the prompt leaves of the window; both are errors at
+    Anthropic (Messages API, `max_tokens`) and vLLM.
     """
     limit = asked
     if limit is None:
@@ -29,10 +34,10 @@ def output_limit(asked: int | None, *, max_output: int, window: int, prompt: int
 
 
 def check_window(prompt_tokens: int, window: int, reserve: int = 0, *, sure: bool = True) -> None:
-    """Raise `Overflow` when the prompt leaves no room for `reserve` tokens of answer.
+    """Raise `Overflow` when the prompt and `reserve` output tokens exceed the window.
 
-    A count that is not `sure` gets the benefit of the doubt: the provider counts again. Claude Code
-    compacts its conversation when it reads these very words.
+    A count that is not `sure` must exceed it by the factor `DOUBT`. The text is Anthropic's: Claude
+    Code compacts its conversation when an error begins with "prompt is too long".
     """
     room = max(0, window - reserve)
     if window and prompt_tokens > room * (1 if sure else DOUBT):
@@ -40,10 +45,10 @@ def check_window(prompt_tokens: int, window: int, reserve: int = 0, *, sure: boo
 
 
 def was_truncated(estimated: int, reported: int, window: int) -> bool:
-    """Whether a server has cut the prompt in silence, as Ollama does.
+    """Return whether a server has truncated the prompt without an error, as Ollama does.
 
-    It cuts to the window or to half of it, and counts what is left. The estimate may be a fifth
-    off, so it must be well above the window before we say so.
+    Ollama truncates to the window or to half of it, and reports the count of the rest. The estimate
+    may be off by a fifth, so it must exceed the window by a quarter.
     """
     if window <= 0 or reported <= 0 or estimated <= window * 1.25:
         return False

@@ -1,7 +1,7 @@
-"""Which names of models are taken from a client.
+"""Validate model names from clients.
 
-A name travels in paths, headers and logs. One that could change the meaning of these is refused
-before anybody is asked; `wire.url_path` encodes the rest.
+A name is written into paths, headers and logs. A name with characters that could change their
+meaning is rejected before any provider is asked; `wire.url_path` percent-encodes the others.
 """
 
 import re
@@ -16,6 +16,6 @@ def check_model_name(name: str) -> None:
     found = _UNSAFE.search(name)
     if found is not None:
         raise MalformedRequest(
-            f"a model's name cannot contain {found.group()!r}; `toolbridge models` lists the names",
+            f"a model name cannot contain {found.group()!r}; run `toolbridge models` to list the names",
             where="model",
         )

@@ -1,8 +1,8 @@
-"""Which model a name means.
+"""Resolve model names.
 
-`resolve` is the only place where a client's model name becomes `provider/model`; the gateway, the
-library, `/v1/stream`, `doctor` and `models` all call it. It asks nobody: what providers list, which
-keys are set and what serves by default is handed to it as `ModelFacts`.
+`resolve` is the only function that turns a client's model name into `provider/model`; the gateway,
+the library, `/v1/stream`, `doctor` and `models` all call it. It makes no requests: the lists of
+providers, the keys that are set and the default model are passed to it as `ModelFacts`.
 """
 
 import re
@@ -15,18 +15,18 @@ from toolbridge.core.errors import UnknownModel
 
 TIERS = ("opus", "sonnet", "haiku", "fable", "mythos")
 CLAUDE = "claude-"
-"""In front of the names of other models where a client shows only Claude's."""
+"""Prefix for the names of other models where a client lists only names that begin with it."""
 _SEPARATORS = "/,@"
 _LARGE = re.compile(r"\[1m\]\s*$", re.IGNORECASE)
-"""Claude Code's mark of a large context. It is no part of a model's name: a vendor refuses it."""
+"""Claude Code's suffix for a context of a million tokens. Providers reject a name that has it."""
 _GOOGLE = "models/"
-"""In front of the names that Google's APIs list, and that their clients send back."""
-# A context mark, then a date or "latest": `claude-sonnet-4-5-20250929[1m]`, `gpt-5-2025-08-07`.
+"""Prefix of the names in Gemini's `GET /v1beta/models`, which its clients send back."""
+# A date or "latest" at the end: `claude-sonnet-4-5-20250929`, `gpt-5-2025-08-07`.
 _SUFFIX = re.compile(r"(?:[-@](?:20\d{6}|20\d{2}-\d{2}-\d{2}|latest)|:latest)$")
-# `us.anthropic.claude-opus-4-v1:0` is how Bedrock writes a Claude name.
+# Bedrock: `us.anthropic.claude-opus-4-v1:0`.
 _CLAUDE_NAME = re.compile(rf"(?:[a-z-]+\.)*claude\b|(?:{'|'.join(TIERS)})$")
 _BEDROCK = re.compile(r"-v\d+:\d+$")
-# An Ollama tag: `latest`, `7b`, `1.5b-instruct-q4_0`, `e4b`. No cloud names a model like that.
+# An Ollama tag: `latest`, `7b`, `1.5b-instruct-q4_0`, `e4b`. No cloud provider uses such names.
 _TAG = re.compile(r"latest|[a-z]?\d+(?:\.\d+)?x?\d*[bm](?:-.*)?", re.IGNORECASE)
 _VENDORS = {
     "anthropic": _CLAUDE_NAME,
@@ -38,15 +38,15 @@ _VENDORS = {
     "moonshot": re.compile(r"(?:kimi|moonshot)-"),
     "zai": re.compile(r"glm-"),
 }
-"""The provider whose own models have such names."""
+"""Provider → the names of its own models."""
 _AGENTS = ("anthropic", "openai", "google")
-"""Vendors whose names agents send without being told to; they mean "whatever serves here"."""
+"""Vendors whose model names coding agents send by default; the default model serves them."""
 _LONGEST = 200
-"""Characters of a name that are compared and shown: a client may send a name of any length."""
+"""Characters of a name that are compared and shown; a client may send a name of any length."""
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
-    """What is known when a name is resolved."""
+    """The facts that decide how a name is resolved."""
 
     table: Mapping[str, str] = {}
     """`[map]`: a name, alias or tier → an address or a listed name."""
@@ -57,23 +57,23 @@ class ModelFacts(msgspec.Struct, frozen=True):
     configured: Collection[str] = ()
     """Providers that have a table in the configuration."""
     default: str = ""
-    """What serves when a name says nothing else: configured, found, or empty."""
+    """The address of the default model: configured, discovered, or empty."""
     fixed: bool = False
-    """Whether the user set the default; then it serves every other name."""
+    """Whether the user set the default; then it serves every name that is not resolved otherwise."""
     demo: str = ""
-    """The demo model's address, while nothing is configured or found; it serves Claude names."""
+    """The demo model's address while no provider is configured or found; it serves Claude names."""
     owner: str = ""
     """The provider that an address without a provider belongs to."""
     silent: str = ""
-    """An Ollama that should list models and does not answer; unlisted names are sent to it."""
+    """An Ollama that is configured and does not answer; unlisted names are sent to it."""
     unlisted: Collection[str] = ()
-    """Configured providers whose models nobody lists: any name may be theirs."""
+    """Configured providers without a list of models: any name may be one of theirs."""
     fetches: bool = False
-    """Whether an Ollama listed its models, so that `ollama pull` is a way out."""
+    """Whether an Ollama listed its models, so that `ollama pull` can be suggested."""
 
 
 def resolve(name: str, facts: ModelFacts) -> str:
-    """Return `provider/model` for `name`; raise `UnknownModel` when it means nothing here.
+    """Return `provider/model` for `name`; raise `UnknownModel` when no rule applies.
 
     The order: an exact entry of the map, a name that a provider lists, `provider/model`,
     `provider:model`, an alias or tier of the map, the default that the user set, a vendor's own
@@ -105,7 +105,7 @@ def resolve(name: str, facts: ModelFacts) -> str:
 def split_address(name: str, providers: Collection[str]) -> tuple[str, str]:
     """Return provider and model of `provider/model`, `,`, `@` or `:`; the provider may be empty.
 
-    Only a known provider counts: in `qwen3:8b` the first word is a model, not a provider.
+    Only a known provider counts: in `qwen3:8b`, `qwen3` is a model.
     """
     for separator in (*_SEPARATORS, ":"):
         provider, _, model = name.partition(separator)
@@ -115,35 +115,36 @@ def split_address(name: str, providers: Collection[str]) -> tuple[str, str]:
 
 
 def is_claude_name(name: str) -> bool:
-    """Return whether `name` is one of Claude's: `claude-…`, or a tier such as `sonnet`."""
+    """Return whether `name` is a Claude model, `claude-…`, or a tier such as `sonnet`."""
     return _vendor(name) == "anthropic"
 
 
-# ── the steps ──
+# ── the rules of `resolve` ──
 
 
 def _nameless(facts: ModelFacts) -> str:
     found = facts.default or facts.demo
     if not found:
         raise UnknownModel(
-            f"no model is named, and there is no default. {_way_out(facts)}", where="model"
+            f"the request names no model, and there is no default. {_next_step(facts)}",
+            where="model",
         )
     return _address(found, facts)
 
 
 def _address(value: str, facts: ModelFacts) -> str:
-    """Return the address that an entry of the map or a default stands for."""
+    """Return the address for a value of the map or for a default."""
     found = _listed(value, facts) or _addressed(value, facts)
     return _usable(value, found or f"{facts.owner}/{value}", facts)
 
 
 def _usable(name: str, address: str, facts: ModelFacts) -> str:
-    """Return `address`; raise where its provider lacks its key."""
+    """Return `address`; raise `UnknownModel` if the key of its provider is not set."""
     provider = address.partition("/")[0]
     if variable := facts.providers.get(provider):
         raise UnknownModel(
             f"{name[:_LONGEST]!r} is a model of {provider}, which needs a key: {variable} is not "
-            f"set. Set it where toolbridge runs, or name another model. {_way_out(facts)}",
+            f"set. Set it where toolbridge runs, or name another model. {_next_step(facts)}",
             where="model",
         )
     return address
@@ -162,7 +163,7 @@ def _listed(name: str, facts: ModelFacts) -> str:
 
 
 def _addressed(name: str, facts: ModelFacts) -> str:
-    """Return the address that `name` spells out; nothing where it does not."""
+    """Return the address if `name` is one, such as `openai/gpt-5`; else an empty string."""
     for separator in _SEPARATORS:
         provider, _, model = name.partition(separator)
         if provider in facts.providers and model:
@@ -174,9 +175,9 @@ def _addressed(name: str, facts: ModelFacts) -> str:
 
 
 def _is_local_tag(provider: str, tag: str, facts: ModelFacts) -> bool:
-    """Return whether `provider:tag` is a model with its tag, as in `mistral:7b`.
+    """Return whether `provider:tag` is an Ollama model with its tag, as in `mistral:7b`.
 
-    Such a name must not send a prompt for a model on this machine to a cloud.
+    A prompt for such a local model must not be sent to the cloud provider of the same name.
     """
     if any(entry.partition(":")[0] == provider for entry in facts.listed):
         return True
@@ -193,16 +194,16 @@ def _table_entry(name: str, table: Mapping[str, str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return `name` without case, date, `-latest` and the mark of a large context."""
+    """Return `name` in lower case, without date, `-latest` and `[1m]`."""
     return _SUFFIX.sub("", _LARGE.sub("", name.strip().lower()))
 
 
 def _by_vendor(name: str, facts: ModelFacts) -> str:
-    """Return who serves a name of a vendor's own model, where the user set no default.
+    """Return the address for the name of a vendor's own model, where the user set no default.
 
-    A key that is set makes its provider serve its own names. Claude names are the exception while
-    an Ollama was found: Claude Code always sends them, and a key that happens to be in the
-    environment must not send a local user's prompts to a cloud.
+    A provider whose key is set serves its own names. Claude names are an exception while an Ollama
+    was found: Claude Code always sends them, and a key that happens to be in the environment must
+    not send the prompts of a local user to a cloud provider.
     """
     vendor = _vendor(name)
     if not vendor:
@@ -210,20 +211,20 @@ def _by_vendor(name: str, facts: ModelFacts) -> str:
     local_first = vendor == "anthropic" and facts.default and vendor not in facts.configured
     if facts.providers.get(vendor) == "" and not local_first:
         return f"{vendor}/{name}"
-    if vendor not in _AGENTS or "embed" in name:  # what serves here chats
+    if vendor not in _AGENTS or "embed" in name:  # the default is a chat model
         return ""
     return facts.default or (facts.demo if vendor == "anthropic" else "")
 
 
 def _vendor(name: str) -> str:
-    """Return the provider whose own models are named like `name`; nothing for other names."""
+    """Return the provider whose own models have names like `name`; an empty string for none."""
     lowered = _BEDROCK.sub("", name.strip().lower())
-    if ":" in lowered or "/" in lowered:  # a tag or a namespace: a name of a local model
+    if ":" in lowered or "/" in lowered:  # a tag or a namespace: a local model
         return ""
     return next((vendor for vendor, own in _VENDORS.items() if own.match(lowered)), "")
 
 
-# ── what to say of a name that means nothing ──
+# ── the error for an unknown name ──
 
 
 def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
@@ -237,11 +238,11 @@ def _unknown(name: str, facts: ModelFacts) -> UnknownModel:
     misspelt = _misspelt_provider(name, facts, cutoff=0.6)
     if facts.fetches and not vendor and not misspelt and len(name) <= _LONGEST:
         parts.append(f"`ollama pull {name}` fetches a model that Ollama has.")
-    parts.append(_way_out(facts))
+    parts.append(_next_step(facts))
     return UnknownModel(" ".join(parts), where="model", nearest=nearest)
 
 
-def _way_out(facts: ModelFacts) -> str:
+def _next_step(facts: ModelFacts) -> str:
     if facts.default:
         return "`toolbridge models` lists the names."
     return (
@@ -268,9 +269,9 @@ def _nearest(name: str, facts: ModelFacts) -> Iterator[str]:
 
 
 def _misspelt_provider(name: str, facts: ModelFacts, *, cutoff: float) -> str:
-    """Return the provider that the word before the slash almost spells.
+    """Return the provider whose name the word before the slash resembles.
 
-    Any other word there may be part of a model's own name: `hf.co/…`, `mistralai/…`.
+    Any other word may be part of the model's name: `hf.co/…`, `mistralai/…`.
     """
     provider, slash, model = name[:_LONGEST].partition("/")
     if not slash or not model or provider in facts.providers:

@@ -1,8 +1,8 @@
-"""When to ask again.
+"""Retry decisions.
 
-A request may be repeated only while the client has received nothing: after the first content a
-second answer would not match the first. Waits follow the provider's Retry-After when it gives one,
-and grow from half a second with jitter when it does not.
+A request may be retried only while the client has received no content: a second answer would not
+match the first. The wait is the provider's Retry-After (RFC 9110, section 10.2.3) when it sends
+one; otherwise it grows exponentially from half a second, with jitter.
 """
 
 from toolbridge.core.messages import Problem
@@ -11,7 +11,7 @@ ATTEMPTS = 3
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
 PATIENCE = 30.0
-"""A provider that wants more than this is not waited for: the client learns it and decides."""
+"""Seconds. With a longer Retry-After the error goes to the client, which can decide to wait."""
 
 _TRANSIENT = frozenset(
     {
@@ -24,17 +24,17 @@ _TRANSIENT = frozenset(
         "broken_call",
     }
 )
-# Too early, a lock and a time limit pass by themselves; so does a server's own fault, unless it
-# says that it will never know how.
+# 408 Request Timeout, 409 Conflict (a lock), 425 Too Early (RFC 8470) and 429 (RFC 6585) are
+# temporary, and so are 5xx, except 501 Not Implemented and 505 HTTP Version Not Supported.
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 _PERMANENT_STATUSES = frozenset({501, 505})
 
 
 def is_permanent(problem: Problem) -> bool:
-    """Whether asking again would only bring the same answer.
+    """Return whether a retry would fail in the same way.
 
-    A rejection without a status came inside a stream that had been accepted: the request is good,
-    and what broke is the server.
+    A rejection without a status came inside a stream: the provider had accepted the request, so
+    that the error is the server's and temporary.
     """
     if problem.kind in _TRANSIENT:
         return False
@@ -46,16 +46,16 @@ def is_permanent(problem: Problem) -> bool:
 def may_retry(
     problem: Problem, *, attempt: int, content_sent: bool, attempts: int = ATTEMPTS
 ) -> bool:
-    """Whether to ask again after the `attempt`th try (from 1) has failed."""
+    """Return whether to retry after attempt number `attempt` (from 1) has failed."""
     if content_sent or attempt >= attempts or is_permanent(problem):
         return False
     return problem.retry_after is None or problem.retry_after <= PATIENCE
 
 
 def wait(problem: Problem, attempt: int, dice: float) -> float:
-    """Return the seconds to wait after the `attempt`th try (from 1); `dice` is in [0, 1)."""
+    """Return the seconds to wait after attempt number `attempt`; `dice` is random in [0, 1)."""
     if problem.retry_after is not None:
         return max(0.0, problem.retry_after)
-    # Doubling stops long before the exponent could overflow.
+    # The exponent is limited so that it cannot overflow.
     longest = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
     return longest * (1.0 - dice / 2.0)

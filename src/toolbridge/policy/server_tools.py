@@ -1,11 +1,11 @@
-"""Tools that the client's API runs itself, where the model's API cannot run them.
+"""Server tools (web search, code execution) that the provider's API does not have.
 
-Web search, code execution and the like are run by the vendor whose API offers them. Behind another
-API they do not exist. A model that is told to search and has no search invents results, so:
+A server tool is run by the vendor of the client's API and does not exist behind another API. A
+model that must search and has no search tool invents results, so:
 
-- a request that *forces* such a tool is answered at once, without the model, in the tool's own
-  shape of an error (Anthropic: `web_search_tool_result_error` with `unavailable`);
-- where the tool is only *offered*, a sentence in the system prompt says that it is not available.
+- a request that *forces* such a tool is answered without the model, with the tool's own error
+  (Anthropic: `web_search_tool_result_error` with the code `unavailable`);
+- where the tool is only *offered*, a sentence in the system prompt marks it as unavailable.
 """
 
 from msgspec.structs import replace
@@ -18,20 +18,20 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool
 
 _SEARCH_OPTIONS = "web_search_options"
-"""OpenAI chat offers its web search by this field, not as a tool."""
+"""OpenAI chat: the field that enables web search; there is no tool for it."""
 _SEARCH_PROMPT = "Perform a web search for the query: "
-"""How Claude Code's WebSearch asks, also where it does not force the tool (2.1.325)."""
+"""The prompt of Claude Code's WebSearch (2.1.325), which does not always force the tool."""
 
 
 def missing_tools(request: Request, api: str) -> tuple[Tool, ...]:
-    """Return the tools of `request` that only its own API can run, and `api` is another."""
+    """Return the server tools of `request` that a provider of `api` does not have."""
     return tuple(t for t in request.tools if t.hosted is not None and t.origin != api)
 
 
 def announce(request: Request, api: str) -> Request:
-    """Return `request` with a sentence in its system prompt about tools that cannot be had.
+    """Return `request` with a sentence about unavailable tools in its system prompt.
 
-    It stands last and never varies, so a cached prefix stays good.
+    It is the last part and constant, so that a cached prefix stays valid.
     """
     names = [tool.name for tool in missing_tools(request, api)]
     if request.origin != api and _SEARCH_OPTIONS in request.extra:
@@ -47,10 +47,10 @@ def announce(request: Request, api: str) -> Request:
 
 
 def forced_tool(request: Request, api: str, *, agent: bool = False) -> Tool | None:
-    """Return the tool without which the request makes no sense, where that cannot be had.
+    """Return the unavailable tool that the request forces, or None.
 
-    `agent` says that a coding agent asks: Gemini CLI searches and fetches by requests that offer
-    nothing else, and takes any text in the answer for what was found.
+    `agent` is True for a coding agent: Gemini CLI searches and fetches with requests that offer
+    nothing but the server tool, and treats any text of the answer as the result.
     """
     missing = missing_tools(request, api)
     choice = request.tool_choice
@@ -66,15 +66,16 @@ def forced_tool(request: Request, api: str, *, agent: bool = False) -> Tool | No
 
 
 def refuse(request: Request, tool: Tool, codec: Codec, ids: Ids) -> list[ev.Event]:
-    """Return the answer to a request that forces `tool`; raise `Unsupported` where none has a shape.
+    """Return the answer to a request that forces `tool`.
 
-    `codec` is the client's: it knows how its API reports that a tool failed.
+    `codec` is the client's and encodes its API's error of a failed tool; `Unsupported` is raised
+    where the API has none.
     """
     parts = codec.encode_unavailable(tool, _subject(request), ids)
     if parts is None:
         raise Unsupported(
-            f"the tool {tool.name!r} is run by its own API and cannot be had with "
-            f"{request.model}; leave it out, or ask a model of the vendor that runs it",
+            f"the tool {tool.name!r} is run by its vendor's servers and is not available with "
+            f"{request.model}; remove it from `tools`, or choose a model of that vendor",
             where="tool_choice",
         )
     draft = Draft(ids)
@@ -85,7 +86,7 @@ def refuse(request: Request, tool: Tool, codec: Codec, ids: Ids) -> list[ev.Even
 
 
 def _subject(request: Request) -> str:
-    """Return what the tool was to be used on: the last words of the user."""
+    """Return the input for the tool: the last text of the user."""
     return _last_text(request).removeprefix(_SEARCH_PROMPT).strip()
 
 

@@ -1,8 +1,8 @@
-"""Stop sequences, for models that know none, or not so many.
+"""Stop sequences for providers that support none, or fewer than the request has.
 
-Only what the model says is searched: not its thoughts, and not what it writes into a call. What may
-still become a stop sequence is held back, and nothing else. The answer ends where the first one
-does, so whoever reads the upstream may hang up then.
+Only text blocks are searched, not thinking and call arguments. No more text is held back than may
+be the beginning of a stop sequence. The answer ends at the first one; the caller can then close the
+connection to the provider.
 """
 
 from collections import deque
@@ -16,23 +16,23 @@ from toolbridge.core.messages import Text
 
 
 class Scissors:
-    """Cuts running text where the first stop sequence is complete.
+    """Cuts text at the first stop sequence while it arrives.
 
-    What may still become one is held back. Of several, the one that ends first wins, so the same
-    text is cut at the same place however it comes in pieces.
+    Text that may be the beginning of a stop sequence is held back. Of several sequences, the one
+    that ends first applies, so that the cut does not depend on how the text arrives in pieces.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._finders = [_Finder(stop) for stop in stops if stop]
         self._held: deque[str] = deque()
         self._told = 0
-        """How much of the first held piece was told already."""
+        """How many characters of the first held piece were returned already."""
         self._size = 0
         self.hit = ""
         """The sequence that was found."""
 
     def feed(self, piece: str) -> str:
-        """Return what is certain to stand before any stop sequence."""
+        """Return the text that cannot be part of a stop sequence."""
         if self.hit or not piece:
             return ""
         self._held.append(piece)
@@ -47,7 +47,7 @@ class Scissors:
         return self._take(self._size - kept)
 
     def close(self) -> str:
-        """Return what was held and did not become a stop sequence."""
+        """Return the text that was held and did not become a stop sequence."""
         return "" if self.hit else self._take(self._size)
 
     def _take(self, count: int) -> str:
@@ -66,16 +66,16 @@ class Scissors:
 
 
 class _Finder:
-    """Looks for one sequence, at every character once (Knuth, Morris and Pratt)."""
+    """Searches for one sequence with the Knuth-Morris-Pratt algorithm, in linear time."""
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
         self.matched = 0
-        """How many characters at the end of the text so far begin the sequence."""
+        """How many characters at the end of the text are a beginning of the sequence."""
         self._shorter = _borders(stop)
 
     def feed(self, piece: str) -> int:
-        """Return where in `piece` the sequence ends, -1 where it does not."""
+        """Return the offset in `piece` at which the sequence ends, or -1."""
         at = 0
         while at < len(piece):
             if not self.matched:
@@ -90,7 +90,7 @@ class _Finder:
 
 
 def _borders(stop: str) -> list[int]:
-    """Return for each beginning of `stop` how much of its end is again the beginning."""
+    """Return, for each prefix of `stop`, the length of its longest proper prefix that is a suffix."""
     borders = [0]
     for character in stop[1:]:
         borders.append(_grown(stop, borders, borders[-1], character))
@@ -107,9 +107,10 @@ def _grown(stop: str, borders: list[int], matched: int, character: str) -> int:
 
 
 class StopScanner:
-    """Ends an answer at the first of the stop sequences.
+    """A stage that ends an answer at the first stop sequence.
 
-    A thought or a call that is open then is read to its own end: nobody may run half a call.
+    A thinking block or a call that is open at that point is still completed: a client must not get
+    half a call.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -123,7 +124,7 @@ class StopScanner:
         """The thoughts and calls that are open."""
         self._hit = ""
         self.done = False
-        """Whether the answer has ended, though the upstream may write on."""
+        """Whether the answer has ended, although the provider may send more."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if self.done:
@@ -140,7 +141,7 @@ class StopScanner:
             case ev.TextStart(index):
                 said = self._begin_all()
                 self._texts[index] = Scissors(self._stops)
-                return said  # It may turn out to begin with a stop sequence, and to be nothing.
+                return said  # A block that begins with a stop sequence is not started at all.
             case ev.TextDelta(index, text):
                 return self._cut(index, text)
             case ev.TextEnd(index):
@@ -170,7 +171,7 @@ class StopScanner:
         return said + self._maybe_end()
 
     def _feed_rest(self, event: ev.Event) -> list[ev.Event]:
-        """Let through what belongs to the blocks that were open at the cut, the counts and the losses."""
+        """Return events of the blocks that were open at the cut, usage and losses; drop all others."""
         match event:
             case ev.UsageReported() | ev.Lost():
                 return [event]
@@ -198,7 +199,7 @@ class StopScanner:
         return [finished("stop_sequence", calls=self._calls, stop_sequence=self._hit)]
 
     def _flush(self) -> list[ev.Event]:
-        """Tell what is held of texts that a failure leaves open."""
+        """Return the held text of blocks that a failure leaves open."""
         said = self._begin_all()
         for index, scissors in self._texts.items():
             said += self._tell(index, scissors.close())
@@ -212,7 +213,7 @@ class StopScanner:
         return [*said, ev.TextDelta(index, text)]
 
     def _begin_all(self) -> list[ev.Event]:
-        """Begin the texts that are open: blocks are told in the order of their numbers."""
+        """Start the open text blocks: blocks must start in the order of their indexes."""
         return [said for index in self._texts for said in self._begin(index)]
 
     def _begin(self, index: int) -> list[ev.Event]:

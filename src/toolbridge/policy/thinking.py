@@ -1,4 +1,8 @@
-"""Whether a model can think, and what becomes of a request that wants it to."""
+"""Decide about a request for thinking (reasoning) to a model that may not support it.
+
+The setting `thinking` chooses whether such a request is rejected or answered without thinking.
+Budgets and efforts are translated by the codecs.
+"""
 
 from typing import Literal
 
@@ -14,38 +18,36 @@ THINKING_PREFIXES = ("qwen3", "deepseek-r1", "magistral", "nemotron", "glm4", "q
 
 
 class Verdict(msgspec.Struct, frozen=True):
+    """The request to send, and its losses."""
+
     request: Request
     losses: tuple[Loss, ...] = ()
 
 
 def is_thinking_capable(model: str) -> bool:
-    """Whether a model thinks, by its name alone: `library/qwen3:8b` is known by `qwen3`."""
+    """Return whether a model supports thinking, by its name: `library/qwen3:8b` is a `qwen3`."""
     name, _, _ = model.lower().rpartition("/")[2].partition(":")
     return name.startswith(THINKING_PREFIXES)
 
 
-def needs_thinking_validation(request: Request) -> bool:
-    """Whether the client says anything about thinking."""
-    return request.think.mode != "unset"
-
-
 _AGENTS = ("claude-cli/", "geminicli", "qwencode/", "opencode/", "codex")
-"""How the user agents of clients begin that ask for thinking by themselves, for every model.
+"""Prefixes of the User-Agent of clients that request thinking by default, for every model.
 
-Claude Code (and Qwen Code under its name) sends a budget of Anthropic's, Gemini CLI one of Gemini's.
+Claude Code (and Qwen Code, which uses its name) sends `thinking.budget_tokens` (Anthropic), Gemini
+CLI `thinkingConfig.thinkingBudget` (Gemini).
 """
 
 
 def attaches(user_agent: str, app: str = "") -> bool:
-    """Whether a client asks for thinking by itself, without its user."""
+    """Return whether a client requests thinking by default, not because of its user."""
     return user_agent.lower().startswith(_AGENTS) or app.lower() == "cli"
 
 
 def with_levels(target: Target, api: str) -> Target:
-    """Return `target` with what is known of models that only take levels and always think.
+    """Return `target` with the quirks of models that always think and accept levels only.
 
-    gpt-oss reads `low`, `medium` or `high` from its prompt (OpenAI harmony) and ignores a switch.
-    What the configuration says about the model stays.
+    gpt-oss reads `low`, `medium` or `high` from its prompt (OpenAI harmony format, "Reasoning:")
+    and cannot turn thinking off. Quirks from the configuration override these.
     """
     name, _, _ = target.model.lower().rpartition("/")[2].partition(":")
     known = _LEVEL_QUIRKS.get(api)
@@ -68,32 +70,36 @@ def decide(
     setting: Literal["auto", "drop", "reject"] = "auto",
     attaches: bool = False,
 ) -> Verdict:
-    """Let a request for thinking pass, drop it with a loss, or raise `ThinkingUnsupported`.
+    """Keep a request for thinking, remove it with a loss, or raise `ThinkingUnsupported`.
 
-    One rule for all APIs: a level may always be dropped, only a budget of an API's caller is an
-    error, and a model that cannot think need not be told not to.
+    One rule for all APIs: with the setting `auto`, an effort level is removed, and a token budget
+    is an error unless the client `attaches` it by default. `off` is removed without a loss.
     """
     mode = request.think.mode
     if capable or mode == "unset":
         return Verdict(request)
     if mode == "off":
         return Verdict(replace(request, think=Think()))
-    asked_for = _is_budget(request) and not attaches
-    if setting == "reject" or (setting == "auto" and asked_for):
+    by_user = _is_budget(request) and not attaches
+    if setting == "reject" or (setting == "auto" and by_user):
         raise ThinkingUnsupported(_explain(request.model), where="thinking")
-    loss = Loss("think", f"{request.model} cannot think; it is asked to answer at once")
+    loss = Loss("think", f"{request.model} does not support thinking; it answers without")
     return Verdict(replace(request, think=Think()), (loss,))
 
 
 def _is_budget(request: Request) -> bool:
-    """Whether thinking is asked for by a budget; Anthropic's `enabled` means one, named or not."""
+    """Return whether the request has a token budget.
+
+    Anthropic, Messages API: `thinking.type` "enabled" requires `budget_tokens` (>= 1024 and less
+    than `max_tokens`), so that it counts as a budget even if the number is missing.
+    """
     think = request.think
     return think.mode == "on" and (think.budget is not None or request.origin == "anthropic")
 
 
 def _explain(model: str) -> str:
     return (
-        f"{model!r} does not support thinking. Models that do have names that begin with "
-        f"{', '.join(THINKING_PREFIXES)}. Ask one of these, leave thinking out of the request, "
-        'or set thinking = "drop" in the configuration.'
+        f"{model!r} does not support thinking. Models with names that begin with "
+        f"{', '.join(THINKING_PREFIXES)} do. Choose one of these, remove `thinking` from the "
+        'request, or set thinking = "drop" in toolbridge.toml.'
     )

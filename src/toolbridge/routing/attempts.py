@@ -106,7 +106,8 @@ class AnswerAttempts:
                 if message.stop is not None:
                     return without_cut_calls(message)
                 raise Truncated(
-                    f"{self._request.route.provider} closed the connection before its answer ended"
+                    f"{self._request.route.provider} closed the connection before its answer "
+                    "ended; send the request again"
                 )
             except ToolbridgeError as error:
                 if not await self._again(error.problem):

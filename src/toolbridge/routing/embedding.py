@@ -48,7 +48,7 @@ async def embed(
     if len(answer.vectors) != len(request.inputs):
         raise BrokenWire(
             f"{route.provider} returned {len(answer.vectors)} embeddings for "
-            f"{len(request.inputs)} inputs",
+            f"{len(request.inputs)} inputs; check that {route.target.model} makes embeddings",
             provider=route.provider,
         )
     return msgspec.structs.replace(answer, model=request.model), outgoing.losses

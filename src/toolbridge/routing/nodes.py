@@ -1,7 +1,7 @@
-"""Encrypted nodes among the providers: their settings, their keys, and who talks to them.
+"""Node providers of a gateway: settings, private keys, and opening them.
 
-What talks to a node needs libraries that only the extra `node` brings, so this file
-loads it when a node is configured and not before.
+The package `toolbridge.node` needs libraries of the extra `node`, so this module imports it only
+when a node provider is configured.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 NODE = "node"
 FILE = "file:"
-"""In front of a path, in `key`: the file that holds the key."""
+"""Prefix of `key` in front of the path of a file with the private key."""
 
 _EXTRA = frozenset({"coincurve", "Crypto", "websockets"})
 Batch: TypeAlias = list[ev.Event]
 
 
 class NodeRequestEncoder:
-    """How a request is said to a node."""
+    """Encodes requests for nodes; the counterpart of a codec's request encoder."""
 
     name = NODE
 
@@ -44,23 +44,23 @@ class NodeRequestEncoder:
 
         return RULES
 
-    def completes(self, request: Request, target: Target) -> bool:  # noqa: ARG002 (a node only chats)
+    def completes(self, request: Request, target: Target) -> bool:  # noqa: ARG002 (nodes have no text completion)
         return False
 
     def encode_request(self, request: Request, target: Target) -> Outgoing:
-        """Return the prompt. A node takes no stop sequences, so all of them are ours to find."""
+        """Return the prompt; toolbridge cuts at stop sequences, because nodes ignore them."""
         from toolbridge.node.protocol.encode_request import encode_request
 
         return msgspec.structs.replace(encode_request(request, target), stops=request.stop)
 
 
 def model_of(provider_config: ProviderConfig) -> str:
-    """Return the one model that a node provider pays for, as `repo:file` or by its hash."""
+    """Return the model of a node provider, as `repo:file` or as a model id."""
     return str(provider_config.node.get("model", ""))
 
 
 def short_name(model: str) -> str:
-    """Return what people call a model: its file, without the ending."""
+    """Return the short name of a model: its file name without `.gguf`."""
     return model.partition(":")[2].removesuffix(".gguf") or model
 
 
@@ -68,21 +68,23 @@ def short_name(model: str) -> str:
 
 
 def read_node_settings(name: str, provider_config: ProviderConfig) -> "NodeSettings":
-    """Return the settings of a node provider; raise `ConfigError` that names the wrong one."""
+    """Return the settings of a node provider; raise `ConfigError` that names the invalid one."""
     where = f"providers.{name}"
     if provider_config.url:
-        raise ConfigError(f"takes no `url`; [{where}.node] takes `host_url`", where=where)
+        raise ConfigError(
+            f"a node provider has no `url`; set `host_url` in [{where}.node]", where=where
+        )
     read_waits(name, provider_config)
     try:
         from toolbridge.node.settings import read_settings
     except ImportError as error:
         raise _without_extra(error, name) from None
     table = {key: value for key, value in provider_config.node.items() if key != "waits"}
-    return _on_known_chain(read_settings(table, f"{where}.node"), f"{where}.node")
+    return _with_chain(read_settings(table, f"{where}.node"), f"{where}.node")
 
 
-def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
-    """Return `settings`; raise when they need a chain and do not say enough of it."""
+def _with_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
+    """Return `settings`; raise `ConfigError` if they need a chain and it is incomplete."""
     try:
         if not settings.direct:
             settings.chain  # noqa: B018  reading it checks it
@@ -92,16 +94,19 @@ def _on_known_chain(settings: "NodeSettings", where: str) -> "NodeSettings":
 
 
 def check_node_quirks(provider_config: ProviderConfig) -> None:
+    """Raise `ConfigError` for a quirk that nodes do not have."""
     from toolbridge.node.protocol.encode_request import QUIRKS
 
     check_quirks(provider_config.quirks, QUIRKS)
     framing = provider_config.quirks.get("framing", "chatml")
     if framing not in {"chatml", "labelled"}:
-        raise ConfigError(f'is "chatml" or "labelled", not {framing!r}', where="quirks.framing")
+        raise ConfigError(
+            f'must be "chatml" or "labelled", not {framing!r}', where="quirks.framing"
+        )
 
 
 def _without_extra(error: ImportError, name: str) -> Exception:
-    """Return what to say of a missing library; the error itself when it is no library's."""
+    """Return a `ConfigError` if a library of the extra `node` is missing, else `error` itself."""
     if (error.name or "").partition(".")[0] not in _EXTRA:
         return error
     return ConfigError(
@@ -112,7 +117,7 @@ def _without_extra(error: ImportError, name: str) -> Exception:
 
 
 def settings_from_env(env: Mapping[str, str]) -> dict[str, Json]:
-    """Return what the variables of a node's bridge say, as entries of a node's table."""
+    """Return the settings of CLAUDE_BRIDGE_* variables, as entries of a `node` table."""
     try:
         from toolbridge.node.settings import from_env
     except ImportError as error:
@@ -121,7 +126,7 @@ def settings_from_env(env: Mapping[str, str]) -> dict[str, Json]:
 
 
 class _Waits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Seconds; what is not said stays as it is."""
+    """The table `node.waits`, in seconds; None for the default."""
 
     connect: float | None = None
     init: float | None = None
@@ -132,27 +137,29 @@ class _Waits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settle: float | None = None
 
 
-_PAYING = {"pay": "wait", "settle": "after"}
-"""What a payment and its end wait for, by the place's own names."""
+_PAYMENT_WAITS = {"pay": "pay_wait", "settle": "settle_after"}
+"""Waits of payments, with the names of `NodeProvider`'s parameters."""
 
 
 def read_waits(name: str, provider_config: ProviderConfig) -> dict[str, float]:
-    """Return how long to wait for a node, as far as the configuration says."""
+    """Return the waits that the configuration sets, in seconds."""
     where = f"providers.{name}.node.waits"
     try:
         given = msgspec.convert(provider_config.node.get("waits", {}), _Waits)
     except msgspec.ValidationError as error:
         raise ConfigError(str(error), where=where) from None
-    said = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
-    if wrong := [key for key, value in said.items() if not value > 0]:
+    waits = {
+        key: value for key, value in msgspec.structs.asdict(given).items() if value is not None
+    }
+    if wrong := [key for key, value in waits.items() if not value > 0]:
         raise ConfigError("must be more than 0 seconds", where=f"{where}.{wrong[0]}")
-    return said
+    return waits
 
 
 def read_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "Secret":
-    """Return the wallet's key from the file or the variable that `key` names, or a known variable.
+    """Return the private key from the file or variable that `key` names, or a known variable.
 
-    A key that stands in the configuration itself would be read by whoever reads that file.
+    A key in the configuration itself is rejected, because every reader of that file could use it.
     """
     from toolbridge.node.keys import find_key, key_from_file, key_from_text
 
@@ -163,23 +170,25 @@ def read_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str])
         return find_key(env)
     given = secret(provider_config.key, env)
     if given == provider_config.key:
-        text = 'must not be the key itself; say where it is: "$NAME" or "file:~/node.key"'
+        text = 'must not be the key itself; name its source: "$NAME" or "file:~/node.key"'
         raise ConfigError(text, where=where)
     if not given:
-        raise ConfigError(f"{provider_config.key} is not set", where=where)
+        raise ConfigError(f"the variable {provider_config.key} is not set; export it", where=where)
     return key_from_text(given, provider_config.key)
 
 
 def ledger_dir(env: Mapping[str, str]) -> Path:
-    """Return where the account of what was spent is kept; raise when there is no such place."""
+    """Return the directory of the ledger; raise `ConfigError` if the environment names none."""
     found = state_dir(env)
     if found is None:
-        raise ConfigError("a node needs a directory for its ledger; set HOME or XDG_STATE_HOME")
+        raise ConfigError(
+            "a node provider needs a directory for its ledger; set HOME or XDG_STATE_HOME"
+        )
     return found
 
 
 def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> "NodeProvider":
-    """Return who talks to a provider's nodes, yet to be entered."""
+    """Return the node provider `name`, not entered yet."""
     settings = read_node_settings(name, provider_config)
     from toolbridge.node.provider import NodeProvider
     from toolbridge.node.session.connection import Timeouts
@@ -188,16 +197,18 @@ def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]
         wallet, state = None, Path()
     else:
         wallet, state = read_key(name, provider_config, env), ledger_dir(env)
-    said = {"connect": provider_config.connect_timeout} | read_waits(name, provider_config)
-    more = {f"{word}_{kind}": said.pop(word) for word, kind in _PAYING.items() if word in said}
-    return NodeProvider(settings, wallet, state=state, waits=Timeouts(**said), **more)
+    waits = {"connect": provider_config.connect_timeout} | read_waits(name, provider_config)
+    payment = {
+        parameter: waits.pop(name) for name, parameter in _PAYMENT_WAITS.items() if name in waits
+    }
+    return NodeProvider(settings, wallet, state=state, waits=Timeouts(**waits), **payment)
 
 
-# ── talking ──
+# ── open providers ──
 
 
 class Nodes:
-    """The nodes of one gateway, each opened with the first request for it."""
+    """The node providers of one gateway, each opened with its first request."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -214,6 +225,6 @@ class Nodes:
             return self._open[name]
 
     async def close(self) -> None:
-        """Hang up everywhere; hosts settle, and what they did not earn comes back."""
+        """Close all node providers; hosts settle their jobs and refund the rest of the deposits."""
         self._open.clear()
         await self._stack.aclose()

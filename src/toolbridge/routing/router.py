@@ -7,33 +7,47 @@ attempts that produce the answer.
 
 import os
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
-from toolbridge.accounting.count import estimate_request
-from toolbridge.config import Config
+from toolbridge.accounting.count import count_simply, estimate_request
+from toolbridge.config import Config, ProviderConfig
+from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
+from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
 
+Accuracy: TypeAlias = Literal["exact", "calibrated", "estimated", "words4", "chars4"]
+"""The values of the header `x-toolbridge-token-count`."""
+_FAMILIES = {"anthropic": "anthropic", "gemini": "gemini", "openai_responses": "openai"}
+"""API → tokenizer family. OpenAI chat is not listed: most of its servers run other models."""
 SENTINEL_DIALECT = frozenset({"toolforge_sentinel"})
 """The dialect of our sentinels; a structured stream parses these itself, in `structured/`."""
 
 
 class TokenCount(msgspec.Struct, frozen=True):
-    """The number of input tokens of a request."""
+    """The input tokens of a request."""
 
     tokens: int
+    """The best estimate, by which limits are checked."""
     raw: int
     """The estimate before calibration."""
-    accuracy: str
+    shown: int
+    """The count that clients get, by the provider's setting `counting`."""
+    accuracy: Accuracy
+    """How `shown` was counted."""
+    sure: bool = False
+    """Whether `tokens` was calibrated by usage of this model."""
 
 
 class Router:
@@ -47,19 +61,44 @@ class Router:
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
         self._calibration = Calibration()
+        self._provider_counts = ProviderCounts(upstream)
 
     def count(self, request: Request, address: str) -> TokenCount:
-        """Return the number of input tokens, by an estimate calibrated for the model."""
-        raw = estimate_request(request)
+        """Return the input tokens of `request` for a model, without asking its provider."""
+        provider_config = self._provider_config(address)
+        raw = estimate_request(request, family=_family(provider_config))
         tokens, accuracy = self._calibration.apply(address, raw)
-        return TokenCount(tokens, raw, accuracy)
+        sure = accuracy == "calibrated"
+        if provider_config.counting == "auto":
+            return TokenCount(tokens, raw, tokens, accuracy, sure)
+        shown = count_simply(request, provider_config.counting)
+        return TokenCount(tokens, raw, shown, provider_config.counting, sure)
+
+    async def count_exactly(
+        self, request: Request, address: str, headers: Mapping[str, str]
+    ) -> int | None:
+        """Return the provider's own count; None where it has none or `counting` is not `auto`."""
+        provider_config = self._provider_config(address)
+        may_count = self._provider_counts.may_count(address, provider_config.api)
+        if provider_config.counting != "auto" or not may_count:
+            return None
+        try:
+            route = await self.model_routes.route(request.model)
+        except ToolbridgeError:  # such as a missing key, which the request for an answer reports
+            return None
+        options = self._options(route, 0, attaches=True)
+        return await self._provider_counts.count(request, route, options, headers)
+
+    def _provider_config(self, address: str) -> ProviderConfig:
+        name = address.partition("/")[0]
+        return self.model_routes.provider_configs.get(name, ProviderConfig())
 
     def admit(self, request: Request, route: Route) -> TokenCount:
         """Return the token count; raise `Overflow` if `request` exceeds the context window."""
         counted = self.count(request, route.address)
         # Calibration may lower an estimate, but not so far that this check never applies.
         size = max(counted.tokens, round(counted.raw * LEAST_SHARE))
-        check_window(size, route.target.window, sure=counted.accuracy != "estimated")
+        check_window(size, route.target.window, sure=counted.sure)
         return counted
 
     def attempts(
@@ -127,3 +166,9 @@ class Router:
             return (Loss("prompt", why),)
         self._calibration.learn(route.address, counted.raw, actual)
         return ()
+
+
+def _family(provider_config: ProviderConfig) -> str:
+    if provider_config.api == "openai_chat" and is_first_party(provider_config):
+        return "openai"
+    return _FAMILIES.get(provider_config.api, "")

@@ -1,1 +1,5 @@
-"""Structured streams as they run: the loop, its events and those who follow, and what is kept."""
+"""Runs of structured streams: the loop, its events and subscribers, repeats and artifacts.
+
+`service` accepts a request and starts a `StreamRun`; `log` numbers its events for subscribers;
+`artifacts` writes the files that `toolbridge runs` and `toolbridge show` read.
+"""

@@ -1,10 +1,10 @@
-"""What is left of a run: a folder under its id, with `frames.ndjson` and four JSON files.
+"""The artifacts of a run: a folder named by its id, with `frames.ndjson` and four JSON files.
 
-Nothing here holds up a stream. Everything is written by one thread; when the disk is slow, what no
-longer fits its queue is left out and counted; when it is full, that is said once. Frames are appended
-as they come, the other files appear whole, so a killed process leaves files that can be read. The
-functions that write take `Redacted` bytes only, which the redactor alone makes. One run writes at
-most `Retention.run_bytes`; what exceeds that is left out, and `metrics.json` says so.
+Writing never delays a stream: one thread writes everything. If the disk is too slow, events that do
+not fit the thread's queue are dropped and counted; a full disk is reported once. Events are appended
+as they come and the other files are replaced whole, so a killed process leaves readable files. The
+writing functions accept `Redacted` bytes only, which only the redactor creates. One run writes at
+most `Retention.run_bytes`; the rest is dropped and counted in `metrics.json`.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from toolbridge.runs.metrics import RunMetrics
 from toolbridge.store.notices import notice
 
 WAITING = 20_000
-"""Things that may wait for the disk."""
+"""The most items in the queue of the writing thread."""
 _BUFFER = 65_536
 _PRUNING = 10.0
-"""Seconds between two looks at what is to be thrown away."""
+"""Seconds between two removals of old runs."""
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
 _REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK
 
@@ -45,7 +45,7 @@ class Artifacts:
         waiting: int = WAITING,
         pause: float = _PRUNING,
     ) -> None:
-        """Keep `keep` runs below `root`, without what `redactor` takes for a secret."""
+        """Write runs below `root` within `retention`; `redactor` removes secrets."""
         self.root = root
         self.retention = retention or Retention(runs=keep)
         self.redactor = redactor or Redactor()
@@ -58,7 +58,7 @@ class Artifacts:
         self._complained = False
 
     def open(self, run: str, prompt: JsonObject) -> "RunFiles":
-        """Begin the folder of `run`; raise `LookupError` for what cannot be a run's id."""
+        """Create the folder of `run`; raise `LookupError` if `run` is not a run id."""
         run_folder(self.root, run)
         self._start_thread()
         self._open.add(run)
@@ -72,13 +72,13 @@ class Artifacts:
         thread = threading.Thread(target=self._write, name="toolbridge-artifacts", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the system has no more threads; the run goes on without
-            self.complain(str(error))
+        except RuntimeError as error:  # no more threads: the run continues without artifacts
+            self.warn(str(error))
         else:
             self._thread = thread
 
     async def settled(self, wait: float = 5.0) -> bool:
-        """Wait until all that was given so far is written; return whether it was in time."""
+        """Wait until everything submitted so far is written; return False after `wait` seconds."""
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
         if self._thread is None:
@@ -93,23 +93,23 @@ class Artifacts:
         return True
 
     async def close(self, wait: float = 5.0) -> None:
-        """Write what is left, but hold nobody up for longer than `wait`."""
+        """Write what is queued, for at most `wait` seconds, and stop the thread."""
         if await self.settled(wait) and self._thread is not None:
             self._work.put_nowait(None)
             await asyncio.to_thread(self._thread.join, wait)
             self._thread = None
 
     def submit(self, work: Callable[[], None]) -> bool:
-        """Give `work` to the thread; return whether there was room."""
+        """Queue `work` for the thread; return False if the queue is full."""
         try:
             self._work.put_nowait(work)
         except queue.Full:
-            self.complain("the disk is too slow; a part of this run is left out")
+            self.warn("the disk is too slow; some events of this run were not written")
             return False
         return True
 
-    def complain(self, text: str) -> None:
-        """Say what is wrong, once: a full disk stays full for a while."""
+    def warn(self, text: str) -> None:
+        """Log a problem once: a full disk stays full for a while."""
         if not self._complained:
             self._complained = True
             notice(f"artifacts in {self.root} are incomplete: {text}")
@@ -120,8 +120,8 @@ class Artifacts:
         while (work := self._work.get()) is not None:
             try:
                 work()
-            except Exception as error:  # noqa: BLE001  one run's trouble must not stop the others
-                self.complain(str(error) or type(error).__name__)
+            except Exception as error:  # noqa: BLE001  an error in one run must not stop the others
+                self.warn(str(error) or type(error).__name__)
             if self._work.empty():
                 self._flush()
 
@@ -135,11 +135,11 @@ class Artifacts:
         loop.call_soon_threadsafe(done.set)
 
     def mark(self, files: "RunFiles") -> None:
-        """Note that `files` holds lines that are not on the disk yet."""
+        """Remember that `files` has lines that are not on the disk yet."""
         self._dirty.add(files)
 
     def release(self, run: str) -> None:
-        """Let go of a run that has ended, and from time to time of old ones."""
+        """Mark a run as ended; now and then, remove old runs."""
         self._open.discard(run)
         now = time.monotonic()
         if now - self._pruned >= self._pause:
@@ -148,7 +148,7 @@ class Artifacts:
 
 
 class RunFiles:
-    """The folder of one run while it goes on."""
+    """The folder of one run while the run is active."""
 
     def __init__(self, artifacts: Artifacts, run: str) -> None:
         self._artifacts = artifacts
@@ -160,31 +160,31 @@ class RunFiles:
         self._buffer: list[Redacted] = []
         self._size = 0
         self._written: dict[str, int] = {}
-        """File → bytes of it on the disk."""
+        """File → bytes written."""
         self._left_out: dict[str, int] = {}
-        """File → bytes that exceeded the bound."""
+        """File → bytes dropped because the run reached `run_bytes`."""
         self._tools: list[Json] = []
         self._broken = False
         self.lost = 0
-        """Events that found no room in the queue."""
+        """Events dropped because the queue was full."""
 
     def frame(self, n: int, event: str, data: JsonObject) -> None:
-        """Note an event that was sent just now."""
+        """Append an event that was just sent."""
         frame = EventFrame(self._elapsed(), n, event, data)
         if not self._artifacts.submit(partial(self._frame, frame)):
             self.lost += 1
 
     def tool(self, entry: JsonObject) -> None:
-        """Note what came of a tool's call; `tool_logs.json` has all of them."""
+        """Record the outcome of a tool call for `tool_logs.json`."""
         entry = {"ms": self._elapsed(), **entry}
         self._artifacts.submit(partial(self._tool, entry))
 
     def write(self, name: str, value: object) -> None:
-        """Write `value` as `name`.json, whole, instead of what was there."""
+        """Replace the file `name`.json with `value`."""
         self._artifacts.submit(partial(self._replace, name, value))
 
     def finish(self, result: Json, metrics: JsonObject | None = None) -> None:
-        """Write the end; `metrics` stands beside, and before, what the events tell."""
+        """Write the result and the metrics; `metrics` comes before those computed from the events."""
         more = {"lost_events": self.lost, **(metrics or {})} if self.lost else dict(metrics or {})
         self._artifacts.submit(partial(self._finish, result, more))
 
@@ -233,7 +233,7 @@ class RunFiles:
         told: JsonObject = {"run": self._run, "started": self._at}
         if self._left_out:
             told["left_out_bytes"] = sum(self._left_out.values())
-        # The last: a folder with metrics is one of a run that has ended.
+        # Written last: a folder with metrics.json belongs to a run that has ended.
         self._replace("metrics", {**told, **self._measures.summary(), **metrics})
         self._artifacts.release(self._run)
 
@@ -241,7 +241,7 @@ class RunFiles:
         if self._broken:
             return
         written = self._artifacts.redactor.json(value)
-        # Metrics come last, are small, and say what is missing.
+        # Metrics are small and list what is missing, so they are written beyond the bound.
         if name != "metrics" and not self._fits(name, len(written)):
             self._left_out[name] = len(written)
             written = Redacted(b'{"left_out_bytes":%d}' % len(written))
@@ -255,12 +255,12 @@ class RunFiles:
         return folder
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Do `work`; after a failure nothing more is written of this run."""
+        """Do `work`; after a failure, write nothing more for this run."""
         try:
             work()
         except OSError as error:
             self._broken = True
-            self._artifacts.complain(error.strerror or str(error))
+            self._artifacts.warn(error.strerror or str(error))
 
 
 def _append(file: Path, data: Redacted) -> None:

@@ -1,4 +1,4 @@
-"""What a server offers to every structured stream: schemas, tools and limits, by configuration."""
+"""Builds the catalog of a server: the schemas, tools and limits that its configuration offers."""
 
 import importlib
 import importlib.util
@@ -41,7 +41,7 @@ def catalog_of(config: StreamConfig) -> Catalog:
 
 def with_demo(catalog: Catalog) -> Catalog:
     """Return `catalog` with the demo's tools and schemas; the configuration's own names win."""
-    from toolbridge.demo import restaurant  # only the demonstration needs it
+    from toolbridge.demo import restaurant  # loaded only for the demo
 
     schemas = {k: v for k, v in restaurant.SCHEMAS.items() if k not in catalog.schemas}
     tools = [tool for tool in restaurant.TOOLS if tool.name not in catalog.tools]
@@ -63,7 +63,7 @@ def _schemas(config: StreamConfig) -> Schemas:
 def _read_schema(path: str) -> JsonObject:
     found = loads(Path(path).expanduser().read_bytes())
     if not isinstance(found, dict):
-        raise ConfigError(f"{path} holds no JSON object")
+        raise ConfigError(f"{path} does not contain a JSON object")
     return found
 
 
@@ -81,7 +81,7 @@ def _tools(config: StreamConfig) -> Registry:
 
 
 def _load(source: str) -> ModuleType:
-    """Import a file or a module of the user's own."""
+    """Import the user's file (`*.py`) or module."""
     try:
         return _import(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except Exception as error:
@@ -92,7 +92,7 @@ def _load(source: str) -> ModuleType:
 def _import(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file.expanduser())
     if spec is None or spec.loader is None:
-        raise ImportError("is no Python file")
+        raise ImportError("not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -101,6 +101,6 @@ def _import(file: Path) -> ModuleType:
 def _marked(module: ModuleType) -> Iterator[RegisteredTool | Function]:
     found = [v for v in vars(module).values() if isinstance(v, RegisteredTool | Function)]
     if not found:
-        text = f"{module.__name__} has no function that is marked with @tool"
+        text = f"{module.__name__} has no function marked with @tool"
         raise ConfigError(text, where="stream.tools")
     yield from found

@@ -1,7 +1,7 @@
-"""The folders of past runs: found, read, and thrown away when there are too many.
+"""Finds, reads and removes the folders of past runs.
 
-Only what this house has written is ever removed: known files in folders named like runs. A folder
-that holds anything else stays, with that in it.
+Only files that toolbridge writes are removed: known names in folders named like runs. A folder with
+any other file keeps that file.
 """
 
 import os
@@ -21,22 +21,22 @@ FILES = ("prompt.json", "result.json", "tool_logs.json", "metrics.json")
 _OURS = frozenset({FRAMES, *FILES, *(f".{name}.tmp" for name in FILES)})
 _RUN = re.compile(r"run_[0-9a-f]{16}")
 _UNDER_WAY = 3600.0
-"""Seconds for which a folder without metrics counts as that of a run in another process."""
+"""Seconds for which a folder without metrics.json may belong to a run of another process."""
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How much is kept."""
+    """How many runs and bytes are kept."""
 
     runs: int = 200
     bytes: int = 512 * 1024 * 1024
-    """Of all runs together."""
+    """Bytes of all runs together."""
     run_bytes: int = 32 * 1024 * 1024
-    """Of one run."""
+    """Bytes of one run."""
     seconds: float = 30 * 24 * 3600.0
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A past run, for a list."""
+    """A past run, as `toolbridge runs` lists it."""
 
     id: str
     started: float
@@ -47,7 +47,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """A past run, whole; what was not written is None."""
+    """The artifacts of a past run; None for a file that was not written."""
 
     id: str
     frames: list[JsonObject]
@@ -65,20 +65,20 @@ class _Folder(msgspec.Struct, frozen=True):
 
 
 def runs_root(env: Mapping[str, str]) -> Path | None:
-    """Return where runs are kept; nothing where there is no home to keep them in."""
+    """Return the folder of all runs; None without XDG_STATE_HOME and HOME."""
     state = state_dir(env)
     return None if state is None else state / "runs"
 
 
 def run_folder(root: Path, run: str) -> Path:
-    """Return the folder of `run`; raise `LookupError` for what cannot be a run's id."""
+    """Return the folder of `run`; raise `LookupError` if `run` is not a run id."""
     if not _RUN.fullmatch(run):
-        raise LookupError(f"{run[:64]!r} is no run: ids look like run_0123456789abcdef")
+        raise LookupError(f"{run[:64]!r} is not a run id; ids look like run_0123456789abcdef")
     return root / run
 
 
 def list_runs(root: Path) -> list[Summary]:
-    """Return the runs that left something, the newest first."""
+    """Return the runs that have artifacts, newest first."""
     found = []
     for folder in _folders(root):
         metrics = _object(folder.path / "metrics.json")
@@ -89,16 +89,16 @@ def list_runs(root: Path) -> list[Summary]:
 
 
 def load_run(root: Path, run: str) -> RunRecord:
-    """Return all that is left of `run`; raise `LookupError` where that is nothing."""
+    """Return the artifacts of `run`; raise `LookupError` if it has none."""
     folder = run_folder(root, run)
     if folder.is_symlink() or not folder.is_dir():
-        raise LookupError(f"there is no run {run} in {root}; `toolbridge runs` lists them")
+        raise LookupError(f"there is no run {run} in {root}; run `toolbridge runs` for a list")
     prompt, result, tool_logs, metrics = (_value(folder / name) for name in FILES)
     return RunRecord(run, _frames(folder / FRAMES), prompt, result, tool_logs, metrics)
 
 
 def prune(root: Path, retention: Retention, *, busy: frozenset[str], now: float) -> list[str]:
-    """Remove the oldest runs until the rest may stay; return which were removed."""
+    """Remove the oldest runs until the rest fits `retention`; return the removed ids."""
     removed = []
     kept = total = 0
     for folder in sorted(_folders(root), key=lambda folder: -folder.at):
@@ -131,12 +131,12 @@ def _folders(root: Path) -> list[_Folder]:
 
 
 def _measured(path: Path) -> _Folder | None:
-    """Return a folder with its age and size; None when it has gone meanwhile, or holds nothing."""
+    """Return a folder with its age and size; None if it is empty or was removed meanwhile."""
     found: dict[str, os.stat_result] = {}
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # a temporary file that has got its name
+                with suppress(FileNotFoundError):  # a temporary file that was renamed meanwhile
                     found[entry.name] = entry.stat(follow_symlinks=False)
     except OSError:
         return None
@@ -151,12 +151,12 @@ def _remove(folder: Path) -> None:
     for name in _OURS:
         with suppress(OSError):
             (folder / name).unlink()
-    with suppress(OSError):  # something of somebody else's is in it
+    with suppress(OSError):  # it holds a file that toolbridge did not write
         folder.rmdir()
 
 
 def _value(file: Path) -> Json:
-    """Return the JSON in `file`; None where there is none."""
+    """Return the JSON value in `file`; None if it is missing or not JSON."""
     try:
         return loads(_bytes(file))
     except (OSError, ValueError):
@@ -169,7 +169,7 @@ def _object(file: Path) -> JsonObject:
 
 
 def _frames(file: Path) -> list[JsonObject]:
-    """Return the lines that can be read: a killed process may have left half a line."""
+    """Return the lines that are JSON: a killed process may have left an incomplete line."""
     try:
         lines = _bytes(file).split(b"\n")
     except OSError:

@@ -1,4 +1,4 @@
-"""The lines of `frames.ndjson`: every event of a run, when it came, without secrets."""
+"""Encodes the lines of `frames.ndjson`: every event of a run with its time, without secrets."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ from toolbridge.runs.redact_events import EventRedactor
 
 class EventFrame(NamedTuple):
     ms: float
-    """Since the run began."""
+    """Milliseconds since the run began."""
     n: int
     event: str
     data: JsonObject
 
 
 class EventFrames:
-    """A stage from events to lines."""
+    """A stage from events to redacted NDJSON lines."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._events: EventRedactor[EventFrame] = EventRedactor(redactor)
@@ -25,7 +25,7 @@ class EventFrames:
         return [_line(*told) for told in self._events.feed(frame, frame.event, frame.data)]
 
     def close(self) -> list[Redacted]:
-        """Return the lines of all that is held."""
+        """Return the lines that were held back for redaction."""
         return [_line(*told) for told in self._events.close()]
 
 

@@ -1,9 +1,8 @@
-"""The events of one run in the store: exact in memory, without secrets in the file.
+"""The events of one run in the store: exact in memory, redacted in the file.
 
-They are stored in chunks of 64, so that a reader who comes late finds any event by its number. Text
-is redacted as a whole, so what the file has of a run ends a little before what memory has, until a
-line or the run ends. Of one run at most `most` bytes are kept; a replay then ends with an error that
-says so.
+They are stored in chunks of 64, so that any event can be found by its number. Text is redacted as a
+whole, so the file lags a little behind memory until a line or the run ends. At most `most` bytes of
+one run are kept; the replay of a longer run ends with the error `replay_truncated`.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from toolbridge.structured.events import Event, RunDone, RunError, data_of, name
 CHUNK = 64
 KEPT = 24 * 3600.0
 MOST = 32 * 1024 * 1024
-"""Bytes of one run's events."""
+"""The most bytes of one run's events."""
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """One event as every transport sends it."""
+    """One numbered event, encoded once for every transport."""
 
     n: int
     name: str
@@ -47,14 +46,14 @@ class KeptEvents:
         self._size = 0
         self._exact: list[Record] = []
         self._new: list[tuple[Record, JsonObject]] = []
-        # In the store's thread.
+        # The members below are used in the store's thread only.
         self._redactor: EventRedactor[Record] = EventRedactor(store.redactor)
         self._safe: list[Record] = []
         self.last: int | None = None
-        """The number of the last event that is kept, once the run has exceeded its bound."""
+        """The number of the last kept event, once the run has exceeded `most` bytes."""
 
     def add(self, record: Record, data: JsonObject) -> None:
-        """Take an event; `flush` writes it."""
+        """Queue an event; `flush` writes it."""
         if self.last is not None:
             return
         self._size += len(record.data)
@@ -82,19 +81,19 @@ class KeptEvents:
         return len(self._exact) >= CHUNK
 
     async def flush(self) -> None:
-        """Store what was added, so that it can be read after a crash."""
+        """Store the queued events, so that they can be read after a crash."""
         if not self._new:
             return
         exact = [(_key(c[0].n), msgspec.msgpack.encode(c)) for c in _chunks(self._exact)]
         self._exact = _unfinished(self._exact)
         new, self._new = self._new, []
-        # A run that is being ended must not lose what it has said before.
+        # A run that is being cancelled must not lose the events that it has sent.
         await asyncio.shield(
             self._store.put_pair(self._scope, exact, lambda: self._redact(new), seconds=KEPT)
         )
 
     def _redact(self, new: list[tuple[Record, JsonObject]]) -> list[tuple[str, bytes]]:
-        """Return the chunks of the file that have changed; runs in the store's thread."""
+        """Return the changed chunks for the file; runs in the store's thread."""
         certain = [
             told for record, data in new for told in self._redactor.feed(record, record.name, data)
         ]
@@ -110,7 +109,7 @@ def _chunks(records: list[Record]) -> Iterator[list[Record]]:
 
 
 def _unfinished(records: list[Record]) -> list[Record]:
-    """Return the records of the last chunk, unless that is full."""
+    """Return the records of the last chunk if that chunk is not full."""
     if not records or records[-1].n % CHUNK == 0:
         return []
     return [record for record in records[-CHUNK:] if _key(record.n) == _key(records[-1].n)]
@@ -121,20 +120,20 @@ def _key(n: int) -> str:
 
 
 async def stored_chunk(store: SqliteStore, scope: str, n: int) -> list[Record]:
-    """Return the stored events around number `n`; nothing if there are none."""
+    """Return the stored chunk that contains event number `n`; an empty list if it is not stored."""
     value = await store.get(scope, _key(n))
     if value is None:
         return []
     try:
         return _chunk.decode(value)
-    except msgspec.MsgspecError:  # of another version
+    except msgspec.MsgspecError:  # written by another version
         return []
 
 
 async def stored_after(
     store: SqliteStore, scope: str, cursor: int
 ) -> AsyncGenerator[list[Record], None]:
-    """Yield what the store has of a run behind `cursor`."""
+    """Yield the stored events of a run after number `cursor`."""
     while batch := [r for r in await stored_chunk(store, scope, cursor + 1) if r.n > cursor]:
         yield batch
         cursor = batch[-1].n

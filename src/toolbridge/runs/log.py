@@ -1,7 +1,8 @@
-"""The numbered events of one run: written once, read at any pace, from any place, also later.
+"""The numbered events of one run: one writer, any number of readers, from any event number.
 
-A writer that is too far ahead of its fastest reader waits, and the model with it. What a slow or a
-late reader has missed comes from the store, so that memory holds the last events only.
+The writer waits when it is too far ahead of the fastest reader, and with it the model: this is the
+back-pressure of a run. Slow and late readers get older events from the store, so memory holds only
+the latest.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ BATCH = 32
 
 
 class EventLog:
-    """Written by a run, read by those who follow it."""
+    """The events of a run: the run writes them, subscribers read them."""
 
     def __init__(
         self, scope: str, store: SqliteStore, *, ahead: int = AHEAD, most: int = MOST
@@ -49,19 +50,24 @@ class EventLog:
         self.readers = 0
 
     async def put(self, event: Event) -> Record:
-        """Write an event; wait while `ahead` of them are unread, and for the store."""
+        """Append an event; wait while `ahead` events are unread, and for the store."""
         await self.room()
         record = self.add(event)
         await self.settle()
         return record
 
+    @property
+    def is_full(self) -> bool:
+        """Whether `ahead` events are unread."""
+        return self.last - self._front >= self._ahead
+
     async def room(self) -> None:
         """Wait while `ahead` events are unread."""
-        while self.last - self._front >= self._ahead:
+        while self.is_full:
             await self._drained.wait()
 
     def add(self, event: Event) -> Record:
-        """Number an event and show it to the readers."""
+        """Number an event and wake the readers."""
         self.last += 1
         data = data_of(event)
         record = Record(self.last, name_of(event), dump_bytes(data))
@@ -72,16 +78,16 @@ class EventLog:
         return record
 
     async def settle(self) -> None:
-        """Store what is due: a full chunk, or the end."""
+        """Store the queued events if a chunk is full or the run has ended."""
         if self.ended or self._kept.due:
             await self.flush()
 
     async def flush(self) -> None:
-        """Make what was written readable after a crash."""
+        """Store all events, so that they can be read after a crash."""
         await self._kept.flush()
 
     def unbind(self) -> None:
-        """Let the writer finish without readers: it is being ended, and has little left to say."""
+        """Stop waiting for readers: the run is being ended, and few events remain."""
         self._ahead = 1 << 62
         self._drained.fire()
 
@@ -89,13 +95,13 @@ class EventLog:
         return Subscriber(self, min(after, self.last))
 
     def advance(self, cursor: int) -> None:
-        """Note that somebody has taken everything up to `cursor`."""
+        """Record that a reader has read everything up to `cursor`."""
         if cursor > self._front:
             self._front = cursor
             self._drained.fire()
 
     async def after(self, cursor: int) -> list[Record]:
-        """Return some of the events behind `cursor`; wait for one; nothing when all was said."""
+        """Return events after `cursor`, waiting for the first; an empty list after the last event."""
         while cursor >= self.last:
             if self.ended:
                 return []
@@ -115,7 +121,10 @@ class EventLog:
 
 
 class Subscriber:
-    """One who follows a run: a context, so that the run knows when nobody does."""
+    """A subscriber of a run.
+
+    Use it as a context manager: a run without subscribers is ended after a while.
+    """
 
     def __init__(self, log: EventLog, after: int) -> None:
         self._log = log
@@ -129,7 +138,7 @@ class Subscriber:
         self._log.readers -= 1
 
     async def batches(self) -> AsyncGenerator[list[Record], None]:
-        """Yield what is new; asking for more says that the last batch was taken."""
+        """Yield new events; asking for the next batch marks the last one as read."""
         while batch := await self._log.after(self.cursor):
             yield batch
             self.cursor = batch[-1].n
@@ -137,7 +146,7 @@ class Subscriber:
 
 
 class _Signal:
-    """Wakes all who wait now."""
+    """Wakes every task that waits at the moment."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []

@@ -1,4 +1,4 @@
-"""How long a run took, and what had to be mended: `metrics.json`, drawn from its events."""
+"""Computes `metrics.json` from the events of a run: durations, repairs, tools, degraded frames."""
 
 from collections import Counter
 
@@ -35,7 +35,7 @@ class RunMetrics:
                 pass
 
     def summary(self) -> JsonObject:
-        """Return what `metrics.json` says; times in milliseconds."""
+        """Return the content of `metrics.json`; times in milliseconds."""
         return {
             "first_event_ms": self._first,
             "total_ms": self._last,
@@ -80,7 +80,7 @@ class RunMetrics:
 
 
 def _spread(rows: list[JsonObject]) -> JsonObject:
-    """Return how the times of `rows` are spread."""
+    """Return the count, p50, p95, maximum and mean of the times of `rows`."""
     times = sorted(float(ms) for row in rows if isinstance(ms := row["ms"], float | int))
     if not times:
         return {"count": 0}

@@ -1,4 +1,4 @@
-"""Named sets of request values, and what the environment says about them."""
+"""Profiles: named sets of request values, some of which come from environment variables."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ DEMO_OBJECTS = ("Action",)
 DEMO_MODEL = "gpt-oss-20b"
 DEV_MODEL = "llama-3.1-8b-instruct"
 _STEADY: JsonObject = {"temperature": 0.2, "seed": 42, "max_tokens": 384}
-"""The same question gets the same answer, as far as the place can promise that."""
+"""Sampling that makes answers repeatable, as far as the provider supports it."""
 _HERE = frozenset({"demo", "llamacpp", "lmstudio", "ollama", "vllm"})
 _TIMES = {
     "FRAME_TIMEOUT_MS": "frame_timeout_ms",
@@ -22,7 +22,7 @@ _TIMES = {
 
 
 def read_profiles(own: Mapping[str, JsonObject], env: Mapping[str, str]) -> dict[str, JsonObject]:
-    """Return every profile: the house's, and the configuration's own, which may replace them."""
+    """Return the built-in profiles, replaced or extended by those of the configuration."""
     demo: JsonObject = {
         **_STEADY,
         "objects": list(DEMO_OBJECTS),
@@ -39,7 +39,7 @@ def read_profiles(own: Mapping[str, JsonObject], env: Mapping[str, str]) -> dict
 
 
 def read_defaults(env: Mapping[str, str]) -> JsonObject:
-    """Return the values of a request that says nothing of them."""
+    """Return the defaults for fields that neither the request nor its profile sets."""
     found: JsonObject = {}
     for variable, field in _TIMES.items():
         value = env.get(variable, "")
@@ -52,6 +52,6 @@ def read_defaults(env: Mapping[str, str]) -> JsonObject:
 
 
 def _at(provider: str, model: str) -> str:
-    """Return the model's address; a model's own name may have a slash."""
+    """Return `provider/model`; a model's own name may contain a slash."""
     named = model.partition("/")[0] in {provider, *_HERE}
     return model if named else f"{provider}/{model}"

@@ -1,4 +1,4 @@
-"""Writes down a run for its artifacts: what was asked, said and done, and what it took."""
+"""Records a run for its artifacts: requests, events, tool calls, usage and the result."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """One run's; without artifacts it only forgets."""
+    """The recorder of one run; without artifacts it does nothing."""
 
     def __init__(self, run: str, route: Route, artifacts: "Artifacts | None") -> None:
         self._run = run
@@ -44,22 +44,22 @@ class Recorder:
         self._prompt = {"order": msgspec.to_builtins(order), "model": self._route.address}
         self._files = self._artifacts.open(self._run, self._prompt)
 
-    def ask(self, request: Request) -> None:
-        """Note what the model is asked, from what it was asked before on."""
+    def requested(self, request: Request) -> None:
+        """Record a request to the model: the first in full, later ones shortened."""
         if self._files is None:
             return
         self._requests.append(_shown(request, whole=not self._requests))
         self._files.write("prompt", {**self._prompt, "requests": self._requests})
 
-    def lose(self, losses: tuple[Loss, ...]) -> None:
+    def lost(self, losses: tuple[Loss, ...]) -> None:
         self._losses = [str(loss) for loss in losses]
 
-    def complain(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         self._complaints.append(text)
 
     def usage(self, event: ev.Event) -> None:
         if isinstance(event, ev.TextDelta):
-            self._heard += len(event.text)
+            self._read += len(event.text)
         elif isinstance(event, ev.UsageReported):
             self._reported = event.usage
         elif isinstance(event, ev.Lost):
@@ -68,10 +68,10 @@ class Recorder:
             self.add_answer(self._reported, self._lost)
             self._forget_answer()
 
-    def cut(self, tokens: int) -> None:
-        """Note an answer that was dropped for a tool: nobody has counted it, so that is guessed."""
+    def left_early(self, tokens: int) -> None:
+        """Record an answer that was left at a tool call; its usage is an estimate."""
         self._input += tokens
-        self._output += -(-self._heard // 4)
+        self._output += -(-self._read // 4)
         self._forget_answer()
 
     def add_answer(self, usage: Usage, losses: Iterable[Loss]) -> None:
@@ -82,18 +82,18 @@ class Recorder:
 
     def _forget_answer(self) -> None:
         """Begin the next answer without the counts and losses of the last one."""
-        self._heard = 0
+        self._read = 0
         self._reported = Usage()
         self._lost: list[Loss] = []
 
-    def tool(self, want: RunTool, outcome: ToolOutcome) -> None:
+    def tool(self, effect: RunTool, outcome: ToolOutcome) -> None:
         if self._files is None:
             return
-        entry: JsonObject = {"id": want.id, "name": want.name, "args": want.args}
+        entry: JsonObject = {"id": effect.id, "name": effect.name, "args": effect.args}
         told: JsonObject = msgspec.to_builtins(outcome)
-        self._files.tool({**entry, **told, "client": want.client})
+        self._files.tool({**entry, **told, "client": effect.client})
 
-    def say(self, record: Record, event: Event) -> None:
+    def sent(self, record: Record, event: Event) -> None:
         if self._files is None:
             return
         if isinstance(event, ResultDelta):
@@ -110,7 +110,7 @@ class Recorder:
         self._chunks = []
 
     def end(self, conversation: StructuredConversation) -> None:
-        """Write the result and what it all took."""
+        """Write the result and the usage."""
         if self._files is None:
             return
         metrics: JsonObject = {
@@ -126,7 +126,7 @@ class Recorder:
 
 
 def _shown(request: Request, *, whole: bool) -> Json:
-    """Return a request as a file shows it: the first one whole, of the others the last two turns."""
+    """Return a request for `prompt.json`: the first in full, later ones with their last two turns."""
     kept = (
         request if whole else msgspec.structs.replace(request, turns=request.turns[-2:], system=())
     )

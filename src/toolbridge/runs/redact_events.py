@@ -1,8 +1,7 @@
 """Redacts the events of a run before they are kept: in `frames.ndjson` and in the store.
 
-The network cuts where it likes, also through a secret. So pieces of one text are held until the
-text is whole, or until the end of a line, over which no secret but a private key reaches, and are
-redacted together; each stays an event of its own.
+A secret may be split over several deltas. So the deltas of one text are held until the text ends or
+a line ends (only private keys span lines), and are redacted together; each stays a separate event.
 """
 
 from typing import Generic, NamedTuple, TypeVar
@@ -14,9 +13,9 @@ from toolbridge.core.secret_patterns import opens_private_key
 T = TypeVar("T")
 
 HELD = 131_072
-"""Characters that are held at most: twice a frame, so only endless text is ever cut here."""
+"""The most characters held: twice a frame, so only very long lines are redacted in parts."""
 _PIECES = {"text.delta": "text", "json.delta": "chunk", "result.delta": "chunk"}
-"""Events that carry a piece of a text, and the member that holds it."""
+"""Delta events, and the member that holds their text."""
 
 
 class _Held(NamedTuple, Generic[T]):
@@ -26,7 +25,7 @@ class _Held(NamedTuple, Generic[T]):
 
 
 class EventRedactor(Generic[T]):
-    """A stage from events to events without secrets; `item` is whatever comes along with one."""
+    """A stage from events to redacted events; `item` is the caller's data for each event."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -35,7 +34,7 @@ class EventRedactor(Generic[T]):
         self._size = 0
 
     def feed(self, item: T, event: str, data: JsonObject) -> list[tuple[T, JsonObject]]:
-        """Return the events that are certain now, in their order."""
+        """Return the events that can be redacted now, in their order."""
         if event not in _PIECES:
             redacted = self._redactor.value(data)
             return [*self.close(), (item, redacted if isinstance(redacted, dict) else {})]
@@ -48,16 +47,16 @@ class EventRedactor(Generic[T]):
         return told + self._settle() if event == "text.delta" else told
 
     def close(self) -> list[tuple[T, JsonObject]]:
-        """Return all that is held."""
+        """Return all events that were held."""
         if not self._held:
             return []
         is_text = self._held[0].event == "text.delta"
         redact = self._redactor.pieces if is_text else self._redactor.json_pieces
-        told = self._told(redact(self._texts))
+        told = self._redacted(redact(self._texts))
         self._held, self._texts, self._size = [], [], 0
         return told
 
-    def _told(self, texts: list[str]) -> list[tuple[T, JsonObject]]:
+    def _redacted(self, texts: list[str]) -> list[tuple[T, JsonObject]]:
         return [
             (held.item, {**held.data, _PIECES[held.event]: text})
             for held, text in zip(self._held, texts, strict=False)
@@ -70,17 +69,17 @@ class EventRedactor(Generic[T]):
         return before.event == event and before.data.get("id") == data.get("id")
 
     def _settle(self) -> list[tuple[T, JsonObject]]:
-        """Return what the end of a line has made certain."""
+        """Return the events up to the last complete line."""
         head, newline, tail = self._texts[-1].rpartition("\n")
         if not newline or opens_private_key("".join(self._texts)):
             return []
         self._texts[-1] = head + newline
         if not tail:
             return self.close()
-        # The last piece goes on: what is certain of it is redacted now, with all that came before.
+        # The last delta continues the line: its part up to the line end is redacted now.
         last = self._held[-1]
         *texts, certain = self._redactor.pieces(self._texts)
-        told = self._told(texts)
+        told = self._redacted(texts)
         self._held, self._texts, self._size = [last], [certain + tail], len(certain + tail)
         return told
 

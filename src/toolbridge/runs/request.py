@@ -1,4 +1,4 @@
-"""What a caller of `/v1/stream` asks for, read and checked."""
+"""Reads and checks the body of `POST /v1/stream`, and makes the contract of a run from it."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _OF_THE_DEMO = (
 
 
 class UnknownTool(ClientError):
-    """Nobody offers a tool of this name."""
+    """The request names a tool that the server does not offer."""
 
     kind = "unknown_tool"
 
@@ -37,7 +37,7 @@ class GivenMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool of the caller's own."""
+    """A tool that the caller describes: run by the caller (`client`), or at a `url`."""
 
     name: Name
     description: str = ""
@@ -47,7 +47,7 @@ class GivenTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a caller wants bounded lower than the server does."""
+    """Limits of one request; they can lower the server's limits, not raise them."""
 
     frame: Annotated[int, msgspec.Meta(ge=1)] | None = None
     depth: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -93,19 +93,19 @@ class StreamRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def given(self) -> tuple[GivenTool, ...]:
-        """The tools that the caller has described."""
+        """The tools that the caller describes."""
         return tuple(tool for tool in self.tools if isinstance(tool, GivenTool))
 
 
 def read_request(
     body: JsonObject, profiles: Mapping[str, JsonObject], defaults: JsonObject | None = None
 ) -> StreamRequest:
-    """Return what `body` asks for: its own words before its profile's before the server's."""
+    """Return the request; values of `body` go before those of its profile, then `defaults`."""
     profile = body.get("profile") or ""
     if profile and profile not in profiles:
         there = ", ".join(sorted(profiles))
         raise MalformedRequest(
-            f"there is no profile {profile!r}; there are {there}", where="profile"
+            f"there is no profile {profile!r}; known profiles: {there}", where="profile"
         )
     given = {name: value for name, value in body.items() if value is not None}
     values = {**(defaults or {}), **profiles.get(str(profile), {}), **given}
@@ -121,24 +121,22 @@ def _check_question(order: StreamRequest) -> None:
     if order.prompt and order.messages:
         raise MalformedRequest("give `prompt` or `messages`, not both", where="prompt")
     if not order.prompt.strip() and not order.messages:
-        raise MalformedRequest(
-            "say what is asked: `prompt` or `messages` is missing", where="prompt"
-        )
+        raise MalformedRequest("`prompt` or `messages` is required", where="prompt")
     if order.messages and order.messages[-1].role != "user":
-        raise MalformedRequest("the last message must be the user's", where="messages")
+        raise MalformedRequest("the last message must have the role `user`", where="messages")
     names: set[str] = set()
     for at, tool in enumerate(order.tools):
         name = tool if isinstance(tool, str) else tool.name
         if name in names:
-            raise MalformedRequest(f"{name!r} is there twice", where=f"tools.{at}")
+            raise MalformedRequest(f"{name!r} is listed twice", where=f"tools.{at}")
         names.add(name)
         if isinstance(tool, GivenTool) and tool.client == bool(tool.url):
-            text = 'is run by the caller ("client": true) or at a "url": give one of the two'
+            text = 'needs either "client": true (the caller runs it) or a "url"'
             raise MalformedRequest(f"{tool.name} {text}", where=f"tools.{at}")
 
 
 def _fault(text: str) -> MalformedRequest:
-    """Return msgspec's complaint with the place in front and, for a wrong word, the right one."""
+    """Return msgspec's error with its path and, for an unknown field, the nearest known one."""
     text, _, at = text.partition(" - at `")
     where = re.sub(r"\[(\d+|\.\.\.)\]", r".\1", at.removesuffix("`").removeprefix("$")).strip(".")
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
@@ -151,7 +149,7 @@ def _fault(text: str) -> MalformedRequest:
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Return the name that was probably meant, or nothing; swapped letters count least."""
+    """Return the most similar known name, or an empty string; swapped letters match first."""
     names = list(known)
     swapped = [other for other in names if sorted(other) == sorted(name)]
     return next(iter(swapped or get_close_matches(name, names, 1)), "")
@@ -165,7 +163,7 @@ _HOLDERS: dict[str, type[msgspec.Struct]] = {
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """What a server offers to everybody."""
+    """The schemas, tools and limits that a server offers to a stream."""
 
     schemas: Schemas
     tools: Registry
@@ -175,9 +173,9 @@ class Catalog(msgspec.Struct, frozen=True):
 def contract_of(
     order: StreamRequest, terms: Catalog, model: str, mode: Mode, tag: str = ""
 ) -> Contract:
-    """Return what is agreed; raise for a schema or a tool that nobody knows.
+    """Return the contract of a run; raise for an unknown schema or tool.
 
-    With a `tag`, frames count only if their ids end in it.
+    With a `tag`, only frames whose ids end in it are accepted.
     """
     schemas = terms.schemas.extended(order.schemas)
     objects = _objects(order)
@@ -212,7 +210,7 @@ def _objects(order: StreamRequest) -> tuple[str, ...]:
 def _check_schema(name: str, schemas: Schemas, where: str) -> None:
     if name not in schemas:
         near = get_close_matches(name, schemas.names(), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(schemas.names())}"
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(schemas.names())}"
         hint = _OF_THE_DEMO if name in DEMO_OBJECTS else hint
         raise UnknownSchema(f"there is no schema {name[:128]!r}; {hint}", where=where)
 
@@ -220,13 +218,13 @@ def _check_schema(name: str, schemas: Schemas, where: str) -> None:
 def _offer(tool: str | GivenTool, at: int, registry: Registry) -> OfferedTool:
     if isinstance(tool, GivenTool):
         if tool.name in registry:
-            text = f"{tool.name!r} is a tool of this server; give yours another name"
+            text = f"{tool.name!r} is the name of a tool of this server; use another name"
             raise MalformedRequest(text, where=f"tools.{at}")
         return OfferedTool(tool.name, tool.description, tool.parameters, client=tool.client)
     found = registry.get(tool)
     if found is None:
         near = registry.nearest(tool)
-        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(registry.names)}"
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(registry.names)}"
         hint = _OF_THE_DEMO if tool in DEMO_TOOLS else hint
         raise UnknownTool(f"there is no tool {tool[:128]!r}; {hint}", where=f"tools.{at}")
     return OfferedTool(found.name, found.description, found.parameters)

@@ -1,7 +1,7 @@
 """One structured stream as it runs: asks the model, runs tools, repairs, and writes events.
 
-The conversation decides; this only waits: for the model, for tools, for readers, and never longer
-than was agreed. Time in which the reader is the slow one is not counted against the model.
+`StructuredConversation` decides what happens next; `StreamRun` waits for the model, the tools and the
+readers, within the timeouts of the request. Time spent waiting for a slow reader is not counted.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from toolbridge.tools.context import ToolContext
 from toolbridge.tools.registry import Registry, ToolAttempt, ToolOutcome
 
 COUNT_WAIT = 0.3
-"""Seconds that the end of a stream waits for the count of its last answer."""
+"""Seconds that the end of a stream waits for the usage of its last answer."""
 COUNT_WORDS = 200
-"""Characters that an answer may go on before it is not waited for any more."""
+"""Characters that an answer may still send before its usage is estimated instead."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a run works with."""
+    """What a run uses: the router, the route of its model, its tools and their context."""
 
     router: Router
     route: Route
@@ -47,6 +47,8 @@ class RunContext:
 
 
 class StreamRun:
+    """One run: drives the conversation and writes its events to the log."""
+
     def __init__(
         self,
         order: StreamRequest,
@@ -63,32 +65,32 @@ class StreamRun:
         self._limits = contract.limits
         self._awaited: dict[str, asyncio.Future[ToolOutcome]] = {}
         self._budget: asyncio.Timeout | None = None
-        self._why = ("abandoned", "the server was stopped")
+        self._reason = ("abandoned", "the server was stopped")
         self._ending = False
-        self._unsaid: list[Event] = []
+        self._unsent: list[Event] = []
         self._spending = Spending()
         self._counting = False
-        """Whether an answer is open whose count may still come; `RunDone` waits for that."""
+        """Whether the usage of an answer is still expected; `RunDone` waits for it."""
         self._frame = ""
         self._frame_until = 0.0
 
     async def drive(self) -> None:
-        """Run to `RunDone`, whatever happens."""
+        """Run until `RunDone` is sent, also after errors and cancellation."""
         self._recorder.begin(self._order)
         try:
-            await self._deliver(await self._to_the_end())
+            await self._deliver(await self._run())
         except asyncio.CancelledError:
             self.log.unbind()
-            await self._deliver(self._conversation.abort(*self._why))
-        except Exception as error:  # noqa: BLE001  a fault of ours must not leave readers waiting
+            await self._deliver(self._conversation.abort(*self._reason))
+        except Exception as error:  # noqa: BLE001  an internal error must not leave readers waiting
             store = self._means.context.store
             report_fault(error, Redactor() if store is None else store.redactor)
             text = f"toolbridge failed: {type(error).__name__}"
             await self._deliver(self._conversation.abort("internal", text))
         self._recorder.end(self._conversation)
 
-    async def _to_the_end(self) -> list[Out]:
-        """Converse; return what is left to say."""
+    async def _run(self) -> list[Out]:
+        """Converse until the end; return the events of a failure or a timeout."""
         try:
             async with asyncio.timeout(self._order.request_timeout_ms / 1000) as self._budget:
                 await self._converse()
@@ -102,21 +104,21 @@ class StreamRun:
         return []
 
     def _failed(self, problem: Problem) -> ev.Failed:
-        """Return the failure of an answer, with the provider's name where the answer is at fault."""
+        """Return the failure event; it names the provider if the provider is at fault."""
         if status_of(problem) >= 500:
             problem = name_provider(problem, self._means.route.provider)
         return ev.Failed(problem)
 
     def end(self, why: str, text: str) -> bool:
-        """Note why the run is being ended; return whether that is news, and its task to cancel."""
+        """Set the reason for ending; return True if the caller should cancel the task now."""
         if self._ending or self.log.ended:
             return False
         self._ending = True
-        self._why = (why, text)
+        self._reason = (why, text)
         return True
 
     def answer_tool(self, id: str, outcome: ToolOutcome) -> bool:
-        """Take what the caller's own tool gave; return whether anybody waits for that."""
+        """Deliver the result of a client-side tool; return False if no call waits for it."""
         waiting = self._awaited.get(id)
         if waiting is None or waiting.done():
             return False
@@ -127,27 +129,27 @@ class StreamRun:
 
     async def _converse(self) -> None:
         while (request := self._conversation.request()) is not None:
-            self._recorder.ask(request)
+            self._recorder.requested(request)
             router, route = self._means.router, self._means.route
             counted = router.admit(request, route)
-            lose = self._recorder.lose
-            attempts = router.structured_attempts(request, route, counted.tokens, lose)
+            note_losses = self._recorder.lost
+            attempts = router.structured_attempts(request, route, counted.tokens, note_losses)
             count = self._spending.begin(counted.tokens)
             async with aclosing(attempts.events()) as batches:
-                whole = await self._hear(batches, count)
+                whole = await self._read_answer(batches, count)
             if whole:
                 await self._deliver(self._conversation.close())
                 await self._fulfil()
                 continue
             if not count.final:
-                self._recorder.cut(counted.tokens)
+                self._recorder.left_early(counted.tokens)
             await self._deliver([])
 
-    async def _hear(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
-        """Take an answer, and its count; return whether it came to its own end."""
+    async def _read_answer(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
+        """Read an answer and its usage; return whether it ended by itself."""
         self._counting = True
         try:
-            whole = await self._listen(batches, count)
+            whole = await self._read_events(batches, count)
             if not whole and not count.final:
                 await self._count_rest(batches, count)
         finally:
@@ -159,7 +161,7 @@ class StreamRun:
         self._recorder.usage(event)
 
     async def _count_rest(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> None:
-        """Wait a moment for the count of an answer that is not read on; most end there anyway."""
+        """Wait briefly for the usage of an answer that is left early; most end there anyway."""
         left = COUNT_WORDS
         with contextlib.suppress(TimeoutError, ToolbridgeError):
             async with asyncio.timeout(COUNT_WAIT):
@@ -167,11 +169,11 @@ class StreamRun:
                     for event in batch:
                         self._count(event, count)
                         left -= len(event.text) if isinstance(event, ev.TextDelta) else 0
-                    if left < 0 or count.final:  # it writes on, and is not counted soon
+                    if left < 0 or count.final:  # the answer continues, so its usage is not near
                         return
 
-    async def _listen(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
-        """Take an answer; return whether it came to its own end."""
+    async def _read_events(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
+        """Feed an answer to the conversation; return whether it ended by itself."""
         while True:
             batch = await self._next(batches)
             if batch is None:
@@ -187,7 +189,7 @@ class StreamRun:
                     return False
 
     async def _next(self, batches: AsyncGenerator[Batch, None]) -> Batch | None:
-        """Return the next delivery; none at the end, or when the answer is given up."""
+        """Return the next batch; None at the end, or when the answer is abandoned."""
         coming = asyncio.ensure_future(anext(batches, None))
         expired = False
         try:
@@ -197,7 +199,7 @@ class StreamRun:
                 if coming.done():
                     break
                 if expired:
-                    return None  # it fell silent in a frame, and stays silent
+                    return None  # silent inside a frame, for as long as the frame may take
                 if self._frame_left() == 0:
                     expired = True
                     await self._deliver(self._conversation.expire_frame())
@@ -212,84 +214,85 @@ class StreamRun:
                     await coming
 
     def _frame_left(self) -> float | None:
-        """Return the seconds that the open frame still has; None when there is none."""
+        """Return the seconds left for the open frame; None if no frame is open."""
         now = self._now()
         if self._conversation.open_frame != self._frame:
             self._frame = self._conversation.open_frame
             self._frame_until = now + self._order.frame_timeout_ms / 1000
         return max(0.0, self._frame_until - now) if self._frame else None
 
-    # ── what the conversation wants ──────────────────────────────────────────
+    # ── effects: tools and repairs ───────────────────────────────────────────
 
     async def _fulfil(self) -> None:
-        while (want := self._conversation.wants) is not None:
-            if isinstance(want, RunTool):
-                outs = await self._run_tool(want)
+        while (effect := self._conversation.effect) is not None:
+            if isinstance(effect, RunTool):
+                outs = await self._run_tool(effect)
             else:
-                outs = self._conversation.repaired(await self._repair(want))
+                outs = self._conversation.repaired(await self._repair(effect))
             await self._deliver(outs)
 
-    async def _repair(self, want: AskRepair) -> str:
-        """Return what the model writes instead; nothing if it cannot or takes too long."""
-        self._recorder.ask(want.request)
+    async def _repair(self, effect: AskRepair) -> str:
+        """Return the model's repaired text; an empty string if it fails or takes too long."""
+        self._recorder.requested(effect.request)
         router, route = self._means.router, self._means.route
-        count = self._spending.begin(router.count(want.request, route.address).tokens)
-        attempts = router.attempts(want.request, route)
+        count = self._spending.begin(router.count(effect.request, route.address).tokens)
+        attempts = router.attempts(effect.request, route)
         try:
             async with asyncio.timeout(self._order.frame_timeout_ms / 1000):
                 message = await attempts.message()
         except (ToolbridgeError, TimeoutError) as error:
-            self._recorder.complain(f"a repair came to nothing: {str(error) or 'it took too long'}")
+            self._recorder.warn(f"a repair failed: {str(error) or 'it took too long'}")
             return ""
         self._recorder.add_answer(message.usage, message.losses)
         count.feed(ev.UsageReported(message.usage))
         count.feed(ev.Finished("end"))
         return "".join(part.text for part in message.content if isinstance(part, Text))
 
-    async def _run_tool(self, want: RunTool) -> list[Out]:
-        await self.log.flush()  # whoever comes back after a crash learns what was under way
-        outcome = await (self._ask_caller(want) if want.client else self._call(want))
-        self._recorder.tool(want, outcome)
+    async def _run_tool(self, effect: RunTool) -> list[Out]:
+        await self.log.flush()  # after a crash, a replay shows the call that was running
+        outcome = await (self._ask_caller(effect) if effect.client else self._call(effect))
+        self._recorder.tool(effect, outcome)
         if outcome.code:
-            return self._conversation.tool_failed(want.id, outcome.code, outcome.message)
-        return self._conversation.tool_done(want.id, outcome.result, cached=outcome.cached)
+            return self._conversation.tool_failed(effect.id, outcome.code, outcome.message)
+        return self._conversation.tool_done(effect.id, outcome.result, cached=outcome.cached)
 
-    async def _call(self, want: RunTool) -> ToolOutcome:
+    async def _call(self, effect: RunTool) -> ToolOutcome:
         return await self._means.tools.call(
-            want.name,
-            want.args,
-            replace(self._means.context, call=want.id),
+            effect.name,
+            effect.args,
+            replace(self._means.context, call=effect.id),
             timeout=self._order.tool_timeout_ms / 1000,
             retries=self._order.tool_retries,
             most=self._limits.result,
         )
 
-    async def _ask_caller(self, want: RunTool) -> ToolOutcome:
-        """Wait for the caller's own tool."""
+    async def _ask_caller(self, effect: RunTool) -> ToolOutcome:
+        """Wait until the caller answers a client-side tool."""
         started = self._now()
-        answer = self._awaited[want.id]
+        answer = self._awaited[effect.id]
         wait = self._order.tool_timeout_ms
         await asyncio.wait({answer}, timeout=wait / 1000)
         took = (ToolAttempt(round((self._now() - started) * 1000, 3)),)
         if not answer.done():
-            text = f"{want.name} was not answered within {wait} ms"
+            text = f"{effect.name} was not answered within {wait} ms"
             return ToolOutcome(None, "tool_timeout", text, tries=took)
         return msgspec.structs.replace(answer.result(), tries=took)
 
-    # ── what is said ─────────────────────────────────────────────────────────
+    # ── events to the readers ────────────────────────────────────────────────
 
     async def _deliver(self, outs: list[Out]) -> None:
-        """Say these, after what a cancelled delivery has left unsaid."""
-        self._unsaid += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
-        while self._unsaid:
-            await self._wait_for_readers()
-            event = self._unsaid[0]
+        """Send these events, after those that a cancelled delivery left unsent."""
+        self._unsent += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
+        while self._unsent:
+            if self.log.is_full:
+                await self._wait_for_readers()
+            event = self._unsent[0]
             if isinstance(event, RunDone):
                 if self._counting:
                     return
                 event = RunDone(await self._spending.total(self._means.route))
-            self._unsaid.pop(0)
-            self._say(event)
+            self._unsent.pop(0)
+            self._send(event)
             await self.log.settle()
 
     async def _wait_for_readers(self) -> None:
@@ -303,11 +306,11 @@ class StreamRun:
         if self._budget is not None and until is not None:
             self._budget.reschedule(until + waited)
 
-    def _say(self, event: Event) -> None:
+    def _send(self, event: Event) -> None:
         if isinstance(event, RunToolCall) and event.client:
-            # Asked for before the caller can answer.
+            # Created before the event is sent, so that no answer can come too early.
             self._awaited[event.id] = asyncio.get_running_loop().create_future()
-        self._recorder.say(self.log.add(event), event)
+        self._recorder.sent(self.log.add(event), event)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -1,4 +1,7 @@
-"""Takes orders for structured streams."""
+"""Accepts requests for structured streams: checks them, finds the model and starts the run.
+
+The HTTP and WebSocket routes and the SDK's local transport use `StreamService`.
+"""
 
 import os
 import secrets
@@ -31,6 +34,8 @@ LONGEST_KEY = 255
 
 
 class StreamService:
+    """Starts structured streams for a server or an SDK client."""
+
     def __init__(
         self,
         router: Router,
@@ -47,13 +52,13 @@ class StreamService:
         self._defaults = read_defaults(env)
         self._stack = AsyncExitStack()
         self._http: HttpTools | None = None
-        self._artifacts = self._shelf(state) if state and config.artifacts else None
+        self._artifacts = self._open_artifacts(state) if state and config.artifacts else None
         self.streams = Streams(
-            store, grace=config.grace, most=config.most, run_bytes=config.run_bytes
+            store, grace=config.grace, most=config.max_streams, run_bytes=config.run_bytes
         )
 
-    def _shelf(self, state: Path) -> Artifacts:
-        """Return where runs are written down; the keys of this server never are."""
+    def _open_artifacts(self, state: Path) -> Artifacts:
+        """Return the artifacts writer; the redactor removes the keys of this server."""
         config = self._config
         retention = Retention(config.keep_runs, config.keep_bytes, config.run_bytes)
         return Artifacts(state / "runs", retention=retention, redactor=self._store.redactor)
@@ -68,15 +73,15 @@ class StreamService:
         return with_demo(self.catalog)
 
     def _catalog_for(self, order: StreamRequest, route: Route) -> Catalog:
-        """Return the catalog, with the demo's tools where the demo was asked for or answers."""
+        """Return the catalog; with the demo's tools for the profile `demo` and the demo model."""
         is_demo = order.profile == DEMO_PROFILE or route.is_demo
         return self._demo_catalog if is_demo else self.catalog
 
     async def open(self, body: JsonObject, caller: str, key: str = "") -> RunSubscription:
-        """Begin a stream, or follow the one that was begun under the same key.
+        """Start a stream, or follow the one that was started with the same idempotency key.
 
-        Raise before anything has begun: for a request that cannot be met, or a key that was used
-        for another one.
+        Raise, before anything has started, for an invalid request or for a key that was used with
+        another request.
         """
         if len(key) > LONGEST_KEY:
             text = f"may have at most {LONGEST_KEY} characters"
@@ -107,7 +112,7 @@ class StreamService:
         return await self._router.model_routes.route(order.model)
 
     async def _tools(self, order: StreamRequest, catalog: Catalog) -> Registry:
-        """Return the tools of one stream: the server's, and those of the caller's that have a URL."""
+        """Return the tools of one stream: the server's, and the caller's tools that have a URL."""
         there = [tool for tool in order.given if tool.url]
         if not there:
             return catalog.tools
@@ -130,10 +135,10 @@ def _reached(http: HttpTools, tool: GivenTool) -> RegisteredTool:
 
 
 def _mode(order: StreamRequest, route: Route) -> Mode:
-    """Return how the model is spoken to.
+    """Return the mode: how the model writes tool calls, objects and the result.
 
-    A model with tools of its own is used as it was made, unless it has to write objects as well:
-    for these it has no words but ours. The demo model knows ours best.
+    A model with native tools uses them, unless it has to write objects too: no API has a form for
+    those. The demo model uses sentinels.
     """
     if order.mode != "auto":
         return order.mode

@@ -1,4 +1,4 @@
-"""All structured streams of a server: started, followed, answered, aborted, repeated."""
+"""All runs of a server: starts, follows, answers, aborts and repeats them."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ from toolbridge.tools.registry import ToolOutcome
 
 Batches: TypeAlias = AsyncGenerator[list[Record], None]
 GRACE = 30.0
-"""Seconds that a run waits for somebody to follow it."""
+"""Seconds after which a run without subscribers is ended."""
 MOST = 4096
 _POLL = 0.2
 _PASSING = frozenset(
     {"upstream_error", "overloaded", "request_timeout", "aborted", "abandoned", "internal"}
 )
-"""Ends that a repeat may better: the key of such a run is free again."""
+"""Errors after which a repeat may succeed: the idempotency key of such a run is free again."""
 _STOPPED = ("abandoned", "the server was stopped before the stream had ended")
 
 
@@ -46,7 +46,7 @@ class IdempotencyConflict(ClientError):
 
 
 class _Claim(msgspec.Struct, frozen=True):
-    """Who works under an idempotency key, and on what."""
+    """The run that holds an idempotency key, its process and the hash of its request."""
 
     run: str
     body: str
@@ -66,7 +66,7 @@ class _Live:
 
 @dataclass(frozen=True)
 class RunSubscription:
-    """A run, and its events from where a reader wants them."""
+    """A run, and its events from the number that a reader asked for."""
 
     run: str
     batches: Batches
@@ -98,7 +98,7 @@ class Streams:
         return EventLog(_scope(run, caller), self._store, most=self._run_bytes)
 
     def begin(self, id: str, run: StreamRun, caller: str) -> RunSubscription:
-        """Let `run` go, and follow it from its first event."""
+        """Start `run` and follow it from its first event."""
         self.check_room()
         task = asyncio.create_task(run.drive(), name=id)
         self._live[id] = _Live(run, owner_of(caller), task)
@@ -108,17 +108,17 @@ class Streams:
         return RunSubscription(id, _follow(run.log, 0))
 
     def check_room(self) -> None:
-        """Raise when as many streams run as this server bears."""
+        """Raise if the server runs its maximum of streams already."""
         if len(self._live) >= self._most:
-            text = f"{self._most} streams are under way here; ask again later"
+            text = f"this server runs its maximum of {self._most} streams; retry later"
             raise RateLimited(text, retry_after=1.0)
 
     async def claim(
         self, id: str, body: JsonObject, caller: str, key: str
     ) -> RunSubscription | None:
-        """Take `key` for the run `id`; return the run that has it already, if one has.
+        """Claim `key` for the run `id`; return the run that holds it already, or None.
 
-        Raise `IdempotencyConflict` where that was asked for something else.
+        Raise `IdempotencyConflict` if that run was started with another request.
         """
         scope = f"idempotency/{owner_of(caller)}"
         asked = blake2b(canonical(body), digest_size=16).hexdigest()
@@ -137,12 +137,12 @@ class Streams:
             await self._store.drop(scope, key)
 
     async def _repeated(self, held: _Claim, caller: str) -> RunSubscription | None:
-        """Return the run of a claim; none where it has come to nothing that counts."""
+        """Return the run of a claim; None if it ended with an error that a repeat may avoid."""
         live = self._live.get(held.run)
         if live is not None and not live.run.log.ended:
             return RunSubscription(held.run, _follow(live.run.log, 0))
         if live is not None:
-            await asyncio.wait({live.task})  # its end is being stored
+            await asyncio.wait({live.task})  # its last events are being stored
         end = await self._end_of(held.run, caller)
         if end is None and held.pid != os.getpid() and _is_alive(held.pid):
             return RunSubscription(held.run, self._elsewhere(held, caller))
@@ -151,7 +151,7 @@ class Streams:
         return RunSubscription(held.run, self._past(held.run, caller, 0))
 
     async def _end_of(self, run: str, caller: str) -> str | None:
-        """Return the code of the error that ended a stored run, or nothing; None if none ended."""
+        """Return the code of the error that ended a stored run, "" for none; None if it never ended."""
         before: Record | None = None
         async with aclosing(stored_after(self._store, _scope(run, caller), 0)) as chunks:
             async for chunk in chunks:
@@ -169,7 +169,7 @@ class Streams:
         if live is not None:
             return RunSubscription(run, _follow(live.run.log, after))
         if not await self._is_kept(run, caller):
-            raise UnknownRun(f"there is no run {run[:64]!r}; it was another's, or has expired")
+            raise UnknownRun(f"there is no run {run[:64]!r} for this caller; it may have expired")
         return RunSubscription(run, self._past(run, caller, after))
 
     async def _is_kept(self, run: str, caller: str) -> bool:
@@ -178,7 +178,7 @@ class Streams:
 
     async def _past(self, run: str, caller: str, after: int) -> Batches:
         last: Record | None = None
-        # From the event before, which says whether the run had ended with it.
+        # Read from the event before: it may be the last one of the run.
         before = max(0, after - 1)
         async with aclosing(stored_after(self._store, _scope(run, caller), before)) as chunks:
             async for chunk in chunks:
@@ -204,17 +204,17 @@ class Streams:
                 return
             await asyncio.sleep(_POLL)
 
-    # ── talking back ─────────────────────────────────────────────────────────
+    # ── tool results and aborts ──────────────────────────────────────────────
 
     async def answer_tool(self, run: str, caller: str, id: str, outcome: ToolOutcome) -> bool:
-        """Hand a live run what its caller's own tool gave; return whether it waited for that."""
+        """Deliver the result of a client-side tool; return False if the run does not wait for it."""
         live = self._mine(run, caller)
         if live is None or live.run.log.ended:
-            raise UnknownRun(f"no run {run[:64]!r} is under way")
+            raise UnknownRun(f"the run {run[:64]!r} is not active")
         return live.run.answer_tool(id, outcome)
 
     async def abort(self, run: str, caller: str, why: str = "aborted") -> bool:
-        """End a live run; return whether there was one to end; raise `UnknownRun`."""
+        """End an active run; return False if it had ended; raise `UnknownRun`."""
         live = self._mine(run, caller)
         if live is None:
             if not await self._is_kept(run, caller):
@@ -229,7 +229,7 @@ class Streams:
     # ── ending ───────────────────────────────────────────────────────────────
 
     async def _sweep(self) -> None:
-        """End runs that nobody follows any more."""
+        """End runs that have had no subscriber for `grace` seconds."""
         loop = asyncio.get_running_loop()
         while self._live:
             await asyncio.sleep(min(1.0, self._grace / 4))
@@ -239,11 +239,11 @@ class Streams:
                 elif live.alone is None:
                     live.alone = loop.time()
                 elif loop.time() - live.alone > self._grace:
-                    _stop(live, "abandoned", f"nobody read the stream for {self._grace:g} s")
+                    _stop(live, "abandoned", f"no client read the stream for {self._grace:g} s")
         self._sweeping = None
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End all active runs."""
         tasks = []
         for live in list(self._live.values()):
             _stop(live, *_STOPPED)
@@ -269,7 +269,7 @@ async def _follow(log: EventLog, after: int) -> Batches:
 
 
 def _ending(last: int) -> list[Record]:
-    """Return the end that a run did not live to say."""
+    """Return the final events of a run whose process stopped before it sent them."""
     events: tuple[Event, ...] = (RunError(*_STOPPED), RunDone())
     return [
         Record(last + at, name_of(event), dump_bytes(data_of(event)))
@@ -284,11 +284,11 @@ def _code(record: Record | None) -> str:
     return str(data.get("code", "")) if isinstance(data, dict) else ""
 
 
-def place_of(event_id: str) -> tuple[str, int]:
-    """Return the run and the number that an event's id names; raise `MalformedRequest`."""
+def parse_event_id(event_id: str) -> tuple[str, int]:
+    """Return the run and the number in an event id; raise `MalformedRequest`."""
     run, colon, number = event_id.rpartition(":")
     if not colon or re.fullmatch(r"[0-9]{1,12}", number) is None:
-        text = f"{event_id[:80]!r} is no event's id; one looks like run_0123456789abcdef:17"
+        text = f"{event_id[:80]!r} is not an event id; ids look like run_0123456789abcdef:17"
         raise MalformedRequest(text, where="Last-Event-ID")
     return run, int(number)
 

@@ -1,8 +1,8 @@
-"""What all model calls of one structured stream took: their tokens, added up, and what they cost.
+"""Adds up the tokens and the cost of all model calls of one structured stream.
 
-A provider counts an answer when it ends. A stream may leave an answer before that, at a tool call
-or at the result, so that nobody counts it; then the prompt and what was read of the answer are
-estimated, and the sum says so.
+A provider reports usage when an answer ends. A stream may leave an answer before that, at a tool
+call or at the result; then the tokens of the prompt and of the text read so far are estimated, and
+the sum has `"estimated": true`.
 """
 
 import time
@@ -20,14 +20,14 @@ _ALWAYS = frozenset({"input_tokens", "output_tokens"})
 
 
 class CallTokens:
-    """What one model call takes: as its provider counts it, or else an estimate."""
+    """The tokens of one model call: as the provider reports them, or else an estimate."""
 
     def __init__(self, prompt: int) -> None:
         self._prompt = prompt
         self._reported = Usage()
         self._read = 0
         self.final = False
-        """Whether the provider counted the whole answer."""
+        """Whether the provider has reported the usage of the whole answer."""
 
     def feed(self, event: ev.Event, /) -> None:
         match event:
@@ -56,19 +56,19 @@ class CallTokens:
 
 
 class Spending:
-    """All model calls of a stream; a repair may be asked for while an answer is still read."""
+    """All model calls of a stream; a repair may run while an answer is still being read."""
 
     def __init__(self) -> None:
         self._calls: list[CallTokens] = []
 
     def begin(self, tokens: int) -> CallTokens:
-        """Return what counts a call whose prompt has about so many tokens."""
+        """Return the counter of a new call whose prompt has about `tokens` tokens."""
         count = CallTokens(tokens)
         self._calls.append(count)
         return count
 
     async def total(self, route: Route) -> JsonObject | None:
-        """Return the sum as the wire says it; None where no provider counted any of the calls."""
+        """Return the `usage` of `done`; None if no provider reported any usage."""
         if not any(call.final for call in self._calls):
             return None
         stage = await pricing(route, time.time())
@@ -97,7 +97,7 @@ def _counts(usages: list[Usage]) -> dict[str, int]:
 
 
 def _cost(usages: list[Usage]) -> JsonObject:
-    """Return the cost of all; nothing where that of one of them is not known."""
+    """Return the cost of all calls; empty if the cost of any call is unknown."""
     costs = [usage.cost for usage in usages if usage.cost is not None]
     if len(costs) < len(usages):
         return {}

@@ -23,7 +23,7 @@ class Guard:
             )
         if not key and not is_loopback(config.host):
             raise ConfigError(
-                f"toolbridge does not listen on {config.host} without a key; set `key` (or "
+                f"the gateway does not listen on {config.host} without a key; set `key` (or "
                 "TOOLBRIDGE_KEY), or listen on 127.0.0.1",
                 where="host",
             )

@@ -77,7 +77,8 @@ class Dispatcher:
                 return
             # The server is shutting down and the grace period of this request is over.
             entry.note(error__type="aborted")
-            await _reject(exchange, Problem("overloaded", "the gateway is shutting down"))
+            text = "the gateway is shutting down; try again when it runs"
+            await _reject(exchange, Problem("overloaded", text))
             raise
         finally:
             self._app.release()

@@ -41,10 +41,14 @@ def _unpack(body: bytes, name: str, limit: int) -> bytes:
         except zlib.error:
             continue
         if len(found) > limit:
-            raise TooLarge(f"the request body unpacks to more than the limit of {limit} bytes")
+            raise TooLarge(
+                f"the request body unpacks to more than the limit of {limit} bytes (`max_body`)"
+            )
         if not reader.eof:
-            raise MalformedRequest(f"the {name} data is truncated", where=_WHERE)
+            raise MalformedRequest(f"the {name} data is truncated; send all of it", where=_WHERE)
         if reader.unused_data:
             raise MalformedRequest(f"there are bytes after the {name} data", where=_WHERE)
         return found
-    raise MalformedRequest(f"the body is not {name} data", where=_WHERE)
+    raise MalformedRequest(
+        f"the body is not {name} data; compress it, or leave the field out", where=_WHERE
+    )

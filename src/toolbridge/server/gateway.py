@@ -1,7 +1,7 @@
 """The path of a model request: from the body in the client's API to the response.
 
 All endpoints that ask a model use `Gateway.converse`, streaming or not. An endpoint decodes nothing
-itself: it passes an `ApiEndpoint` with its codec and with what is in the path instead of the body.
+itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 """
 
 import os
@@ -85,6 +85,8 @@ class _Turn:
     codec: Codec
     asked: AnswerContext
     same_api: bool = False
+    prompt_tokens: int = 0
+    """The estimate by which the answer's token limit is set."""
     passed: PassedBytes | None = None
     """The provider's own bytes, in passthrough."""
     returned: dict[str, str] = field(default_factory=dict)
@@ -188,9 +190,9 @@ class Gateway:
             entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
             return
         counted = self.router.admit(request, route)
-        asked = AnswerContext(request, entry.at, counted.tokens)
+        asked = AnswerContext(request, entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        turn = replace(turn, asked=asked)
+        turn = replace(turn, asked=asked, prompt_tokens=counted.tokens)
         if passed is not None:
             message = await self._passed_through(turn, route, passed)
         else:
@@ -209,7 +211,7 @@ class Gateway:
         await reply.finish()
 
     async def count_tokens(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> int:
-        """Return the number of input tokens of a request, without a request to a provider."""
+        """Return the number of input tokens, counted by the provider's setting `counting`."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
@@ -221,9 +223,15 @@ class Gateway:
             or not passes_through(provider_config)
         ):
             request = await self.stored_responses.resume(request, exchange.caller)
+        same_api = provider_config is not None and provider_config.api == ask.codec.name
+        headers = headers_of_client(exchange, ask.codec.name) if same_api else {}
+        exact = await self.router.count_exactly(request, address, headers)
+        if exact is not None:
+            exchange.extra_headers["x-toolbridge-token-count"] = "exact"
+            return exact
         counted = self.router.count(request, address)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
-        return counted.tokens
+        return counted.shown
 
     async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
         """Store what the next request may refer to and its client cannot send back."""
@@ -255,7 +263,7 @@ class Gateway:
         attempts = self.router.attempts(
             self._opaque_tokens.restore(stateless(asked.request), exchange.caller),
             route,
-            asked.estimate,
+            turn.prompt_tokens,
             attaches=turn.from_agent,
             client=ClientSide(headers, turn.lose, turn.on_head),
         )

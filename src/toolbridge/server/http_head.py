@@ -62,7 +62,7 @@ class Head:
     """Whether the client waits for `100 Continue` before it sends the body."""
     websocket: bool = False
     raw: bytes = b""
-    """The head as the WebSocket protocol has to read it again; empty for other requests."""
+    """The bytes of the head for uvicorn's WebSocket protocol; empty for other requests."""
 
 
 def read_line(line: bytes) -> RequestLine:

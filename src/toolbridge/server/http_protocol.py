@@ -283,7 +283,7 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._close()
 
-    # ── what an exchange needs ───────────────────────────────────────────────
+    # ── for an exchange ──────────────────────────────────────────────────────
 
     def defaults(self) -> list[tuple[bytes, bytes]]:
         return self._state.default_headers

@@ -98,11 +98,11 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
         "created_at": int(entry.at),
         "output": compaction_output(_encoded(request), message.text, ids),
         "usage": {
-            "input_tokens": usage.input_total or counted.tokens,
+            "input_tokens": usage.input_total or counted.shown,
             "input_tokens_details": {"cached_tokens": usage.cache_read},
             "output_tokens": usage.output,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-            "total_tokens": (usage.input_total or counted.tokens) + usage.output,
+            "total_tokens": (usage.input_total or counted.shown) + usage.output,
         },
     }
     await exchange.reply(200, dump_bytes(shown))

@@ -1,7 +1,7 @@
-"""Past runs over HTTP, from their artifacts: a list, and one of them whole.
+"""Past runs over HTTP, read from their artifacts: a list, and one run in full.
 
-Artifacts are the operator's. Whoever has the key may read all of them; without a key the server
-answers its own machine only. What is shown passes the redactor, as did what was written.
+Artifacts belong to the operator: a caller with the server's key may read all of them. A server
+without a key serves loopback only. The redactor runs on the response as it did on the files.
 """
 
 import asyncio
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 PATH = "/v1/runs"
 _MOST = 100
-"""Runs that are listed."""
+"""The most runs in the list."""
 _PROMPT = 200
 """Characters of a prompt in the list."""
-_TOLD = ("model", "total_ms", "events", "repairs", "heals", "degraded", "tool_calls", "errors")
+_LISTED = ("model", "total_ms", "events", "repairs", "heals", "degraded", "tool_calls", "errors")
 
 
-class _Said(msgspec.Struct):
+class _StoredMessage(msgspec.Struct):
     content: str = ""
 
 
-class _Order(msgspec.Struct):
+class _StoredRequest(msgspec.Struct):
     prompt: str = ""
-    messages: tuple[_Said, ...] = ()
+    messages: tuple[_StoredMessage, ...] = ()
 
 
-class _Prompt(msgspec.Struct):
-    order: _Order = msgspec.field(default_factory=_Order)
+class _StoredPrompt(msgspec.Struct):
+    order: _StoredRequest = msgspec.field(default_factory=_StoredRequest)
 
 
-_prompt = msgspec.json.Decoder(_Prompt)
+_prompt = msgspec.json.Decoder(_StoredPrompt)
 
 
 async def listed(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """`GET /v1/runs`: the newest runs that left artifacts."""
+    """`GET /v1/runs`: the newest runs that have artifacts."""
     entry.note(surface="stream")
     state = app.gateway.state
     found = await asyncio.to_thread(_list, state / "runs") if state else []
@@ -53,17 +53,17 @@ async def listed(app: "App", exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def one(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """`GET /v1/runs/{run}`: all that is left of a run."""
+    """`GET /v1/runs/{run}`: the artifacts of a run."""
     run = exchange.path.removeprefix(f"{PATH}/")
     entry.note(surface="stream", run=run)
     state = app.gateway.state
     if state is None:
-        raise UnknownRun("this gateway keeps no runs: it has no home to keep them in")
+        raise UnknownRun("this gateway keeps no runs: neither XDG_STATE_HOME nor HOME is set")
     try:
         found = await asyncio.to_thread(load_run, state / "runs", run)
     except LookupError:
-        raise UnknownRun(f"nothing is kept of {run}") from None
-    # Redacted once more: an earlier version may have written it.
+        raise UnknownRun(f"there are no artifacts of {run}") from None
+    # Redacted again: an earlier version may have written the files.
     await exchange.reply(200, await asyncio.to_thread(app.gateway.redactor.json, found))
 
 
@@ -72,19 +72,19 @@ def _list(root: Path) -> list[Json]:
 
 
 def _row(root: Path, summary: Summary) -> Json:
-    told = {name: summary.metrics[name] for name in _TOLD if name in summary.metrics}
+    listed_metrics = {name: summary.metrics[name] for name in _LISTED if name in summary.metrics}
     return {
         "id": summary.id,
         "started": summary.started,
         "bytes": summary.bytes,
         "finished": summary.finished,
-        "prompt": _asked(run_folder(root, summary.id) / "prompt.json")[:_PROMPT],
-        **told,
+        "prompt": _prompt_of(run_folder(root, summary.id) / "prompt.json")[:_PROMPT],
+        **listed_metrics,
     }
 
 
-def _asked(file: Path) -> str:
-    """Return what the run was asked; nothing where that cannot be read."""
+def _prompt_of(file: Path) -> str:
+    """Return the prompt of a run; empty if `prompt.json` cannot be read."""
     try:
         descriptor = os.open(file, os.O_RDONLY | NO_LINK)
         with os.fdopen(descriptor, "rb") as opened:

@@ -1,4 +1,4 @@
-"""Structured streams over HTTP: server-sent events out, and the ways to talk back."""
+"""Structured streams over HTTP: SSE events, resume, abort and results of client-side tools."""
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from toolbridge.core.errors import MalformedRequest, status_of
 from toolbridge.core.json import JsonObject, dump_bytes, loads
 from toolbridge.core.messages import Problem
 from toolbridge.runs.log import Record
-from toolbridge.runs.streams import RunSubscription, place_of
+from toolbridge.runs.streams import RunSubscription, parse_event_id
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.request_log import Entry
@@ -27,66 +27,66 @@ _CODES = {
 
 
 async def start(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """`POST /v1/stream`: begin a stream, or go on with one after `Last-Event-ID`."""
+    """`POST /v1/stream`: start a stream, or resume one after `Last-Event-ID`."""
     entry.note(surface="stream")
     last = exchange.header("last-event-id")
     if last:
-        run, after = place_of(last)
+        run, after = parse_event_id(last)
         followed = await app.service.streams.follow(run, exchange.caller, after)
     else:
         entry.body = await exchange.body(app.config.max_body)
         body = _object(entry.body)
         key = exchange.header("idempotency-key")
         followed = await app.service.open(body, exchange.caller, key)
-    await _tell(app, exchange, entry, followed)
+    await _send(app, exchange, entry, followed)
 
 
 async def follow(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """`GET /v1/stream/{run}`: tell a run from its start, or from after `Last-Event-ID`."""
+    """`GET /v1/stream/{run}`: send the events of a run, from its start or after `Last-Event-ID`."""
     entry.note(surface="stream")
     run, after = _run_of(exchange), 0
     if last := exchange.header("last-event-id"):
-        named, after = place_of(last)
+        named, after = parse_event_id(last)
         if named != run:
-            text = f"is of another run than {run}"
+            text = f"belongs to another run than {run}"
             raise MalformedRequest(text, where="Last-Event-ID")
     followed = await app.service.streams.follow(run, exchange.caller, after)
-    await _tell(app, exchange, entry, followed)
+    await _send(app, exchange, entry, followed)
 
 
 async def abort(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """`DELETE /v1/stream/{run}`."""
+    """`DELETE /v1/stream/{run}`: abort a run."""
     entry.note(surface="stream")
     ended = await app.service.streams.abort(_run_of(exchange), exchange.caller)
     await exchange.reply(200, dump_bytes({"aborted": ended}))
 
 
 async def answer_tool(app: "App", exchange: HttpExchange, entry: Entry) -> None:
-    """`POST /v1/stream/{run}/results`: what the caller's own tool gave."""
+    """`POST /v1/stream/{run}/results`: the result of a client-side tool."""
     entry.note(surface="stream")
     body = _object(await exchange.body(app.config.max_body))
     id, outcome = read_outcome(body)
     run = _run_of(exchange)
     taken = await app.service.streams.answer_tool(run, exchange.caller, id, outcome)
     if not taken:
-        raise MalformedRequest(f"nothing waits for a result of {id!r}", where="id")
+        raise MalformedRequest(f"no tool call {id!r} waits for a result", where="id")
     await exchange.reply(200, dump_bytes({"accepted": True}))
 
 
 def read_outcome(body: JsonObject) -> tuple[str, ToolOutcome]:
-    """Return the call that is answered, and with what; raise `MalformedRequest`."""
+    """Return the call id and the outcome in `body`; raise `MalformedRequest`."""
     id = body.get("id")
     if not isinstance(id, str) or not id:
-        raise MalformedRequest("name the call that is answered", where="id")
+        raise MalformedRequest("the id of the tool call is required", where="id")
     if "error" in body:
         return id, ToolOutcome(None, "tool_failed", str(body["error"])[:2000])
     if "result" not in body:
-        raise MalformedRequest("give the `result` of the tool, or its `error`", where="result")
+        raise MalformedRequest("the tool's `result` or its `error` is required", where="result")
     return id, ToolOutcome(body["result"])
 
 
 def encode_rejection(problem: Problem) -> bytes:
-    """Return the body of an error before the first event."""
+    """Return the body of an error response, sent before the first event."""
     error: JsonObject = {
         "code": _CODES.get(problem.kind, problem.kind),
         "message": problem.text,
@@ -103,7 +103,7 @@ def reject(problem: Problem) -> Rejection:
     return Rejection(status_of(problem), encode_rejection(problem), headers)
 
 
-async def _tell(
+async def _send(
     app: "App", exchange: HttpExchange, entry: Entry, followed: RunSubscription
 ) -> None:
     entry.note(run=followed.run)

@@ -1,4 +1,4 @@
-"""Structured streams over a WebSocket: the same events, and one line for all that is said back."""
+"""Structured streams over a WebSocket: the same events, and the client's messages on one socket."""
 
 import asyncio
 from contextlib import aclosing, suppress
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.log import Record
-from toolbridge.runs.streams import RunSubscription, place_of
+from toolbridge.runs.streams import RunSubscription, parse_event_id
 from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.scopes import Receive, Scope, Send, request_of
 from toolbridge.server.stream import encode_rejection, read_outcome, reject
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _PING = b'{"event":"ping","data":{}}'
 _REFUSED = 4400
-"""The close code for a request that was not understood; its reason is the last message."""
+"""The close code for an invalid request; the last message before it has the error."""
 _SLOW = 4408
-"""The close code for a client that opened the line and sent no request."""
+"""The close code for a client that sent no request in time."""
 
 
 class StreamSocket:
@@ -38,7 +38,7 @@ class StreamSocket:
         await self._send({"type": "websocket.accept"})
         try:
             async with asyncio.timeout(self._app.config.http.body_timeout):
-                first = await self._hear()
+                first = await self._next_message()
             followed = await self._open(first)
         except Aborted:
             return
@@ -49,8 +49,8 @@ class StreamSocket:
             await self._write(b'{"event":"error","data":%b}' % encode_rejection(error.problem))
             await self._send({"type": "websocket.close", "code": _REFUSED})
             return
-        telling = asyncio.create_task(self._tell(followed))
-        listening = asyncio.create_task(self._listen(followed.run))
+        telling = asyncio.create_task(self._send_events(followed))
+        listening = asyncio.create_task(self._read_messages(followed.run))
         done, rest = await asyncio.wait({telling, listening}, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
             task.cancel()
@@ -67,11 +67,11 @@ class StreamSocket:
             body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
             return await service.open(body, self._caller, key if isinstance(key, str) else "")
         if kind == "resume":
-            run, after = place_of(str(first.get("last_event_id", "")))
+            run, after = parse_event_id(str(first.get("last_event_id", "")))
             return await service.streams.follow(run, self._caller, after)
-        raise MalformedRequest("the first message is a start or a resume", where="type")
+        raise MalformedRequest("the first message must be `start` or `resume`", where="type")
 
-    async def _tell(self, followed: RunSubscription) -> None:
+    async def _send_events(self, followed: RunSubscription) -> None:
         ping = self._app.config.stream.ping
         pulse = KeepAlive(lambda: self._write(_PING), first=ping, interval=ping)
         try:
@@ -85,19 +85,19 @@ class StreamSocket:
             pulse.stop()
         await self._send({"type": "websocket.close", "code": 1000})
 
-    async def _listen(self, run: str) -> None:
-        """Take what the client says until it leaves; a message that is not understood is answered."""
+    async def _read_messages(self, run: str) -> None:
+        """Execute the client's messages until it disconnects; reply to an invalid one with an error."""
         while True:
             try:
-                message = await self._hear()
-                await self._obey(message, run)
+                message = await self._next_message()
+                await self._execute(message, run)
             except Aborted:
                 return
             except ToolbridgeError as error:
                 text = b'{"event":"rejected","data":%b}' % encode_rejection(error.problem)
                 await self._write(text)
 
-    async def _obey(self, message: JsonObject, run: str) -> None:
+    async def _execute(self, message: JsonObject, run: str) -> None:
         streams = self._app.service.streams
         match message.get("type"):
             case "pause":
@@ -110,13 +110,13 @@ class StreamSocket:
             case "tool.result":
                 id, outcome = read_outcome(message)
                 if not await streams.answer_tool(run, self._caller, id, outcome):
-                    raise MalformedRequest(f"nothing waits for a result of {id!r}", where="id")
+                    raise MalformedRequest(f"no tool call {id!r} waits for a result", where="id")
             case _:
-                text = "is one of tool.result, pause, resume and abort"
+                text = "must be tool.result, pause, resume or abort"
                 raise MalformedRequest(text, where="type")
 
-    async def _hear(self) -> JsonObject:
-        """Return the client's next message; raise `Aborted` when it has left."""
+    async def _next_message(self) -> JsonObject:
+        """Return the client's next message; raise `Aborted` when it has disconnected."""
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             raise Aborted("the client left")
@@ -130,7 +130,7 @@ class StreamSocket:
 
 
 async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one WebSocket; refuse it in JSON before it opens if its caller may not pass."""
+    """Serve one WebSocket; reject an unauthorised caller with a JSON error before it opens."""
     request = request_of(scope)
     try:
         app.guard.check(request)

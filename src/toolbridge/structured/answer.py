@@ -1,4 +1,4 @@
-"""One answer of the model while it is read: its pieces, its calls, and what it adds to history."""
+"""Reads one answer of the model: its text, its calls, and the turns that it adds to history."""
 
 from collections import deque
 
@@ -16,65 +16,65 @@ from toolbridge.structured.pieces import Piece
 from toolbridge.structured.sentinels import Kind, write_frame
 
 OWN_END = frozenset({"end", "tool_use", "stop_sequence"})
-"""Reasons with which a model ends by itself; at any other it was interrupted."""
+"""Stop reasons of a complete answer; with any other the answer was interrupted."""
 
 
 class AnswerReader:
-    """Reads an answer: its text by the grammar of its mode, its calls and objects as they come."""
+    """Reads one answer: text by the grammar of the mode, native calls and objects as they arrive."""
 
     def __init__(self, contract: Contract, used: set[str]) -> None:
         self._contract = contract
-        # A copy: what is read ahead and dropped, behind a call, has used no ids.
+        # A copy: text after a call is dropped, so the ids in it are not used.
         self._used = set(used)
         self._words: list[str] = []
-        """What was said, for history: text with its brackets escaped, and frames."""
-        self._said: list[str] = []
+        """The answer for history: text with escaped brackets, and frames."""
+        self._chunks: list[str] = []
         self._fold = Fold()
         self._native = contract.mode == "native"
         self._arguments: dict[str, JsonObject] = {}
         self._results: list[Result] = []
-        self.told: list[ToolReply] = []
+        self.replies: list[ToolReply] = []
         self.calls: deque[Call] = deque()
-        self._text: Grammar | NativeText = (
+        self._grammar: Grammar | NativeText = (
             NativeText(contract, self._used, self.calls)
             if self._native
             else Grammar(contract.limits, self._used, contract.tag)
         )
         self.objects: dict[int, FrameBody] = {}
-        """Objects that are being written as native calls, by the index of their block."""
+        """Objects being written as native calls, by block index."""
         self.stop: StopReason | None = None
         self.text_over = False
 
     def watch(self, event: cv.Event) -> None:
-        """Keep what native history needs: thoughts with their signatures, and calls."""
+        """Keep the parts that native history needs: thinking with signatures, and calls."""
         if self._native:
             self._fold.feed(event)
 
     # Text.
 
     @property
-    def said(self) -> str:
-        """The words of this answer so far, without its frames."""
-        return "".join(self._said)
+    def text(self) -> str:
+        """The text of this answer so far, without its frames."""
+        return "".join(self._chunks)
 
     def feed(self, text: str) -> list[Piece]:
-        return self._text.feed(text)
+        return self._grammar.feed(text)
 
     def end_text(self) -> list[Piece]:
-        """Take the end of a text that the model ended by itself."""
+        """Close a text block that the model completed."""
         self.text_over = False
-        return self._text.end_text() if isinstance(self._text, NativeText) else []
+        return self._grammar.end_text() if isinstance(self._grammar, NativeText) else []
 
     def close(self) -> list[Piece]:
-        """Take the end of the answer."""
+        """Close the answer."""
         pieces = self.end_text() if self.stop in OWN_END else []
-        pieces += self._text.close()
+        pieces += self._grammar.close()
         for body in self.objects.values():
             pieces += body.finish(ended=False)
         return pieces
 
     def expire(self) -> list[Piece]:
-        pieces = self._text.expire()
+        pieces = self._grammar.expire()
         for body in self.objects.values():
             pieces += body.expire()
         return pieces
@@ -82,7 +82,7 @@ class AnswerReader:
     @property
     def open_id(self) -> str:
         objects = (body.id for body in self.objects.values() if not body.muted)
-        return self._text.open_id or next(objects, "")
+        return self._grammar.open_id or next(objects, "")
 
     # Objects that are written as native calls.
 
@@ -93,45 +93,47 @@ class AnswerReader:
         return id, [body.opened]
 
     def end_object(self, index: int, call: Call) -> list[Piece]:
-        """Take the end of a call; one whose JSON is broken was cut, and has no end."""
+        """Close a native object; a call with broken JSON was cut off and is not closed."""
         return self.objects.pop(index).finish(ended=not call.raw)
 
     # What it adds to history.
 
-    def say(self, text: str) -> None:
-        self._said.append(text)
+    def add_text(self, text: str) -> None:
+        self._chunks.append(text)
         self._words.append(self._contract.quoted(text))
 
     def add_frame(self, kind: Kind, id: str, name: str, body: str) -> None:
         self._words.append(write_frame(kind, id, name, body))
 
-    def tell(self, told: ToolReply, arguments: JsonObject, call_id: str, *, failed: bool) -> None:
-        """Note what a tool gave back."""
-        self.told.append(told)
+    def add_result(
+        self, reply: ToolReply, arguments: JsonObject, call_id: str, *, failed: bool
+    ) -> None:
+        """Add a tool's result to history."""
+        self.replies.append(reply)
         if call_id:
             self._arguments[call_id] = arguments
-            text = Text(dumps(told.result))
-            self._results.append(Result(call_id, (text,), is_error=failed, name=told.name))
+            text = Text(dumps(reply.result))
+            self._results.append(Result(call_id, (text,), is_error=failed, name=reply.name))
         if not (self._native and call_id):
-            self.add_frame("tool", told.id, told.name, dumps(arguments))
+            self.add_frame("tool", reply.id, reply.name, dumps(arguments))
 
     def note_object(self, call_id: str, name: str, value: Json) -> None:
-        """Note that an object that came as a call was taken."""
+        """Add the result of a native object call to history: it was accepted."""
         self._arguments[call_id] = value if isinstance(value, dict) else {}
         self._results.append(Result(call_id, (Text("ok"),), name=name))
 
     @property
     def awaits_results(self) -> bool:
-        return bool(self.told or self._results)
+        return bool(self.replies or self._results)
 
     def turns(self) -> list[Turn]:
-        """Return the turns that this answer and its results are in the next request."""
-        if self._native and self._results and len(self._results) >= len(self.told):
+        """Return this answer and its tool results as turns for the next request."""
+        if self._native and self._results and len(self._results) >= len(self.replies):
             return self._native_turns()
-        said = "".join(self._words)
-        turns = [Turn("assistant", (Text(said),))] if said.strip() else []
-        if self.told:
-            turns.append(Turn("user", (Text(self._contract.tell_results(self.told)),)))
+        text = "".join(self._words)
+        turns = [Turn("assistant", (Text(text),))] if text.strip() else []
+        if self.replies:
+            turns.append(Turn("user", (Text(self._contract.results_text(self.replies)),)))
         return turns
 
     def _native_turns(self) -> list[Turn]:
@@ -140,7 +142,7 @@ class AnswerReader:
         return [Turn("assistant", kept), Turn("user", tuple(self._results))]
 
     def _settled(self, part: Part) -> Part | None:
-        """Return a call with the arguments that counted; None for one that nobody answered."""
+        """Return a call with the arguments that were used; None for a call without a result."""
         if not isinstance(part, Call):
             return part
         arguments = self._arguments.get(part.id)

@@ -1,8 +1,8 @@
 """The JSON inside one frame, read within its limits.
 
-`FrameBody` follows strings, escapes and nesting, and returns the pieces that a client is told: what
-the frame holds up to its limit, and how it ended. The grammar of sentinel mode and native mode both
-use it; it knows no sentinels. Where the text of a frame ends is the caller's decision.
+`FrameBody` tracks strings, escapes and nesting, and returns pieces for the client: the frame's text
+up to its limit, and how it ended. Sentinel mode and native mode both use it. It does not read
+sentinels: the caller decides where the text of a frame ends.
 """
 
 import re
@@ -23,7 +23,7 @@ _INSIDE = re.compile(r'["\\]')
 
 
 class FrameBody:
-    """A frame that is being read: where in its JSON the reader is, and what was told of it."""
+    """A frame being read: the state of its JSON, and the pieces emitted so far."""
 
     def __init__(self, kind: Kind, id: str, name: str, limits: Limits) -> None:
         self.kind: Kind = kind
@@ -34,15 +34,15 @@ class FrameBody:
         self._size = 0
         self._depth = 0
         self._seen = False
-        """Whether there is anything but white space in it."""
+        """Whether it contains anything but white space."""
         self._strays = False
         self._chunks: list[str] = []
         self._out: list[Piece] = []
         self.in_string = False
         self.escaped = False
-        """Whether the next character belongs to a backslash."""
+        """Whether the last character was a backslash that escapes the next one."""
         self.muted = False
-        """Whether it was closed already and the rest is passed over."""
+        """Whether the frame was closed early and the rest of its text is skipped."""
 
     @property
     def opened(self) -> FrameOpened:
@@ -55,12 +55,12 @@ class FrameBody:
 
     @property
     def pure(self) -> bool:
-        """Whether it is whole, and nothing but white space stands outside its brackets and quotes."""
+        """Whether it is whole, with only white space outside its brackets and quotes."""
         return self.whole and not self._strays
 
     @property
     def nested(self) -> bool:
-        """Whether what is read is a part of an object or an array."""
+        """Whether the current position is inside an object or an array."""
         return self._depth > 0
 
     def feed(self, text: str, /) -> list[Piece]:
@@ -74,18 +74,18 @@ class FrameBody:
                 self.escaped = at == len(text)
                 at += 1
             elif self._is_too_deep(found.group()):
-                self._tell(text[start : found.start()])
+                self._emit(text[start : found.start()])
                 start = found.start()
                 self._stop("frame_too_deep", f"is nested more than {self._limits.depth} deep")
                 self._step(found.group())
             else:
                 self._step(found.group())
         self._note_strays(text, at, len(text))
-        self._tell(text[start:])
+        self._emit(text[start:])
         return self._take()
 
     def finish(self, *, ended: bool, nested: bool = False) -> list[Piece]:
-        """Close the frame; `ended` where the model wrote its end."""
+        """Close the frame; `ended` if the model wrote its end sentinel."""
         if self.muted:
             return []
         if not ended and nested and not self.whole:
@@ -96,12 +96,12 @@ class FrameBody:
         return self._take()
 
     def expire(self) -> list[Piece]:
-        """Close the frame for taking too long; the rest of it is passed over."""
+        """Close the frame at its timeout; the rest of its text is skipped."""
         if not self.muted:
             self._stop("frame_timeout", "was not finished in time")
         return self._take()
 
-    # Where in the JSON it is.
+    # The state of the JSON.
 
     def _note_strays(self, text: str, start: int, end: int) -> None:
         if self._depth <= 0 and not self.in_string and not self._strays:
@@ -116,24 +116,24 @@ class FrameBody:
         else:
             self._depth += 1 if mark in "{[" else -1
 
-    # What is told of it.
+    # The pieces for the client.
 
-    def _tell(self, chunk: str) -> None:
+    def _emit(self, chunk: str) -> None:
         if self.muted or not chunk:
             return
         self._seen = self._seen or not chunk.isspace()
         size = len(chunk) if chunk.isascii() else len(chunk.encode("utf-8", "surrogatepass"))
         if self._size + size <= self._most:
             self._size += size
-            self._tell_within(chunk)
+            self._emit_within(chunk)
             return
-        self._tell_within(_first_bytes(chunk, self._most - self._size))
+        self._emit_within(_first_bytes(chunk, self._most - self._size))
         code: Trouble = "frame_too_large"
         if self.kind == "tool" and self._limits.arguments <= self._limits.frame:
             code = "arguments_too_large"
         self._stop(code, f"is longer than {self._most} bytes")
 
-    def _tell_within(self, chunk: str) -> None:
+    def _emit_within(self, chunk: str) -> None:
         if chunk:
             self._chunks.append(chunk)
             self._out.append(FrameText(self.id, chunk))
@@ -158,7 +158,7 @@ class FrameBody:
 
 
 def _first_bytes(text: str, most: int) -> str:
-    """Return the longest beginning of `text` that takes at most `most` bytes."""
+    """Return the longest prefix of `text` that has at most `most` bytes of UTF-8."""
     encoded = text[: most + 1].encode("utf-8", "surrogatepass")
     while most < len(encoded) and encoded[most] & 0xC0 == 0x80:  # in the middle of a character
         most -= 1

@@ -1,8 +1,8 @@
-"""Whether a schema from a stranger may be used: what it could cost is known before it is compiled.
+"""Checks the cost of a caller's schema before it is compiled.
 
-References may only point inside the schema. One that leads back to itself is fine where a value
-gets smaller on the way (a tree), and refused where it does not. Definitions that each use the one
-before twice double with every step; the whole is counted as if it were written out.
+References may only point inside the schema. A recursive reference is allowed if each step goes into
+a part of the value (a tree), and rejected otherwise. Nodes are counted as if every reference were
+expanded, because definitions that each use the previous one twice grow exponentially.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes
 MAX_BYTES = 262_144
 MAX_LEVELS = 64
 MAX_VALUES = 4_096
-"""Of one `enum`."""
+"""The most values of one `enum`."""
 MAX_NODES = 50_000
 MAX_HOPS = 32
-"""References one after the other."""
+"""The longest chain of references."""
 MAX_DEPTH = 128
-"""Of a value: the validator calls itself at every level, and has only so much room for that."""
+"""The deepest value: the validator is recursive, and its stack is limited."""
 
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
 _SAME = ("not", "if", "then", "else")
-"""Keywords whose schemas look at the same value; those below look at a part of it."""
+"""Keywords whose schemas apply to the same value; those below apply to a part of it."""
 _PART_MAPS = ("properties", "patternProperties")
 _PART_LISTS = ("prefixItems", "items")
 _PARTS = (
@@ -33,13 +33,13 @@ _DYNAMIC = ("$dynamicRef", "$recursiveRef")
 
 
 class InvalidSchema(ClientError):
-    """What was given is no schema that we take."""
+    """The schema is invalid, or exceeds a limit."""
 
     kind = "invalid_schema"
 
 
 def check_bounds(schema: JsonObject) -> None:
-    """Raise `InvalidSchema` for a schema that is too large, too deep or leads out of itself."""
+    """Raise `InvalidSchema` for a schema that is too large, too deep or has outside references."""
     _check_shape(schema)
     _Count(schema).of(schema)
 
@@ -63,13 +63,13 @@ def _check_shape(schema: JsonObject) -> None:
 
 
 class _Count:
-    """Counts the nodes of a schema with its references written out."""
+    """Counts the nodes of a schema with its references expanded."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._known: dict[int, int] = {}
         self._inside: dict[int, int] = {}
-        """The nodes that lead here, and how many parts of a value lay before each."""
+        """The nodes on the current path, and the depth of the value at each."""
 
     def of(self, node: Json, parts: int = 0, hops: int = 0) -> int:
         if not isinstance(node, dict):
@@ -77,7 +77,9 @@ class _Count:
         key = id(node)
         if key in self._inside:
             if self._inside[key] == parts:
-                raise InvalidSchema("a reference leads back to itself without end")
+                raise InvalidSchema(
+                    "a reference leads back to itself without descending into the value"
+                )
             return 1
         if key not in self._known:
             self._inside[key] = parts
@@ -88,7 +90,7 @@ class _Count:
     def _count(self, node: JsonObject, parts: int, hops: int) -> int:
         self._check(node)
         if len(self._inside) > MAX_LEVELS * 4 or hops > MAX_HOPS:
-            raise InvalidSchema("references follow one another for too long")
+            raise InvalidSchema(f"a chain of references is longer than {MAX_HOPS}")
         total = 1
         for inner in _same(node):
             total += self.of(inner, parts)
@@ -98,7 +100,9 @@ class _Count:
         if isinstance(reference, str):
             total += self.of(self._follow(reference), parts, hops + 1)
         if total > MAX_NODES:
-            raise InvalidSchema(f"written out, the schema has more than {MAX_NODES} parts")
+            raise InvalidSchema(
+                f"with its references expanded, the schema has more than {MAX_NODES} nodes"
+            )
         return total
 
     def _check(self, node: JsonObject) -> None:
@@ -106,9 +110,9 @@ class _Count:
         if isinstance(values, list) and len(values) > MAX_VALUES:
             raise InvalidSchema(f"an enum has {len(values)} values; {MAX_VALUES} are allowed")
         if any(word in node for word in _DYNAMIC):
-            raise InvalidSchema("dynamic references are not taken")
+            raise InvalidSchema("dynamic references are not supported")
         if "$id" in node and node is not self._root:
-            raise InvalidSchema("a schema inside a schema may not have an id of its own")
+            raise InvalidSchema("a nested schema may not have an `$id`")
 
     def _follow(self, reference: str) -> Json:
         found = follow(self._root, reference)
@@ -118,7 +122,7 @@ class _Count:
 
 
 def follow(root: JsonObject, reference: str) -> Json:
-    """Return what a pointer such as `#/$defs/City` points to inside `root`, or None."""
+    """Return the node at a pointer such as `#/$defs/City` in `root`, or None."""
     head, *steps = reference.split("/")
     if head != "#":
         return None
@@ -158,7 +162,7 @@ def _parts(node: JsonObject) -> Iterator[Json]:
 
 
 def depth_of(value: Json) -> int:
-    """Return how many brackets stand around the innermost part of `value`."""
+    """Return the nesting depth of `value`: 0 for a scalar."""
     deepest = 0
     left: list[tuple[Json, int]] = [(value, 0)]
     while left:

@@ -1,10 +1,9 @@
-"""What was agreed for one stream, and what the model is told of it.
+"""The contract of one stream, and the requests to the model that follow from it.
 
-The words for the model stand in `prompts/`. In sentinel mode any text model follows them; whatever
-the model reads from outside (messages, schemas, results of tools) has its sentinel characters escaped
-there, so that a model that repeats it opens no frame. In native mode there are no sentinels: tools
-are offered as tools, objects as tools named `write_<schema>`, and the result is what the answer's
-JSON Schema asks for.
+The prompts are in `prompts/`. Sentinel mode works with any text model; all text that the model reads
+from outside (messages, schemas, tool results) has its sentinel characters escaped, so that a model
+that repeats it opens no frame. Native mode has no sentinels: tools are offered as tools, objects as
+tools named `write_<schema>`, and the result is the JSON that the request's schema demands.
 """
 
 import re
@@ -26,9 +25,9 @@ from toolbridge.structured.sentinels import Kind, escape, write_begin, write_end
 
 Mode: TypeAlias = Literal["sentinel", "native"]
 REPLY = "AssistantReply"
-"""The schema of the final result where the caller names none."""
+"""The default schema of the final result."""
 WRITE = "write_"
-"""How the name of a native tool begins that takes an object."""
+"""The prefix of the native tools that take objects."""
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -43,7 +42,7 @@ class OfferedTool(msgspec.Struct, frozen=True):
 
 
 class ToolReply(msgspec.Struct, frozen=True):
-    """What a tool gave back, for the model."""
+    """A tool's result, for the model."""
 
     id: str
     name: str
@@ -51,21 +50,21 @@ class ToolReply(msgspec.Struct, frozen=True):
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a conversation needs to know; names were checked before."""
+    """The schemas, tools, limits and prompts of one stream; `contract_of` has checked the names."""
 
     model: str
     turns: tuple[Turn, ...]
     schemas: Schemas
     objects: tuple[str, ...] = ()
-    """Schemas that the model may write objects of."""
+    """Schemas of the objects that the model may write."""
     result: str = REPLY
     tools: tuple[OfferedTool, ...] = ()
     system: str = ""
     mode: Mode = "sentinel"
     tag: str = ""
-    """In sentinel mode: what the id of every frame of this stream ends in, after a `-`."""
+    """In sentinel mode: the suffix, after a `-`, of every frame id of this stream."""
     structured: bool = True
-    """In native mode: whether the model can be held to a JSON Schema."""
+    """In native mode: whether the request can demand a JSON Schema."""
     hold_results: bool = False
     limits: Limits = Limits()
     sampling: Sampling = Sampling()
@@ -74,15 +73,15 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     max_tool_calls: int = 16
 
     def quoted(self, text: str) -> str:
-        """Return text from outside as the model reads it."""
+        """Return text from outside with escaped sentinel characters, in sentinel mode."""
         return escape(text) if self.mode == "sentinel" else text
 
     def shown(self, name: str) -> JsonObject:
-        """Return a schema as the model sees it."""
+        """Return a schema for the model: without the members that only toolbridge writes."""
         return shown_schema(self.schemas.get(name))
 
     def opening_turns(self) -> list[Turn]:
-        """Return the caller's turns as the model reads them."""
+        """Return the caller's turns for the model."""
         return [
             Turn(turn.role, tuple(self._quoted_part(part) for part in turn.content))
             for turn in self.turns
@@ -92,11 +91,11 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         return Text(self.quoted(part.text)) if isinstance(part, Text) else part
 
     def object_of(self, tool: str) -> str:
-        """Return the schema of the object that a native tool of this name takes, or nothing."""
+        """Return the schema of the object that a native tool takes; "" for any other tool."""
         name = tool.removeprefix(WRITE)
         return name if self.mode == "native" and name != tool and name in self.objects else ""
 
-    # What is asked of the model.
+    # Requests to the model.
 
     def request(self, turns: Sequence[Turn]) -> Request:
         """Return the request for the next answer, after `turns`."""
@@ -115,7 +114,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     def repair_request(
         self, name: str, schema: JsonObject, written: str, flaws: Iterable[Flaw]
     ) -> Request:
-        """Return the request for one frame alone."""
+        """Return the request that repairs one frame."""
         wrong = "\n".join(f"- {flaw.path} {flaw.message}" for flaw in flaws)
         text = _prompt("repair").substitute(
             name=name, schema=self._written(schema),
@@ -124,11 +123,11 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         return self._careful((Turn("user", (Text(text),)),), name, schema)
 
     def result_request(self, turns: Sequence[Turn]) -> Request:
-        """Return the request for the result alone, at the end of a conversation without one."""
+        """Return the request for the result alone, after a conversation that gave none."""
         schema = self.shown(self.result)
         text = _prompt("result").substitute(name=self.result, schema=self._written(schema))
         asked = Turn("user", (Text(text),))
-        if turns and turns[-1].role == "user":  # two turns of one role are not legal everywhere
+        if turns and turns[-1].role == "user":  # some APIs reject two turns of the same role
             asked = Turn("user", (*turns[-1].content, Text(text)))
             turns = turns[:-1]
         return self._careful((*turns, asked), self.result, schema)
@@ -154,7 +153,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             text = f"Show the user an object of the kind {name}."
             yield Tool(f"{WRITE}{name}", text, self.shown(name))
 
-    # What the model is told first.
+    # The system prompt.
 
     def _system(self) -> tuple[Text, ...]:
         own = self._native_words() if self.mode == "native" else self._sentinel_words()
@@ -222,12 +221,12 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         shown: JsonObject = {key: value for key, value in schema.items() if key != "$schema"}
         return self.quoted(dumps(shown))
 
-    def tell_results(self, results: Iterable[ToolReply]) -> str:
-        """Return what a text model is told of its tools."""
+    def results_text(self, results: Iterable[ToolReply]) -> str:
+        """Return the turn with tool results for a text model."""
         parts = [
-            f"Result of tool call {told.id} ({told.name}), as JSON:\n"
-            f"{self.quoted(dumps(told.result))}"
-            for told in results
+            f"Result of tool call {reply.id} ({reply.name}), as JSON:\n"
+            f"{self.quoted(dumps(reply.result))}"
+            for reply in results
         ]
         return _prompt("tool_result").substitute(results="\n\n".join(parts)).strip()
 

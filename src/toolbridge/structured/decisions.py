@@ -1,4 +1,4 @@
-"""Decisions about one frame: whether it counts as it is, and what stands in for it if not."""
+"""Decisions about one frame: whether its value can be used, and what replaces it if not."""
 
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Call, Problem
@@ -21,31 +21,31 @@ _CODES = {
 }
 
 
-def counts(closed: FrameClosed, mended: ReadValue) -> bool:
-    """Whether what came of a frame may be used.
+def counts(closed: FrameClosed, read: ReadValue) -> bool:
+    """Whether the value of a frame may be used.
 
-    Brackets that are missing at the end of an object may be added where the model itself wrote the
-    frame's end. What runs must have been whole as it was written: half a call is no call.
+    Missing closing brackets of an object may be added if the model wrote the frame's end. Arguments
+    of a tool must be complete as written: a cut-off call is never run.
     """
     if closed.kind != "tool":
-        return not mended.flaws and not mended.cut and (closed.ended or not mended.open)
+        return not read.flaws and not read.cut and (closed.ended or not read.open)
     left_out = closed.ended and not closed.body.strip()
-    return mended.closed and (closed.whole or left_out)
+    return read.closed and (closed.whole or left_out)
 
 
-def reasons(mended: ReadValue) -> tuple[Flaw, ...]:
-    """Return what a model should be told about a value that does not count."""
-    if not mended.cut and not mended.open:
-        return mended.flaws or (BREAKS_OFF,)
-    return (BREAKS_OFF, *(flaw for flaw in mended.flaws if flaw.path != "."))
+def reasons(read: ReadValue) -> tuple[Flaw, ...]:
+    """Return the flaws to list in a repair request."""
+    if not read.cut and not read.open:
+        return read.flaws or (BREAKS_OFF,)
+    return (BREAKS_OFF, *(flaw for flaw in read.flaws if flaw.path != "."))
 
 
 def stand_in(
-    frame: Frame, limits: Limits, code: str, flaws: tuple[Flaw, ...], said: str = ""
+    frame: Frame, limits: Limits, code: str, flaws: tuple[Flaw, ...], text: str = ""
 ) -> Salvaged | None:
-    """Return the value of a degraded frame: what the model wrote of it that fits, and the least else.
+    """Return the value of a degraded frame: the model's valid members, and minimal values elsewhere.
 
-    Where it has an answer to give, what was `said` is that answer. None when nothing fits.
+    If the schema has an `answer`, the text `text` fills it. None if no value fits.
     """
     diagnostics: JsonObject = {
         "error": code,
@@ -58,8 +58,8 @@ def stand_in(
         found = salvage(shown.schema, shown.fits, drafts)
     except NoMinimal:
         return None
-    if said and isinstance(found.value, dict) and found.value.get("answer") == "":
-        answered: JsonObject = {**found.value, "answer": said}
+    if text and isinstance(found.value, dict) and found.value.get("answer") == "":
+        answered: JsonObject = {**found.value, "answer": text}
         if shown.fits(answered):
             found = Salvaged(answered, tuple(path for path in found.invented if path != "answer"))
     full = frame.full or shown
@@ -68,7 +68,7 @@ def stand_in(
 
 
 def explain(flaws: tuple[Flaw, ...]) -> str:
-    """Return flaws as one line."""
+    """Return flaws as one line of text."""
     text = "; ".join(
         flaw.message if flaw.path == "." else f"{flaw.path} {flaw.message}" for flaw in flaws
     )
@@ -76,7 +76,7 @@ def explain(flaws: tuple[Flaw, ...]) -> str:
 
 
 def too_large(text: str, call: Call, limits: Limits) -> tuple[str, str] | None:
-    """Return the code and the message for native arguments beyond a limit, if they are."""
+    """Return the error code and message if native arguments exceed a limit; else None."""
     if len(text.encode("utf-8", "surrogatepass")) > limits.arguments:
         return "arguments_too_large", f"the arguments are longer than {limits.arguments} bytes"
     if depth_of(call.arguments) > limits.depth:
@@ -85,5 +85,5 @@ def too_large(text: str, call: Call, limits: Limits) -> tuple[str, str] | None:
 
 
 def code_of(problem: Problem) -> str:
-    """Return what a failure of the upstream is called in a stream."""
+    """Return the error code of a stream for an upstream failure."""
     return _CODES.get(problem.kind, "upstream_error")

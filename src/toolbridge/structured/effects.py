@@ -1,4 +1,4 @@
-"""What a conversation needs from outside before it can go on."""
+"""Effects: what a conversation needs from its caller before it can continue."""
 
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from toolbridge.structured.events import Event
 
 
 class RunTool(msgspec.Struct, frozen=True):
-    """Run a tool, then call `tool_done` or `tool_failed`. `ToolCall` was said already."""
+    """Run a tool, then call `tool_done` or `tool_failed`. `RunToolCall` was already emitted."""
 
     id: str
     name: str
@@ -19,7 +19,7 @@ class RunTool(msgspec.Struct, frozen=True):
 
 
 class AskRepair(msgspec.Struct, frozen=True):
-    """Ask the model for one frame alone, then call `repaired` with the text it answered."""
+    """Ask the model to repair one frame, then call `repaired` with its answer."""
 
     request: Request
     frame_id: str

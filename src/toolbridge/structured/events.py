@@ -1,7 +1,7 @@
-"""What a client of a structured stream is told, and how it stands on the wire.
+"""The events of a structured stream, and their form on the wire.
 
-Every `…Begin` has its `…End` with the same id, `RunDone` comes once and last, and an `End` without a
-status says that the chunks before it are JSON of the named schema.
+Every `…Begin` has an `…End` with the same id, and `RunDone` comes once, as the last event. An `…End`
+without a status means that the chunks before it are JSON that is valid for the named schema.
 """
 
 from typing import Literal, TypeAlias
@@ -9,13 +9,13 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.errors import MalformedRequest
-from toolbridge.core.json import Json, JsonObject, dump_bytes
+from toolbridge.core.json import Json, JsonObject
 
 Status: TypeAlias = Literal["valid", "healed", "repaired", "degraded"]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One thing that healing changed: what, how bold it was, and where."""
+    """One change that healing made: what, at which level, and at which path."""
 
     what: str
     level: int
@@ -37,7 +37,7 @@ class JsonDelta(msgspec.Struct, frozen=True):
 
 
 class JsonEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The end of an object; `value` is set when the chunks are not what counts."""
+    """The end of an object; `value` is set if the valid value differs from the chunks."""
 
     id: str
     length: int
@@ -46,7 +46,7 @@ class JsonEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     value: Json | msgspec.UnsetType = msgspec.UNSET
     steps: tuple[Change, ...] = ()
     invented: tuple[str, ...] = ()
-    """In a degraded value: the paths of members that are not the model's; `.` for all of it."""
+    """In a degraded value: paths of members that the model did not write; `.` for the whole."""
 
 
 class RunToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,7 +60,7 @@ class RunToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the tool gave back; a failure is `{"error": {"code", "message"}}`."""
+    """A tool's result; a failure is `{"error": {"code", "message"}}`."""
 
     id: str
     name: str
@@ -90,7 +90,7 @@ class ResultEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunError(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something went wrong. The stream goes on unless `RunDone` follows."""
+    """An error. The stream continues unless `RunDone` follows."""
 
     code: str
     message: str
@@ -98,14 +98,14 @@ class RunError(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunDone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The end: nothing follows."""
+    """The last event of a stream."""
 
     usage: JsonObject | None = None
-    """The tokens of all model calls, added up; absent where no provider counted any."""
+    """The sum of the tokens of all model calls; None if no provider reported any."""
 
 
 class Ping(msgspec.Struct, frozen=True):
-    """A sign of life."""
+    """A keep-alive."""
 
 
 Event: TypeAlias = (
@@ -137,9 +137,9 @@ NAMES: dict[str, type[Event]] = {
     "done": RunDone,
     "ping": Ping,
 }
-"""The events by the names that they have on the wire."""
+"""The event classes by their names on the wire."""
 
-# The public names in `toolbridge.stream_events`, which is a namespace of its own: as on the wire.
+# Public names of `toolbridge.stream_events`: named as on the wire.
 TextDelta, ToolCall, Error, Done = RunTextDelta, RunToolCall, RunError, RunDone
 
 _NAME_OF: dict[type[Event], str] = {kind: name for name, kind in NAMES.items()}
@@ -151,7 +151,7 @@ def name_of(event: Event) -> str:
 
 
 def data_of(event: Event) -> JsonObject:
-    """Return what `event` says, without what it need not say."""
+    """Return the data of `event`, without members that have their default."""
     data: JsonObject = msgspec.to_builtins(event)
     if isinstance(event, JsonEnd | ResultEnd):  # JSON has no tuples
         for name, items in (("steps", event.steps), ("invented", event.invented)):
@@ -160,14 +160,8 @@ def data_of(event: Event) -> JsonObject:
     return data
 
 
-def encode_sse(event: Event, id: str = "") -> bytes:
-    """Return `event` as a server-sent event, with an id unless it is empty."""
-    head = f"id: {id}\n" if id else ""
-    return f"{head}event: {name_of(event)}\ndata: ".encode() + dump_bytes(event) + b"\n\n"
-
-
 def event_from(name: str, data: object) -> Event:
-    """Return the event that stood on the wire; raise `MalformedRequest` when it is none of ours."""
+    """Return the event with this name and data; raise `MalformedRequest` if it is unknown."""
     kind = NAMES.get(name)
     if kind is None:
         raise MalformedRequest(f"there is no event {name!r}", where="event")

@@ -1,7 +1,7 @@
-"""The JSON of a result that a model wrote into its prose, or into a code fence, instead of a frame.
+"""Finds a result that a model wrote in prose or in a code fence instead of a frame.
 
-Looked for before the model is asked again: a repair costs a request and often changes the answer.
-JSON inside a quoted frame is not taken; that is somebody else's result.
+This is tried before the model is asked again: a repair costs a request and often changes the answer.
+JSON inside a quoted frame is skipped, because the model did not write it as its own result.
 """
 
 import re
@@ -27,17 +27,17 @@ _decoder = JSONDecoder()
 
 
 def maybe_found(text: str, compiled: Compiled, limits: Limits) -> Json:
-    """Return the last object or array in `text` that fits its schema; None where there is none."""
+    """Return the last object or array in `text` that fits the schema, or None."""
     text = _FRAME.sub("", text[-limits.frame :])
     for part in _candidates(text):
-        mended = read_value(part, compiled)
-        if mended.closed and mended.value and depth_of(mended.value) <= limits.depth:
-            return mended.value
+        read = read_value(part, compiled)
+        if read.closed and read.value and depth_of(read.value) <= limits.depth:
+            return read.value
     return None
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Yield parts of `text` that may be JSON, the likeliest first."""
+    """Yield parts of `text` that may be JSON, the most likely first."""
     fenced = [found[2] for found in _FENCED.finditer(text)]
     yield from reversed([part for part in fenced if _OPENING.search(part)][-_MOST_TRIES:])
     yield from reversed(list(_values(text)))
@@ -48,7 +48,7 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _values(text: str) -> Iterator[str]:
-    """Yield the JSON values in `text`, none of them a part of another."""
+    """Yield the outermost JSON values in `text`."""
     at = 0
     for _ in range(_MOST_TRIES):
         found = _OPENING.search(text, at)

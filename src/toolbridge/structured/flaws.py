@@ -1,8 +1,8 @@
-"""Why a value does not fit, in plain words and with the path.
+"""Explains why a value does not fit its schema: path and reason, in plain words.
 
-The verdict is the validator's. Its own explanations try every branch of every union at every level
-and take minutes where the verdict takes microseconds, so the reasons are looked for here, with a
-bound on the work: one branch of a union is followed, the one that was probably meant.
+The validator decides whether a value fits. Its own explanations try every branch of every union and
+can take minutes where the decision takes microseconds, so this module searches for the reasons itself
+with bounded work: in a union it follows only the branch that was probably meant.
 """
 
 from collections.abc import Iterator
@@ -36,16 +36,16 @@ _WORDS = {
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """What does not fit: where, as `.a[0].b` (`.` is the whole), and what was expected."""
+    """One reason why a value does not fit: the path, as `.a[0].b` (`.` is the whole), and a message."""
 
     path: str
     message: str
 
 
 def find_flaws(value: Json, schema: JsonObject) -> tuple[Flaw, ...]:
-    """Return why `value` does not fit `schema`, which is known not to fit."""
+    """Return the reasons why `value`, which is invalid, does not fit `schema`."""
     search = _Search(schema)
-    search.look(value, schema, "")
+    search.check(value, schema, "")
     return tuple(search.found[:MAX_FLAWS]) or (Flaw(".", "does not fit the schema"),)
 
 
@@ -55,17 +55,17 @@ class _Search:
         self._visits = 0
         self.found: list[Flaw] = []
 
-    def look(self, value: Json, schema: Json, path: str) -> None:
+    def check(self, value: Json, schema: Json, path: str) -> None:
         self._visits += 1
         if self._visits > MAX_VISITS or len(self.found) >= MAX_FLAWS:
             return
         if schema is False:
-            self._say(path, "is not expected here")
+            self._add(path, "is not expected here")
         for node in self._layers(schema):
-            self._look_at(value, node, path)
+            self._check_node(value, node, path)
 
     def _layers(self, schema: Json) -> Iterator[JsonObject]:
-        """Yield `schema` and what it refers to."""
+        """Yield `schema` and the schemas that it refers to."""
         for _ in range(_MAX_HOPS):
             if not isinstance(schema, dict):
                 return
@@ -75,52 +75,52 @@ class _Search:
                 return
             schema = follow(self._root, reference)
 
-    def _look_at(self, value: Json, node: JsonObject, path: str) -> None:
+    def _check_node(self, value: Json, node: JsonObject, path: str) -> None:
         if not _fits_alone(value, node, "type"):
-            self._say(path, f"expected {_kinds(node['type'])}")
+            self._add(path, f"expected {_kinds(node['type'])}")
             return
         if not (_fits_alone(value, node, "const") and _fits_alone(value, node, "enum")):
-            self._say(path, f"expected {_choices(node)}")
+            self._add(path, f"expected {_choices(node)}")
             return
         for word, text in _WORDS.items():
             if not _fits_alone(value, node, word):
-                self._say(path, text.format(_shown(node[word])))
+                self._add(path, text.format(_shown(node[word])))
         if isinstance(value, dict):
-            self._look_at_members(value, node, path)
+            self._check_members(value, node, path)
         elif isinstance(value, list):
-            self._look_at_items(value, node, path)
+            self._check_items(value, node, path)
         every = node.get("allOf")
         for part in every if isinstance(every, list) else ():
-            self.look(value, part, path)
-        self._look_at_unions(value, node, path)
+            self.check(value, part, path)
+        self._check_unions(value, node, path)
 
-    def _look_at_members(self, value: JsonObject, node: JsonObject, path: str) -> None:
+    def _check_members(self, value: JsonObject, node: JsonObject, path: str) -> None:
         members = node.get("properties")
         members = members if isinstance(members, dict) else {}
         required = node.get("required")
         for name in required if isinstance(required, list) else ():
             if isinstance(name, str) and name not in value:
-                self._say(_member(path, name), f"is missing{self._hint(members.get(name))}")
+                self._add(_member(path, name), f"is missing{self._hint(members.get(name))}")
         more = node.get("additionalProperties", True)
         open_names = "patternProperties" in node
         for name, member in value.items():
             if name in members:
-                self.look(member, members[name], _member(path, name))
+                self.check(member, members[name], _member(path, name))
             elif not open_names:
-                self.look(member, more, _member(path, name))
+                self.check(member, more, _member(path, name))
 
     def _hint(self, schema: Json) -> str:
         kinds = [node["type"] for node in self._layers(schema) if "type" in node]
         return f" (expected {_kinds(kinds[0])})" if kinds else ""
 
-    def _look_at_items(self, value: list[Json], node: JsonObject, path: str) -> None:
+    def _check_items(self, value: list[Json], node: JsonObject, path: str) -> None:
         first = node.get("prefixItems")
         first = first if isinstance(first, list) else []
-        for place, item in enumerate(value):
-            schema = first[place] if place < len(first) else node.get("items", True)
-            self.look(item, schema, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            schema = first[index] if index < len(first) else node.get("items", True)
+            self.check(item, schema, f"{path}[{index}]")
 
-    def _look_at_unions(self, value: Json, node: JsonObject, path: str) -> None:
+    def _check_unions(self, value: Json, node: JsonObject, path: str) -> None:
         for word in ("anyOf", "oneOf"):
             options = node.get(word)
             if not isinstance(options, list):
@@ -128,20 +128,20 @@ class _Search:
             before = len(self.found)
             meant = self._meant(value, options)
             if meant is not None:
-                self.look(value, meant, path)
+                self.check(value, meant, path)
             elif not self._kind_fits(value, options):
                 kinds = [n["type"] for o in options for n in self._layers(o) if "type" in n]
-                self._say(path, f"expected {' or '.join(dict.fromkeys(map(_kinds, kinds)))}")
+                self._add(path, f"expected {' or '.join(dict.fromkeys(map(_kinds, kinds)))}")
             if len(self.found) == before and meant is None:
-                self._say(path, f"fits none, or too many, of the {len(options)} alternatives")
+                self._add(path, f"fits none, or too many, of the {len(options)} alternatives")
 
     def _meant(self, value: Json, options: list[Json]) -> Json:
-        """Return the one branch of a union that `value` can have meant, or None."""
+        """Return the only branch of a union that `value` may be meant for, or None."""
         likely = [option for option in options if self._is_likely(value, option)]
         return likely[0] if len(likely) == 1 else None
 
     def _is_likely(self, value: Json, option: Json) -> bool:
-        """Whether the kind fits, and every member whose value is fixed."""
+        """Whether the type fits, and every member with a `const`."""
         for node in self._layers(option):
             if not _fits_alone(value, node, "type"):
                 return False
@@ -160,7 +160,7 @@ class _Search:
             for option in options
         )
 
-    def _say(self, path: str, message: str) -> None:
+    def _add(self, path: str, message: str) -> None:
         if len(self.found) < MAX_FLAWS:
             flaw = Flaw(path if path.startswith(".") else f".{path}", message)
             if flaw not in self.found:
@@ -172,12 +172,12 @@ def _fits_fixed(value: Json, schema: JsonObject) -> bool:
 
 
 def _fits_alone(value: Json, node: JsonObject, word: str) -> bool:
-    """Whether `value` fits one keyword that says nothing about its parts."""
+    """Whether `value` fits one keyword that does not concern its parts."""
     if word not in node:
         return True
     try:
         return jsonschema_rs.is_valid({word: node[word]}, value, offline=True)
-    except (ValueError, TypeError):  # a keyword that is wrong was refused; what is left is too big
+    except (ValueError, TypeError):  # invalid keywords were rejected before: the value is too big
         return True
 
 

@@ -1,4 +1,4 @@
-"""A frame as the client is told it: its beginning, its chunks and its end."""
+"""The state of one frame, and the events that the client gets for it."""
 
 import msgspec
 
@@ -11,18 +11,18 @@ from toolbridge.structured.sentinels import Kind
 
 
 class SettledValue(msgspec.Struct, frozen=True):
-    """The value of a frame that counts."""
+    """The accepted value of a frame."""
 
     value: Json
     status: Status = "valid"
     written: str = ""
-    """The value as text: what the model wrote where that is valid."""
+    """The value as text: the model's own text if that is valid."""
     steps: tuple[Change, ...] = ()
     invented: tuple[str, ...] = ()
 
 
 class FrameEvents:
-    """One object or result. With `hold`, nothing of it is told until its value is settled."""
+    """Emits the events of one object or result. With `hold`, chunks wait until the value is valid."""
 
     def __init__(self, kind: Kind, id: str, schema: str, *, hold: bool) -> None:
         self._is_result = kind == "result"
@@ -40,7 +40,7 @@ class FrameEvents:
         return [] if self._hold else self._chunk(text)
 
     def end(self, settled: SettledValue) -> list[Event]:
-        """Tell how it ended, and the value where that is not what the chunks say."""
+        """Return the end event, with the value if it differs from the chunks."""
         chunks = self._chunk(dumps(settled.value)) if self._hold else []
         kind = ev.ResultEnd if self._is_result else ev.JsonEnd
         if settled.status == "valid":
@@ -55,32 +55,32 @@ class FrameEvents:
 
 
 class Frame(msgspec.Struct):
-    """A frame that is not settled: it is being written, or mended."""
+    """A frame without an accepted value yet: it is being written or repaired."""
 
     kind: Kind
     id: str
     name: str
-    """Of the schema, or of the tool."""
+    """The name of the schema or of the tool."""
     compiled: Compiled
-    """The schema as the model sees it."""
+    """The schema that the model was given."""
     full: Compiled | None = None
-    """The schema with the members that toolbridge writes, where it has such."""
-    telling: FrameEvents | None = None
-    """None for a tool, of which nothing is told before its arguments are whole."""
+    """The schema with the members that only toolbridge writes, if it has any."""
+    emitter: FrameEvents | None = None
+    """None for a tool: the client gets no event before its arguments are complete."""
     call_id: str = ""
-    """The model's own id for it, where it is a native call."""
+    """The model's id of a native call."""
     missing: bool = False
-    """Whether it is a result that the model never began."""
+    """Whether it stands for a result that the model never started."""
     steps: tuple[Change, ...] = ()
     chunks: list[str] = msgspec.field(default_factory=list)
-    """What was told of an object or a result so far."""
+    """The chunks of an object or a result so far."""
     written: str = ""
     drafts: list[str] = msgspec.field(default_factory=list)
-    """What the model wrote for it that did not count."""
+    """Texts that the model wrote for it and that were rejected."""
     flaws: tuple[Flaw, ...] = ()
     tries: int = 0
 
     def reject(self, written: str, flaws: tuple[Flaw, ...]) -> None:
-        """Note what the model wrote, and why that does not count."""
+        """Record a text of the model that was rejected, and why."""
         self.written, self.flaws = written, flaws
         self.drafts.append(written)

@@ -1,24 +1,24 @@
-"""What a model writes in sentinel mode, as pieces: text, and frames with their bodies.
+"""Parses the text of a model in sentinel mode into pieces: text, and frames with their bodies.
 
-Every cut of the text gives the same pieces once adjacent texts and adjacent chunks are joined. The
-rules, beyond the six sentinels:
+Any chunking of the text gives the same pieces once adjacent texts and chunks are joined. The rules,
+beyond the six sentinels:
 
-- Inside a JSON string a sentinel is text, whatever it says. One exception keeps a string that is
-  never closed from swallowing the answer: the frame's own end, exactly as it must be written, ends
-  the frame unless what follows shows a string that goes on: within `RESYNC` characters the next
-  quote closes it, that is `,`, `:`, `}` or `]` comes next. A line end decides nothing, but without
-  such a quote after it the frame ends. What follows an end like that opens no tool call in its line.
+- Inside a JSON string a sentinel is text. One exception keeps a string that is never closed from
+  swallowing the answer: the frame's own end sentinel ends the frame, unless the string continues
+  after it. It continues if, within `RESYNC` characters, a quote follows that closes it (the next
+  character is `,`, `:`, `}` or `]`). A line end alone decides nothing. After such an end, the rest
+  of the line opens no tool call.
 - Outside strings no bracket is JSON, so any end there ends the frame. One of another id or kind, or
-  one that is misspelt (`⟦END OBJECT⟧`), does so with the fault `unexpected_end`.
+    a misspelt one (`⟦END OBJECT⟧`), does so with the fault `unexpected_end`.
 - A frame that begins inside another ends that one: `unclosed_frame` when its JSON was whole and
   only the end was missing, `nested_frame` when it was not. Where anything but JSON stands in it (JSON
-  that is not whole, words, comments), no tool call opens before its own end or another object or
+    that is not whole, prose, comments), no tool call opens before its own end or another object or
   result. The end of the answer ends a frame too.
 - Between frames a sentinel that is quoted is text: see `quoting`.
-- An end where nothing is open is the fault `unexpected_end`, and no text.
-- An id that was used before is the fault `duplicate_id`; the frame goes on under another.
-- At a limit the frame is closed at once and the rest of it, up to its end, is passed over.
-- With a tag, a beginning counts only if its id ends in `-` and the tag (`id=T1-9f3c`).
+- An end without an open frame is the fault `unexpected_end` and is not text.
+- An id that was used before is the fault `duplicate_id`; the frame continues under a new id.
+- At a limit the frame is closed at once and the rest of it, up to its end, is skipped.
+- With a tag, a begin sentinel is valid only if its id ends in `-` and the tag (`id=T1-9f3c`).
 """
 
 import re
@@ -38,7 +38,7 @@ from toolbridge.structured.sentinels import (
 from toolbridge.wire.tags import Cursor, Marks, Wait
 
 RESYNC = 2048
-"""How far to look whether a string goes on after the frame's own end."""
+"""How many characters after a frame's own end are checked for the rest of a string."""
 
 _BRACKET = Marks([OPENING])
 _AFTER_END = re.compile(r'["\\\n\r]')
@@ -50,7 +50,7 @@ _MAYBE_LOOSE = re.compile(
 
 
 class Grammar:
-    """Text in, pieces out. `used` are the ids of the stream, shared by all its answers."""
+    """A stage from text to pieces. `used` holds the ids of the stream, shared by all its answers."""
 
     def __init__(
         self, limits: Limits | None = None, used: set[str] | None = None, tag: str = ""
@@ -67,7 +67,7 @@ class Grammar:
 
     @property
     def open_id(self) -> str:
-        """The id of the frame that is being told, or nothing."""
+        """The id of the open frame, or an empty string."""
         frame = self._frame
         return frame.id if frame is not None and not frame.muted else ""
 
@@ -87,7 +87,7 @@ class Grammar:
         return self._take()
 
     def expire(self) -> list[Piece]:
-        """Close the open frame for taking too long; the rest of it is passed over."""
+        """Close the open frame at its timeout; the rest of it is skipped."""
         if self._frame is not None:
             self._out += self._frame.expire()
         return self._take()
@@ -120,13 +120,13 @@ class Grammar:
             self._prose.pass_frame()
 
     def _counts(self, found: Sentinel) -> bool:
-        """Whether a sentinel between frames is one; otherwise it is text."""
+        """Whether a sentinel between frames is valid; otherwise it is text."""
         if not found.id.endswith(self._suffix):
             return False
         return not self._prose.is_text(found)
 
     def _sentinel(self) -> Wait[Sentinel | None]:
-        """Return the sentinel that comes next, without taking it."""
+        """Return the next sentinel without consuming it."""
         cursor = self._cursor
         while True:
             found = read_sentinel(cursor.text, cursor.at)
@@ -139,7 +139,7 @@ class Grammar:
     # Inside a frame.
 
     def _read_frame(self, begin: Sentinel) -> Wait[Sentinel | None]:
-        """Read a frame to its end; return the beginning of the next one if that is what ended it."""
+        """Read a frame to its end; return the begin sentinel of the next frame if that ended it."""
         frame = self._open(begin)
         cursor = self._cursor
         while True:
@@ -176,7 +176,7 @@ class Grammar:
         return self._frame
 
     def _read_body(self, frame: FrameBody) -> None:
-        """Take what is there of the body, up to a bracket that may be a sentinel's."""
+        """Read the body up to a bracket that may start a sentinel."""
         cursor = self._cursor
         while cursor.at < len(cursor.text):
             end = cursor.text.find(OPENING, cursor.at)
@@ -186,7 +186,7 @@ class Grammar:
             self._out += frame.feed(cursor.take(size))
 
     def _interrupted(self, frame: FrameBody, begin: Sentinel) -> Wait[Sentinel | None]:
-        """Return what ends the frame at a bracket outside strings, or take it as what it is."""
+        """Return the sentinel that ends the frame at a bracket outside strings; else read the bracket."""
         found = yield from self._sentinel()
         if found is None:
             found = yield from self._loose_end(frame)
@@ -204,7 +204,7 @@ class Grammar:
         return found
 
     def _loose_end(self, frame: FrameBody) -> Wait[Sentinel | None]:
-        """Return an end that is not written as it must be."""
+        """Return a misspelt end sentinel."""
         cursor = self._cursor
         while True:
             found = _LOOSE_END.match(cursor.text, cursor.at)
@@ -215,7 +215,7 @@ class Grammar:
             yield
 
     def _ends_in_string(self, frame: FrameBody, begin: Sentinel) -> Wait[Sentinel | None]:
-        """Return the frame's own end inside a string if the string does not go on after it."""
+        """Return the frame's own end inside a string if the string does not continue after it."""
         own = write_end(begin.kind, begin.id)
         if not (yield from self._cursor.stands(own)):
             self._out += frame.feed(self._cursor.take(1))
@@ -230,7 +230,7 @@ class Grammar:
         return Sentinel(begin.kind, begin.id, size=len(own))
 
     def _string_goes_on(self, offset: int, after: str) -> Wait[bool]:
-        """Whether the string is closed after the frame's own end, which is then a part of it."""
+        """Whether the string is closed after the frame's own end, so that the end is part of it."""
         cursor = self._cursor
         edge = offset + RESYNC
         in_line = True
@@ -252,11 +252,11 @@ class Grammar:
             else:
                 # A line end is not legal in a JSON string, but models write it there.
                 in_line = False
-        # Within the line nothing speaks against it: inside a string a sentinel is text.
+        # No evidence against it within the line: inside a string a sentinel is text.
         return in_line
 
     def _follows_string(self, offset: int, edge: int, after: str) -> Wait[bool]:
-        """Whether, after a string that closes at `offset`, comes what may follow one."""
+        """Whether the characters after a string that closes at `offset` may follow a string."""
         cursor = self._cursor
         while True:
             found = _SPACE.match(cursor.text, cursor.at + offset)

@@ -1,19 +1,19 @@
-"""How much one frame may hold."""
+"""The limits of frames, tool arguments and tool results."""
 
 import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes of UTF-8, or levels of nesting."""
+    """Limits in bytes of UTF-8, or in levels of nesting."""
 
     frame: int = 65_536
     depth: int = 16
     arguments: int = 32_768
     result: int = 65_536
-    """What a tool may give back."""
+    """Bytes of a tool's result."""
 
     def lowered(self, asked: "Limits") -> "Limits":
-        """Return the lower of the two for each: a caller may lower the server's own, not raise it."""
+        """Return the lower of each limit: a caller may lower the server's limits, not raise them."""
         return Limits(
             frame=min(self.frame, asked.frame),
             depth=min(self.depth, asked.depth),

@@ -1,4 +1,4 @@
-"""The smallest value that fits a schema: what a frame holds when the model's own is past repair."""
+"""Finds the smallest value that fits a schema, for a frame whose value cannot be repaired."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -41,11 +41,11 @@ _LIMITS = (
 
 
 class NoMinimal(ValueError):
-    """No value was found that fits."""
+    """No fitting value was found."""
 
 
 def minimal(schema: JsonObject, fits: Callable[[Json], bool]) -> Json:
-    """Return the smallest value that was found to fit; raise `NoMinimal` when none was."""
+    """Return the smallest fitting value that was found; raise `NoMinimal` without one."""
     for value in islice(minimal_values(schema), MAX_TRIES):
         if fits(value):
             return value
@@ -60,13 +60,13 @@ def minimal_values(schema: JsonObject) -> Iterator[Json]:
 def with_diagnostics(
     value: Json, schema: JsonObject, fits: Callable[[Json], bool], diagnostics: JsonObject
 ) -> Json:
-    """Return `value` with what went wrong, where its schema has a member for it and it fits."""
+    """Return `value` with `diagnostics`, if its schema has that member and the result fits."""
     if not isinstance(value, dict) or not _Maker(schema).knows(schema, "diagnostics"):
         return value
-    if "diagnostics" in value:  # the caller's own schema asks the model for it
+    if "diagnostics" in value:  # the caller's own schema has a member of this name
         return value
-    for told in (diagnostics, {"error": diagnostics.get("error", "")}):
-        with_it = {**value, "diagnostics": told}
+    for shown in (diagnostics, {"error": diagnostics.get("error", "")}):
+        with_it = {**value, "diagnostics": shown}
         if fits(with_it):
             return with_it
     return value
@@ -108,7 +108,7 @@ class _Maker:
         if not isinstance(every, list):
             return schema
         parts: list[Json] = [self._united(part, hops + 1) for part in every]
-        # `unite` calls every union anyOf; the validator has the last word about one.
+        # `unite` writes every union as anyOf; the validator decides in the end.
         return unite({**schema, "allOf": parts})
 
     def _of_node(self, node: JsonObject, depth: int) -> Iterator[Json]:
@@ -125,7 +125,7 @@ class _Maker:
             yield node["default"]
         examples = node.get("examples")
         yield from examples if isinstance(examples, list) else ()
-        for word in ("then", "else"):  # what the condition of an `if` asks for beside
+        for word in ("then", "else"):  # additional demands of an `if`
             if isinstance(node.get(word), dict):
                 rest: JsonObject = {
                     k: v for k, v in node.items() if k not in {"if", "then", "else"}
@@ -176,9 +176,9 @@ class _Maker:
         first = node.get("prefixItems")
         first = first if isinstance(first, list) else []
         items: list[Json] = []
-        for place in range(least):
-            schema = first[place] if place < len(first) else node.get("items", True)
-            if place == 0 and contains is not None:
+        for index in range(least):
+            schema = first[index] if index < len(first) else node.get("items", True)
+            if index == 0 and contains is not None:
                 schema = merge(self._united(schema), self._united(contains))
             few = self._few(schema, depth, least + 1 if node.get("uniqueItems") else _MAX_CHOICES)
             fresh = [v for v in few if v not in items] if node.get("uniqueItems") else few
@@ -192,7 +192,7 @@ class _Maker:
 
 
 def _limits(node: JsonObject) -> Callable[[Json], bool]:
-    """Return whether a number or a text is within the limits of `node`."""
+    """Return a check that a number or a string is within the limits of `node`."""
     known: JsonObject = {word: node[word] for word in _LIMITS if word in node}
 
     def fits(value: Json) -> bool:
@@ -219,7 +219,7 @@ def _strings(node: JsonObject) -> Iterator[Json]:
         yield text.ljust(least, text[-1:] or "x")
     if isinstance(format, str) and format in _FORMATS:
         yield _FORMATS[format]
-    # More than one, for places where no two may be the same.
+    # Several, for arrays with `uniqueItems`.
     yield from ("x" * least, "y" * max(least, 1), "z" * max(least, 1))
 
 

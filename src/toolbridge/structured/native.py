@@ -1,7 +1,7 @@
-"""The text of an answer in native mode: the result where it is JSON, and words everywhere else.
+"""Reads the text of an answer in native mode: JSON is the result, everything else is text.
 
-Native mode has no sentinels. Tools and objects come as calls of the API, the result is the JSON that
-the answer's schema asks for, and whatever looks like a sentinel is text.
+Native mode has no sentinels: anything like a sentinel is text. Tools and objects are calls of the
+API, and the result is the JSON that the request's schema demands.
 """
 
 from collections.abc import Sized
@@ -15,14 +15,14 @@ _MAX_BLANK = 1_000
 
 
 class NativeText:
-    """Text in, pieces out. While `calls` wait to be run, JSON is not the result."""
+    """A stage from text to pieces. While `calls` are not run yet, JSON is not the result."""
 
     def __init__(self, contract: Contract, used: set[str], calls: Sized) -> None:
         self._contract = contract
         self._used = used
         self._calls = calls
         self._held: str | None = ""
-        """The first characters, as long as they do not show what they are."""
+        """The first characters, until they show whether they are JSON or text."""
         self._result: FrameBody | None = None
 
     @property
@@ -41,7 +41,7 @@ class NativeText:
         return self._decide(is_json=bare.startswith((*self._openers(), _FENCE)))
 
     def end_text(self) -> list[Piece]:
-        """Take the end of a text that the model ended by itself."""
+        """Close a text block that the model completed."""
         pieces = self._decide(is_json=False)
         if self._result is not None:
             pieces += self._result.finish(ended=True)
@@ -49,7 +49,7 @@ class NativeText:
         return join_pieces(pieces)
 
     def close(self) -> list[Piece]:
-        """Take the end of the answer; a result that is still open was cut."""
+        """Close the answer; a result that is still open was cut off."""
         pieces = self._decide(is_json=False)
         if self._result is not None:
             pieces += self._result.finish(ended=False)
@@ -81,7 +81,7 @@ class NativeText:
 
 
 def fresh_id(letter: str, used: set[str], tag: str = "") -> str:
-    """Return the next id of a frame that is not in `used`."""
+    """Return the next frame id that is not in `used`."""
     suffix = f"-{tag}" if tag else ""
     number = 1
     while f"{letter}{number}{suffix}" in used:

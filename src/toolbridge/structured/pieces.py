@@ -1,4 +1,4 @@
-"""What the grammar makes of a model's text."""
+"""The pieces that the grammar makes from a model's text."""
 
 from itertools import groupby
 from typing import Literal, TypeAlias
@@ -28,18 +28,18 @@ class FrameText(msgspec.Struct, frozen=True):
 
 
 class FrameClosed(msgspec.Struct, frozen=True):
-    """A frame's end, with all that was told of its body."""
+    """The end of a frame, with its body."""
 
     kind: Kind
     id: str
     name: str
     body: str
     ended: bool = True
-    """Whether the model wrote an end; else something else came first."""
+    """Whether the model wrote an end sentinel; else the frame was interrupted."""
     whole: bool = True
     """Whether every bracket and quote of the body is closed."""
     trouble: Trouble = ""
-    """Why the rest of the body was not told, if it was not."""
+    """Why the frame was closed early: a limit or a timeout; empty otherwise."""
 
 
 class FrameFault(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ Piece: TypeAlias = PlainText | FrameOpened | FrameText | FrameClosed | FrameFaul
 
 
 def join_pieces(pieces: list[Piece]) -> list[Piece]:
-    """Return `pieces` with adjacent texts joined, and adjacent chunks."""
+    """Return `pieces` with adjacent texts and adjacent chunks joined."""
     if len(pieces) < 2:  # nearly every delta
         return pieces
     joined: list[Piece] = []

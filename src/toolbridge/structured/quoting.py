@@ -1,12 +1,12 @@
-"""Whether the text of a model quotes a sentinel instead of writing a frame.
+"""Detects sentinels that a model quotes in its prose instead of writing a frame.
 
-A model that reports what a page or a tool says may repeat a sentinel in its prose. Such a sentinel is
-text: in a code span or a fenced block, in a Markdown block quote, or between quotation marks on the
-same line. A quotation mark counts only within its line, so that a stray one cannot hide the rest of
-an answer.
+A model that reports the content of a page or a tool result may repeat a sentinel. Such a sentinel is
+text if it is in a code span or a fenced block, in a Markdown block quote, or between quotation marks
+on the same line. Quotation marks have no effect beyond their line, so that a stray one cannot hide
+the rest of an answer.
 
-`QuoteTracker` follows the text between frames, in one pass and however it is cut. The grammar asks it about
-each sentinel. After a sentinel that is text, the rest of its line opens no tool call.
+`QuoteTracker` reads the text between frames in one pass, with any chunking; the grammar queries it
+for each sentinel. After a sentinel that is text, the rest of its line opens no tool call.
 """
 
 import re
@@ -21,11 +21,11 @@ _TOKEN = re.compile(f"`+|~+|[\r\n]|[{_MARKS}]")
 _LINE_ENDS = "\r\n"
 _LEAST_FENCE = 3
 _LEAD = re.compile(r"\s*+(?:(?:[-*+]|[0-9]{1,9}[.)])\s++)*+")
-"""What may stand before a fence or a block quote: white space, and the marks of list items."""
+"""Allowed before a fence or a block quote: white space and list markers."""
 _MAYBE_LEAD = re.compile(_LEAD.pattern + r"(?:[-*+]|[0-9]{1,9}[.)]?)?")
 _LONGEST_LEAD = 80
 _UNSPACED = "\u2e80"
-"""From here on are the scripts and the wide punctuation that have no space before a quotation."""
+"""The first character of the scripts and wide punctuation without a space before a quotation."""
 
 _BEFORE_OPENING = frozenset(" \t\r\n([{<:,;=|/*_-\u2013\u2014\u2026>")
 """Characters after which a straight quotation mark opens a quotation."""
@@ -40,34 +40,34 @@ _TOGGLES = frozenset(
 
 
 class QuoteTracker:
-    """The text between frames, as far as quotations in it matter."""
+    """Tracks quotations in the text between frames."""
 
     def __init__(self) -> None:
         self._last = "\n"
         self._fence = ""
-        """The marks that opened the fenced block."""
+        """The backticks or tildes that opened the fenced block."""
         self._inside: tuple[Kind, str] | None = None
-        """The frame that is being quoted: nothing before its end is looked at."""
+        """The quoted frame: sentinels before its end are ignored."""
         self._broken: tuple[Kind, str] | None = None
-        """A frame in which a tool call began: until its end no tool call opens."""
+        """A frame in which a tool call began: no tool call opens before its end."""
         self._new_line()
 
     def _new_line(self) -> None:
         self._blank = True
-        """Whether the line has only white space and marks of list items so far."""
+        """Whether the line has only white space and list markers so far."""
         self._lead = ""
-        """The line, as long as it may be what stands before a fence."""
+        """The line so far, while it may be the indent of a fence."""
         self._run = ""
-        """Marks of code that may go on."""
+        """A run of backticks or tildes that may continue."""
         self._run_begins_line = False
         self._may_close = False
-        """Whether the line closes the fenced block if nothing else stands in it."""
+        """Whether the line closes the fenced block if nothing else follows in it."""
         self._code = 0
-        """How many marks opened the code span."""
+        """How many backticks opened the code span."""
         self._open: set[str] = set()
-        """Quotation marks that are open."""
+        """The open quotation marks."""
         self._stray = False
-        """Whether the last character is a quotation mark that closed nothing."""
+        """Whether the last character is a quotation mark that did not close a quotation."""
         self._spoilt = False
 
     # The grammar's side.
@@ -163,8 +163,8 @@ class QuoteTracker:
 
     @property
     def _begins_line(self) -> bool:
-        """Whether what comes next stands where a fence or a block quote begins."""
-        if self._fence:  # only white space may stand before the fence that closes it
+        """Whether a fence or a block quote may begin at the next character."""
+        if self._fence:  # only white space may precede the closing fence
             return self._blank and not self._lead.strip()
         return self._blank and _LEAD.fullmatch(self._lead) is not None
 
@@ -177,7 +177,7 @@ class QuoteTracker:
         self._run += marks
 
     def _settle_run(self) -> None:
-        """Take the marks of code that have ended."""
+        """Process a complete run of backticks or tildes."""
         run, self._run = self._run, ""
         if not run:
             return
@@ -196,7 +196,7 @@ class QuoteTracker:
     def _quote(self, mark: str) -> None:
         stray = False
         if mark == ">":
-            if self._begins_line:  # a block quote: the line is somebody else's
+            if self._begins_line:  # a block quote: the whole line is quoted
                 self._open.add(mark)
         elif mark in _TOGGLES:
             self._open ^= {"\u201c"}
@@ -211,9 +211,9 @@ class QuoteTracker:
         self._stray = stray
 
     def _straight(self, mark: str) -> bool:
-        """Open or close at a mark that looks the same on both sides; in words it is an apostrophe.
+        """Open or close a quotation at a straight mark; inside a word it is an apostrophe.
 
-        Return whether it is a mark of which only what follows can tell that it opens.
+        Return True if only the next character can decide whether the mark opens a quotation.
         """
         if self._last == "\\":
             return True
@@ -225,4 +225,4 @@ class QuoteTracker:
             return True
         if not opens or self._last in "\"'`,;:)]}>*_/-\u2026":
             self._open.discard(mark)
-        return self._last == mark  # nothing stands in it, as in ''so''
+        return self._last == mark  # an empty quotation, as in ''so''

@@ -1,7 +1,7 @@
-"""A frame's text as a value: as it was written, or healed as far as that is no guess.
+"""Reads a frame's text as a JSON value, healed where that involves no guessing.
 
-A value that had to be closed because the text broke off is marked. An object may be closed where
-the model itself wrote the frame's end; arguments of a tool may never be.
+A value whose closing brackets had to be added is marked. For an object they may be added if the model
+wrote the frame's end; for tool arguments never.
 """
 
 import msgspec
@@ -21,14 +21,14 @@ from toolbridge.structured.schemas import Compiled
 from toolbridge.structured.sentinels import OPENING
 
 LEVEL = 2
-"""The boldest healing: by the schema, never by guesses."""
+"""The highest healing level used here: by the schema, without guesses."""
 _MAX_CHANGES = 16
 _EXACT = 2.0**53
 _MAX_WORDS = 200
 
 
 class ReadValue(msgspec.Struct, frozen=True):
-    """What came of a text. `value` counts only where there are no flaws."""
+    """The value read from a text; usable only if there are no flaws."""
 
     value: Json = None
     flaws: tuple[Flaw, ...] = ()
@@ -39,17 +39,13 @@ class ReadValue(msgspec.Struct, frozen=True):
     """Brackets are missing at the end."""
 
     @property
-    def as_written(self) -> bool:
-        return not self.flaws and not self.changes
-
-    @property
     def closed(self) -> bool:
-        """Whether it fits and nothing was added at its end."""
+        """Whether it fits and no closing bracket was added."""
         return not (self.flaws or self.cut or self.open)
 
 
 def read_value(text: str, compiled: Compiled, *, arguments: bool = False) -> ReadValue:
-    """Read a frame's text; only `arguments` may be left out, or be one bare value but words."""
+    """Read a frame's text; `arguments` may also be empty or a single bare value, but not prose."""
     try:
         value = loads(text)
     except ValueError as error:
@@ -66,13 +62,13 @@ def read_value(text: str, compiled: Compiled, *, arguments: bool = False) -> Rea
 
 
 def _healed(text: str, compiled: Compiled, *, words: bool) -> ReadValue | None:
-    """Return the value that was meant; None when nothing better than the text was found."""
+    """Return the healed value; None if healing found no better one."""
     healing = heal(text, compiled.schema, level=LEVEL, words=words)
     if not healing.hopeless and compiled.fits(healing.value):
         return ReadValue(
             healing.value, (), _changes(healing.steps), cut=healing.cut, open=healing.open
         )
-    # Any value but an object is read without its schema, which `heal` takes for an object's.
+    # `heal` expects the schema of an object, so other values are read without a schema.
     reading = read_text(text)
     if reading.found and not reading.doubtful and compiled.fits(reading.value):
         steps = tuple(reading.steps)
@@ -93,18 +89,18 @@ def _changes(steps: tuple[Step, ...]) -> tuple[Change, ...]:
 
 
 def read_repair(text: str, compiled: Compiled, limits: Limits, most: int) -> ReadValue:
-    """Read what a model answered when it was asked for one value alone."""
+    """Read a model's answer to a repair request."""
     body = _inside_frame(text, limits)
     if len(body.encode("utf-8", "surrogatepass")) > most:
         return ReadValue(flaws=(Flaw(".", f"is longer than {most} bytes"),))
-    mended = read_value(body, compiled)
-    if not mended.flaws and depth_of(mended.value) > limits.depth:
+    read = read_value(body, compiled)
+    if not read.flaws and depth_of(read.value) > limits.depth:
         return ReadValue(flaws=(Flaw(".", f"is nested more than {limits.depth} deep"),))
-    return mended
+    return read
 
 
 def _inside_frame(text: str, limits: Limits) -> str:
-    """Return the body of the first frame in `text`, or all of it when there is none."""
+    """Return the body of the first frame in `text`; the whole text if it has no frame."""
     if OPENING not in text:
         return text
     grammar = Grammar(limits)
@@ -116,7 +112,7 @@ def _inside_frame(text: str, limits: Limits) -> str:
 
 
 def whole_numbers(value: Json) -> Json:
-    """Return `value` with 3 for 3.0: to JSON they are one number, to a tool in Python they are not."""
+    """Return `value` with 3 for 3.0: equal in JSON, but not to a Python tool."""
     if isinstance(value, dict):
         return {key: whole_numbers(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -127,7 +123,7 @@ def whole_numbers(value: Json) -> Json:
 
 
 def arguments_schema(parameters: JsonObject) -> JsonObject:
-    """Return the schema of a tool's arguments, which are an object whatever else they are."""
+    """Return the schema of a tool's arguments, which are always an object."""
     return (
         parameters
         if "type" in parameters or "$ref" in parameters

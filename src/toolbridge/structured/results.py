@@ -1,12 +1,12 @@
-"""What a tool gave back, cut to a size that can be told."""
+"""Tool results, cut to the size limit of a stream."""
 
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 
 
 def presentable(result: Json, most: int) -> Json:
-    """Return `result` within `most` bytes; what is longer is cut, and says so.
+    """Return `result` within `most` bytes; a longer one is replaced by its beginning and its size.
 
-    Clients get it as it is. The contract escapes the sentinel characters in what the model reads.
+    Clients get it unescaped; the contract escapes sentinel characters for the model.
     """
     try:
         written = dump_bytes(result)
@@ -21,7 +21,7 @@ def failure(code: str, message: str) -> JsonObject:
 
 
 def _cut(written: bytes, most: int) -> Json:
-    """Return the beginning of a result, as text, and how long the whole is."""
+    """Return the beginning of a result as text, and the size of the whole."""
     room = most
     while True:
         start = written[:room].decode("utf-8", "ignore")
@@ -29,5 +29,5 @@ def _cut(written: bytes, most: int) -> Json:
         over = len(dump_bytes(cut)) - most
         if over <= 0 or room == 0:
             return cut
-        # Quotes take two bytes inside a string, so that more than the overhang may have to go.
+        # A quote takes two bytes inside a string, so more than the excess may have to be removed.
         room = max(0, min(room - over, room * 3 // 4))

@@ -1,7 +1,7 @@
-"""What is left of a frame that is past repair: its valid members, and the least that completes them.
+"""Builds the value of a degraded frame: the model's valid members, completed with minimal values.
 
-A degraded value keeps every member of the model's that fits. What had to be made up is listed by its
-path, so that no caller takes it for the model's word.
+Every member that toolbridge had to invent is listed by its path, so that no caller mistakes it for
+the model's.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,13 +24,13 @@ _WHOLE = "."
 class Salvaged(msgspec.Struct, frozen=True):
     value: Json
     invented: tuple[str, ...] = ()
-    """Paths of what is not the model's: `city`, `target.id`, `rows[2]`; `.` for the whole."""
+    """Paths that the model did not write: `city`, `target.id`, `rows[2]`; `.` for the whole."""
 
 
 def salvage(
     schema: JsonObject, fits: Callable[[Json], bool], drafts: Iterable[Json] = ()
 ) -> Salvaged:
-    """Return a value that fits, with as much of one of the `drafts` as does; raise `NoMinimal`."""
+    """Return a fitting value with as much of one of the `drafts` as possible; raise `NoMinimal`."""
     tried = islice(minimal_values(schema), MAX_TRIES)
     bases = list(islice(filter(fits, tried), _MOST_BASES))
     if not bases:
@@ -55,7 +55,7 @@ def _all_of(value: Json) -> tuple[str, ...]:
 
 
 class _Budget:
-    """How many values may still be checked."""
+    """Counts down how many values may still be checked."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -66,27 +66,27 @@ class _Budget:
 
 
 class _Mix:
-    """Puts what fits of a draft into a value that fits."""
+    """Merges the fitting parts of a draft into a fitting value."""
 
     def __init__(self, fits: Callable[[Json], bool], budget: _Budget) -> None:
         self._fits = fits
         self._budget = budget
         self.invented: list[str] = []
         self.kept = 0
-        """How much of the draft was kept, in characters of its JSON."""
+        """Characters of the draft's JSON that were kept."""
 
-    def merge(self, own: Json, base: Json, place: Callable[[Json], Json], path: str) -> Json:
-        """Return `own` where it fits, else `base` with the parts of `own` that do.
+    def merge(self, own: Json, base: Json, embed: Callable[[Json], Json], path: str) -> Json:
+        """Return `own` if it fits, else `base` with the fitting parts of `own`.
 
-        `place` returns the whole value with another one in this place.
+        `embed` returns the whole value with a given value at this path.
         """
-        if self._check(place(own)):
+        if self._check(embed(own)):
             self.kept += len(dumps(own))
             return own
         if isinstance(own, dict) and isinstance(base, dict):
-            return self._object(own, base, place, path)
+            return self._object(own, base, embed, path)
         if isinstance(own, list) and isinstance(base, list):
-            return self._array(own, base, place, path)
+            return self._array(own, base, embed, path)
         self.invented.append(path or _WHOLE)
         return base
 
@@ -94,12 +94,12 @@ class _Mix:
         return self._budget.spend() and self._fits(whole)
 
     def _object(
-        self, own: JsonObject, base: JsonObject, place: Callable[[Json], Json], path: str
+        self, own: JsonObject, base: JsonObject, embed: Callable[[Json], Json], path: str
     ) -> JsonObject:
         node = dict(base)
 
         def with_member(name: str) -> Callable[[Json], Json]:
-            return lambda value: place({**node, name: value})
+            return lambda value: embed({**node, name: value})
 
         for name, member in own.items():
             if name in base:
@@ -111,13 +111,13 @@ class _Mix:
         return node
 
     def _array(
-        self, own: list[Json], base: list[Json], place: Callable[[Json], Json], path: str
+        self, own: list[Json], base: list[Json], embed: Callable[[Json], Json], path: str
     ) -> list[Json]:
-        """Return the items that fit; the list is not the model's any more, and said to be none."""
+        """Return the items that fit; a list that lost items is listed in `invented`."""
         self.invented.append(path or _WHOLE)
         items: list[Json] = []
         for item in own:
-            if self._check(place([*items, item])):
+            if self._check(embed([*items, item])):
                 items.append(item)
         if not items:
             return base
@@ -130,7 +130,7 @@ def _member(path: str, name: str) -> str:
 
 
 def drafts_of(texts: Iterable[str], schema: JsonObject) -> Iterator[Json]:
-    """Yield the values in what a model wrote; of a text that breaks off, only whole members."""
+    """Yield the values in the model's texts; from a cut-off text, only complete members."""
     for written in texts:
         text, reading = written, read_text(written)
         if reading.cut or reading.open:
@@ -144,7 +144,7 @@ def drafts_of(texts: Iterable[str], schema: JsonObject) -> Iterator[Json]:
 
 
 def _whole_members(text: str) -> str:
-    """Return `text` up to the last member of the outermost value that is whole."""
+    """Return `text` up to the last complete member of the outermost value."""
     depth, in_string, escaped, end = 0, False, False, 0
     for at, character in enumerate(text):
         if in_string:

@@ -1,4 +1,4 @@
-"""A short text that matches a pattern, as far as that can be found without trying."""
+"""Derives a short text that matches a regular expression, without searching."""
 
 import re
 
@@ -10,7 +10,7 @@ _MAX_DEPTH = 32
 
 
 def sample(pattern: str) -> str | None:
-    """Return a text that `pattern` should match, or None for what is not understood."""
+    """Return a text that `pattern` should match; None for an unsupported pattern."""
     try:
         reader = _Reader(pattern)
         text = reader.alternatives()
@@ -20,7 +20,7 @@ def sample(pattern: str) -> str | None:
 
 
 class _Reader:
-    """Reads a pattern and writes the least that each part of it asks for."""
+    """Reads a pattern and builds the shortest text for each part of it."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -28,7 +28,7 @@ class _Reader:
         self.at = 0
 
     def alternatives(self) -> str:
-        """Read up to the end of a group; the shortest alternative is taken."""
+        """Read up to the end of a group; return the shortest alternative."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
@@ -88,7 +88,7 @@ class _Reader:
         return _CLASSES.get(letter, letter)
 
     def _class(self) -> str:
-        """Read a class; return its first character, or one that a negated one leaves."""
+        """Read a character class; return its first character, or one outside a negated class."""
         negated = self._next() == "^"
         self.at += negated
         ranges = [self._range()]
@@ -111,7 +111,7 @@ class _Reader:
         return self._escape() if here == "\\" else here
 
     def _times(self) -> int:
-        """Read how often the last part must stand."""
+        """Read a quantifier; return the least number of repetitions."""
         least = 1
         if self._next() in ("*", "?"):
             self.at += 1
@@ -121,7 +121,7 @@ class _Reader:
         elif found := _QUANTIFIER.match(self._pattern, self.at):
             self.at = found.end()
             least = int(found[1])
-        if self._next() in ("?", "+"):  # how greedy it is does not matter
+        if self._next() in ("?", "+"):  # lazy or possessive: no difference here
             self.at += 1
         if _QUANTIFIER.match(self._pattern, self.at):
             raise ValueError("repeats what is repeated")

@@ -1,7 +1,7 @@
-"""Schemas by name, and whether a value fits one.
+"""The registry of schemas, and the validation of values.
 
-A schema is given as JSON Schema (draft 2020-12) or as a Python type. What a caller sends is not
-trusted: see `bounds`. Nothing is ever fetched.
+A schema is given as JSON Schema (draft 2020-12) or as a Python type. Schemas from callers are checked
+by `bounds` first. References are never fetched.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 from toolbridge.core.errors import ClientError
 from toolbridge.core.json import Json, JsonObject, dumps, loads, maybe_object
 from toolbridge.core.short_cache import cache_short
-from toolbridge.structured import builtin as house
+from toolbridge.structured import builtin as builtin_schemas
 from toolbridge.structured.bounds import MAX_DEPTH, InvalidSchema, check_bounds, depth_of
 from toolbridge.structured.flaws import Flaw, find_flaws
 
@@ -22,25 +22,25 @@ __all__ = ["Flaw", "InvalidSchema", "Schemas", "UnknownSchema"]
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000, size_limit=1_000_000)
-# Python's `\Z` is the end of the text; its `$`, unlike JSON Schema's, is also a line's.
+# Python's `\Z` matches only at the end of the text; its `$` also before a final line end.
 _END_OF_TEXT = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
 
 class UnknownSchema(ClientError):
-    """Nobody has registered a schema of this name."""
+    """No schema of this name is registered."""
 
     kind = "unknown_schema"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A schema that is ready to be checked against."""
+    """A compiled schema."""
 
     schema: JsonObject
     fits: Callable[[Json], bool]
 
     def flaws(self, value: Json) -> tuple[Flaw, ...]:
-        """Return what does not fit, a few of them; nothing for a valid value."""
+        """Return the first reasons why `value` does not fit; empty for a valid value."""
         if self.fits(value):
             return ()
         if depth_of(value) > MAX_DEPTH:
@@ -49,7 +49,7 @@ class Compiled:
 
 
 def compile_schema(schema: JsonObject) -> Compiled:
-    """Make a schema ready; raise `InvalidSchema` for what is none or may cost too much."""
+    """Compile a schema; raise `InvalidSchema` if it is invalid or too expensive."""
     try:
         return _compiled(dumps(schema))
     except (TypeError, ValueError, RecursionError):
@@ -58,7 +58,7 @@ def compile_schema(schema: JsonObject) -> Compiled:
 
 @cache_short(128)
 def _compiled(written: str) -> Compiled:
-    # By their text: callers send the same schemas with every stream.
+    # Cached by text: callers send the same schemas with every stream.
     schema = maybe_object(written) or {}
     check_bounds(schema)
     try:
@@ -71,7 +71,7 @@ def _compiled(written: str) -> Compiled:
     def fits(value: Json) -> bool:
         try:
             return depth_of(value) <= MAX_DEPTH and validator.is_valid(value)
-        except UnicodeEncodeError:  # half a surrogate pair is no text
+        except UnicodeEncodeError:  # a lone surrogate is not valid text
             return False
 
     return Compiled(schema, fits)
@@ -85,7 +85,7 @@ def schema_of(shape: object) -> JsonObject:
         except (TypeError, ValueError, RecursionError):
             raise InvalidSchema("the schema is not JSON, or is nested too deeply") from None
         return copy if isinstance(copy, dict) else {}
-    own = getattr(shape, "model_json_schema", None)  # pydantic's, without a need for pydantic
+    own = getattr(shape, "model_json_schema", None)  # a pydantic model; pydantic is not imported
     if callable(own):
         return schema_of(own())
     try:
@@ -97,7 +97,7 @@ def schema_of(shape: object) -> JsonObject:
 
 
 def _ported(node: Json) -> Json:
-    """Return a schema made from Python types with its patterns in the words of JSON Schema."""
+    """Return a schema with its Python patterns written as JSON Schema patterns."""
     if isinstance(node, list):
         return [_ported(item) for item in node]
     if not isinstance(node, dict):
@@ -111,18 +111,18 @@ def _ported(node: Json) -> Json:
 
 
 class Schemas:
-    """A registry. `Schemas()` knows those of the house, `Schemas(builtin=False)` none."""
+    """Schemas by name. `Schemas()` has the built-in ones, `Schemas(builtin=False)` is empty."""
 
     def __init__(self, *, builtin: bool = True) -> None:
-        self._known: dict[str, Compiled] = dict(_house()) if builtin else {}
+        self._known: dict[str, Compiled] = dict(_builtin_compiled()) if builtin else {}
 
     def register(self, name: str, shape: object) -> None:
-        """Take a JSON Schema, a msgspec struct, a dataclass or a pydantic model under a name.
+        """Register a JSON Schema, a msgspec struct, a dataclass or a pydantic model.
 
-        Raise `InvalidSchema`, also for a name that stands for another schema already.
+        Raise `InvalidSchema` if it is invalid, or if the name is registered with another schema.
         """
         if not NAME.fullmatch(name):
-            text = "a name has 1 to 128 of the characters A-Z a-z 0-9 _ . : / -"
+            text = "a schema name must have 1 to 128 of the characters A-Z a-z 0-9 _ . : / -"
             raise InvalidSchema(text, where=name[:128])
         try:
             schema = schema_of(shape)
@@ -130,11 +130,11 @@ class Schemas:
         except InvalidSchema as error:
             raise InvalidSchema(error.problem.text, where=name) from None
         if compiled.schema != schema:
-            raise InvalidSchema("the name stands for another schema already", where=name)
+            raise InvalidSchema("the name is registered with another schema", where=name)
         self._known[name] = compiled
 
     def extended(self, more: Mapping[str, object]) -> "Schemas":
-        """Return a registry with these as well, for one stream; this one stays as it is."""
+        """Return a copy with these schemas added, for one stream."""
         own = Schemas(builtin=False)
         own._known = dict(self._known)
         for name, shape in more.items():
@@ -148,28 +148,30 @@ class Schemas:
         return name in self._known
 
     def validator(self, name: str) -> Compiled:
-        """Return a schema that is ready to be checked against; raise `UnknownSchema`."""
+        """Return the compiled schema; raise `UnknownSchema`."""
         known = self._known.get(name)
         if known is None:
             raise UnknownSchema(f"there is no schema {name!r}", where=name[:128])
         return known
 
     def get(self, name: str) -> JsonObject:
-        """Return the JSON Schema of a name; raise `UnknownSchema`."""
+        """Return the JSON Schema registered as `name`; raise `UnknownSchema`."""
         return self.validator(name).schema
 
     def check(self, name: str, value: Json) -> tuple[Flaw, ...]:
-        """Return what does not fit, a few of them; nothing for a valid value."""
+        """Return the first reasons why `value` does not fit; empty for a valid value."""
         return self.validator(name).flaws(value)
 
 
-_HOUSE: dict[str, Compiled] = {}
+_COMPILED: dict[str, Compiled] = {}
 
 
-def _house() -> dict[str, Compiled]:
-    if not _HOUSE:
-        _HOUSE.update((name, compile_schema(schema)) for name, schema in house.SCHEMAS.items())
-    return _HOUSE
+def _builtin_compiled() -> dict[str, Compiled]:
+    if not _COMPILED:
+        _COMPILED.update(
+            (name, compile_schema(schema)) for name, schema in builtin_schemas.SCHEMAS.items()
+        )
+    return _COMPILED
 
 
 def _plain(error: Exception) -> str:

@@ -1,7 +1,7 @@
-"""The six sentinels, as they are written and read.
+"""Reads and writes the six sentinels.
 
-Only U+27E6 and U+27E7 and single spaces make a sentinel. `⟦BEGIN_OBJECT  id=…` with two spaces, a
-kind that is none of the three, or an id with other characters is text like any other.
+A sentinel consists of U+27E6, U+27E7 and single spaces as documented in docs/reference/stream.md.
+Anything else, such as two spaces, an unknown kind or other characters in the id, is text.
 """
 
 import re
@@ -34,13 +34,13 @@ LONGEST = max(map(len, (head + middle for head, middle in _HEADS))) + 64 + 128 +
 
 
 class Sentinel(msgspec.Struct, frozen=True):
-    """The beginning of a frame, or, without a name, the end of one."""
+    """A begin sentinel or, without a name, an end sentinel."""
 
     kind: Kind
     id: str
     name: str = ""
     size: int = 0
-    """Characters of the text in which it stood."""
+    """Its length in characters."""
 
     @property
     def begins(self) -> bool:
@@ -48,7 +48,7 @@ class Sentinel(msgspec.Struct, frozen=True):
 
 
 def read_sentinel(text: str, at: int) -> Sentinel | None:
-    """Return the sentinel that stands whole at `at`."""
+    """Return the complete sentinel at position `at`, or None."""
     if found := _BEGIN.match(text, at):
         kind = _KINDS[found[1] or found[3]]
         return Sentinel(kind, found[2] or found[4], found[5], found.end() - at)
@@ -58,7 +58,7 @@ def read_sentinel(text: str, at: int) -> Sentinel | None:
 
 
 def may_begin_sentinel(text: str, at: int) -> bool:
-    """Whether all that stands from `at` on may be the beginning of a sentinel."""
+    """Whether the text from position `at` may be the start of a sentinel."""
     rest = text[at : at + LONGEST + 1]
     return any(_may_go_on(rest, head, middle) for head, middle in _HEADS)
 
@@ -74,7 +74,7 @@ def _may_go_on(rest: str, head: str, middle: str) -> bool:
         return True
     if id_end == len(head):
         return False
-    if not middle:  # only the bracket may follow, and then the sentinel is whole
+    if not middle:  # only the closing bracket may follow, which completes the sentinel
         return False
     if len(after) <= len(middle):
         return middle.startswith(after)
@@ -95,13 +95,13 @@ def write_end(kind: Kind, id: str) -> str:
 
 
 def write_frame(kind: Kind, id: str, name: str, body: str) -> str:
-    """Return a whole frame around `body`, which is JSON; brackets in its strings are escaped."""
+    """Return a frame around the JSON `body`, with the brackets in its strings escaped."""
     return write_begin(kind, id, name) + escape(body) + write_end(kind, id)
 
 
 def escape(text: str) -> str:
-    """Return `text` with the two brackets as escapes, so that no sentinel can stand in it.
+    """Return `text` with the two brackets escaped, so that it contains no sentinel.
 
-    In JSON, where brackets are only legal inside strings, the value stays the same.
+    The value of JSON stays the same: there the brackets are legal only inside strings.
     """
     return text.replace(OPENING, r"\u27E6").replace(CLOSING, r"\u27E7")

@@ -1,4 +1,7 @@
-"""A JSON array that arrives in pieces, one element at a time."""
+"""Split a JSON array into its elements while it arrives.
+
+Gemini's `streamGenerateContent` answers with one JSON array of chunks unless `alt=sse` is set.
+"""
 
 import re
 
@@ -12,9 +15,10 @@ _SPACE = b" \t\r\n"
 
 
 class ArrayReader:
-    """Bytes in, elements out, each as soon as it is whole.
+    """A stage that takes bytes and returns the elements of a JSON array, each once it is whole.
 
-    Only the edges of elements are looked for; whoever decodes an element finds what is wrong in it.
+    Only brackets, commas and quotes are followed. An element that is not valid JSON is reported
+    when it is decoded.
     """
 
     def __init__(self, *, max_element: int = MAX_ELEMENT) -> None:
@@ -33,14 +37,15 @@ class ArrayReader:
         try:
             self._read(piece, elements)
         except BrokenWire as error:
-            # What came before the fault is told first, wherever the network cut.
+            # Elements before the fault are returned first, so that the result does not depend on
+            # how the network cut the bytes; the next call raises.
             self._broken = error
             if not elements:
                 raise
         return elements
 
     def close(self) -> list[bytes]:
-        """Return what is left of an element that was cut."""
+        """Return the beginning of an element that was cut off, if there is one."""
         if self._broken:
             raise self._broken
         return self._take()
@@ -69,16 +74,15 @@ class ArrayReader:
         self._hold(piece[start:])
 
     def _step(self, mark: bytes, found: "re.Match[bytes]") -> int | None:
-        """Go one level in or out; return where an element ends, if one does."""
+        """Follow a bracket or comma; return the offset at which an element ends, or None."""
         if mark in b"{[":
             self._depth += 1
-            return (
-                found.end() if self._depth == 1 else None
-            )  # the array itself; what is before goes
+            # The bracket of the array itself; bytes before it are dropped.
+            return found.end() if self._depth == 1 else None
         if mark in b"}]":
             self._depth -= 1
             if self._depth < 0:
-                raise BrokenWire("the upstream sent more after the end of its array")
+                raise BrokenWire("the provider sent more bytes after the end of its JSON array")
             if self._depth == 0:
                 return found.start()
             return found.end() if self._depth == 1 else None
@@ -88,7 +92,7 @@ class ArrayReader:
         self._held.append(part)
         self._size += len(part)
         if self._size > self._max:
-            raise BrokenWire(f"an element is longer than {self._max} bytes")
+            raise BrokenWire(f"the provider sent an array element of more than {self._max} bytes")
 
     def _take(self) -> list[bytes]:
         whole = b"".join(self._held).strip(_SPACE)

@@ -1,36 +1,35 @@
-"""JSON Schema in the words of a narrower language.
+"""Rewrite JSON Schema for APIs that support a part of its keywords.
 
-Every target knows other keywords, and adds some from year to year, so a projection keeps what is
-on its list and tells the rest in the description: the model still reads what the grammar cannot
-say. What is common to all of them stands here; the lists stand with the codecs.
+Each API has its own list of supported keywords, which grows from year to year. A codec keeps the
+keywords of its list and moves the others into `description`, where the model can still read them.
+This module has the steps that codecs share: resolving `$ref`, merging `allOf`, splitting off null.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TypeGuard
 
-from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
-from toolbridge.core.short_cache import cache_short
+from toolbridge.core.json import Json, JsonObject, dumps
 
 MAX_NODES = 20_000
 MAX_DEPTH = 64
 _VALUES = frozenset({"enum", "const", "default", "examples", "example"})
-"""Keywords whose values are data, in which a `$ref` is only a word."""
+"""Keywords whose values are data; a `$ref` in them is not a reference."""
 _NAMED = frozenset({"properties", "patternProperties"})
-"""Keywords whose keys are names that the schema's author chose, `default` and `$ref` included."""
+"""Keywords whose keys are property names; a property may be called `default` or `$ref`."""
 _SILENT = frozenset(
     {"$schema", "$id", "id", "$anchor", "$comment", "$vocabulary", "$defs", "definitions"}
 )
-"""Keywords that say nothing about a value."""
+"""Keywords that do not restrict a value."""
 
 
 # ── references ───────────────────────────────────────────────────────────────
 
 
 def inline(schema: JsonObject) -> tuple[JsonObject, bool]:
-    """Return `schema` with its references resolved, and whether all of them could be.
+    """Return `schema` with its references resolved, and whether all of them were.
 
-    A schema that contains itself is cut where it would repeat, and one that grows beyond measure
-    stops growing.
+    A recursive reference becomes `{"type": "object"}`, and so does every reference after
+    `MAX_NODES` nodes.
     """
     inliner = _Inliner(schema)
     body: JsonObject = {k: v for k, v in schema.items() if k not in {"$defs", "definitions"}}
@@ -59,7 +58,7 @@ class _Inliner:
         beside: JsonObject = {key: item for key, item in value.items() if key != "$ref"}
         found = self._resolve(reference, inside)
         expanded = self.expand(found, (*inside, reference), depth + 1)
-        # What stands beside a reference is nearer to the property than what it refers to.
+        # A keyword beside the reference describes the property itself, so it overrides.
         return {**(expanded if isinstance(expanded, dict) else {}), **beside}
 
     def _member(self, key: str, value: Json, inside: tuple[str, ...], depth: int) -> Json:
@@ -71,7 +70,7 @@ class _Inliner:
 
     def _resolve(self, reference: str, inside: tuple[str, ...]) -> Json:
         found = None if reference in inside else _follow(self._root, reference)
-        # Definitions that each use the one before twice double with every step.
+        # Definitions that each refer to the previous one twice grow exponentially.
         if isinstance(found, dict) and self._nodes < MAX_NODES:
             return found
         self.whole = False
@@ -79,7 +78,7 @@ class _Inliner:
 
 
 def _follow(root: JsonObject, reference: str) -> Json:
-    """Return what a pointer such as `#/$defs/City` points to, or None."""
+    """Return the target of a JSON pointer (RFC 6901) such as `#/$defs/City`, or None."""
     head, *steps = reference.split("/")
     if head != "#" or not steps:
         return None
@@ -95,9 +94,9 @@ def _follow(root: JsonObject, reference: str) -> Json:
 
 
 def unite(node: JsonObject) -> JsonObject:
-    """Return `node` with `allOf` merged into it and `oneOf` called `anyOf`.
+    """Return `node` with `allOf` merged into it and `oneOf` renamed to `anyOf`.
 
-    That a value matches one member only is rarely meant and never enforced.
+    That a value matches exactly one member is rarely intended and enforced by no API.
     """
     members = node.get("allOf")
     united: JsonObject = {key: value for key, value in node.items() if key != "allOf"}
@@ -116,7 +115,7 @@ _TIGHTER: dict[str, Callable[[float, float], float]] = {
 
 
 def merge(first: JsonObject, second: JsonObject) -> JsonObject:
-    """Return a schema that asks for both; where they contradict, the second is kept in `allOf`."""
+    """Return a schema that requires both; a keyword that cannot be merged is added to `allOf`."""
     both = dict(first)
     for key, value in second.items():
         if key not in both or both[key] == value:
@@ -132,7 +131,7 @@ def merge(first: JsonObject, second: JsonObject) -> JsonObject:
 
 
 def _joined(key: str, a: Json, b: Json) -> Json:
-    """Return what two values of one keyword ask for together, or None where that has no word."""
+    """Return the value of a keyword that requires both `a` and `b`; None if no value does."""
     if isinstance(a, dict) and isinstance(b, dict):
         return _joined_properties(a, b) if key == "properties" else None
     if isinstance(a, list) and isinstance(b, list):
@@ -158,7 +157,7 @@ def _joined_properties(a: JsonObject, b: JsonObject) -> JsonObject:
 
 
 def split_null(node: JsonObject) -> tuple[JsonObject, bool]:
-    """Return `node` without null among what it allows, and whether it was there."""
+    """Return `node` without null among the allowed values, and whether null was allowed."""
     rest = dict(node)
     null = rest.pop("nullable", False) is True
     kinds = rest.get("type")
@@ -187,138 +186,17 @@ def _is_null(schema: Json) -> bool:
 
 
 def describe(node: JsonObject, moved: Mapping[str, Json]) -> JsonObject:
-    """Return `node` with keywords that it may not have told in its description."""
-    told = "; ".join(
+    """Return `node` with the keywords `moved`, which the API does not support, in `description`."""
+    added = "; ".join(
         f"{key}: {value if isinstance(value, str) else dumps(value)}"
         for key, value in moved.items()
         if key not in _SILENT and not (key == "additionalProperties" and isinstance(value, bool))
     )
-    if not told:
+    if not added:
         return node
-    said = node.get("description")
-    return node | {"description": f"{said} ({told})" if isinstance(said, str) and said else told}
+    own = node.get("description")
+    return node | {"description": f"{own} ({added})" if isinstance(own, str) and own else added}
 
 
 def is_number(value: Json) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-# ── strict mode ──────────────────────────────────────────────────────────────
-
-_STRICT = frozenset(
-    {
-        "type", "enum", "const", "anyOf", "properties", "required", "additionalProperties",
-        "items", "description", "title", "$ref", "$defs", "pattern", "format", "minimum", "maximum",
-        "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems",
-    }
-)  # fmt: skip
-_STRICT_FORMATS = frozenset(
-    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
-)
-
-
-def project_strict(schema: JsonObject) -> tuple[JsonObject, bool]:
-    """Return `schema` as OpenAI's strict mode takes it, and whether it still says the same.
-
-    Every property is required, and one that was not may be null; no object takes further ones. A
-    map with free keys cannot be said at all. The result is shared: nobody may change it.
-    """
-    return _strict(dumps(schema))
-
-
-@cache_short(256)
-def _strict(text: str) -> tuple[JsonObject, bool]:
-    schema = maybe_object(text) or {}
-    inlined, whole = inline(schema)
-    projection = _Strict()
-    if whole:
-        return projection.node(inlined), projection.same
-    # A schema that contains itself keeps its references; strict mode knows those.
-    found = projection.node(schema)
-    definitions = {**_definitions(schema, "definitions"), **_definitions(schema, "$defs")}
-    found["$defs"] = {name: projection.node(item) for name, item in definitions.items()}
-    return found, projection.same
-
-
-def _definitions(schema: JsonObject, key: str) -> JsonObject:
-    found = schema.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-class _Strict:
-    def __init__(self) -> None:
-        self.same = True
-
-    def node(self, schema: Json) -> JsonObject:
-        if not isinstance(schema, dict):
-            self.same = self.same and schema is True
-            return {}
-        reference = schema.get("$ref")
-        if isinstance(reference, str):  # nothing may stand beside it
-            return {"$ref": reference.replace("#/definitions/", "#/$defs/")}
-        node, null = split_null(unite(schema))
-        kept: JsonObject = {}
-        moved: JsonObject = {}
-        for key, value in node.items():
-            fits = key in _STRICT and (key != "format" or str(value) in _STRICT_FORMATS)
-            (kept if fits else moved)[key] = value
-        kept.pop("$defs", None)
-        kept |= self._inner(kept)
-        if _is_object(kept):
-            kept |= self._object(kept)
-            moved |= self._free_keys(node)
-        kept = describe(kept, moved)
-        return _nullable(kept) if null else kept
-
-    def _inner(self, node: JsonObject) -> JsonObject:
-        inner: JsonObject = {}
-        if "items" in node:
-            inner["items"] = self.node(node["items"])
-        if isinstance(members := node.get("anyOf"), list):
-            inner["anyOf"] = [self.node(member) for member in members]
-        return inner
-
-    def _object(self, node: JsonObject) -> JsonObject:
-        properties, required = node.get("properties"), node.get("required")
-        named = properties if isinstance(properties, dict) else {}
-        needed = required if isinstance(required, list) else []
-        return {
-            "properties": {
-                name: self.node(item) if name in needed else _nullable(self.node(item))
-                for name, item in named.items()
-            },
-            "required": list(named),
-            "additionalProperties": False,
-        }
-
-    def _free_keys(self, node: JsonObject) -> JsonObject:
-        """Return what a map with free keys says of them; strict mode has no word for it."""
-        free = node.get("additionalProperties", not node.get("properties"))
-        if free is False:
-            return {}
-        if isinstance(free, dict) or not node.get("properties"):
-            self.same = False
-        return {"additionalProperties": free}
-
-
-def _is_object(node: JsonObject) -> bool:
-    kinds = node.get("type")
-    return (
-        "properties" in node or kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
-    )
-
-
-def _nullable(node: JsonObject) -> JsonObject:
-    kinds = node.get("type")
-    if isinstance(values := node.get("enum"), list):
-        node = node | {"enum": [*values, *([] if None in values else [None])]}
-    if isinstance(kinds, str):
-        return node | {"type": [kinds, *([] if kinds == "null" else ["null"])]}
-    if isinstance(kinds, list):
-        return node | {"type": [*kinds, *([] if "null" in kinds else ["null"])]}
-    if isinstance(members := node.get("anyOf"), list):
-        null = any(map(_is_null, members))
-        return node | {"anyOf": members if null else [*members, {"type": "null"}]}
-    if not node or "enum" in node:
-        return node
-    return {"anyOf": [node, {"type": "null"}]}

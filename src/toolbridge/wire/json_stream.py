@@ -1,15 +1,17 @@
-"""JSON that arrives in pieces: its value, its path and its finished members at any time.
+"""Parse JSON (RFC 8259) while it arrives.
 
-Every character is looked at once. The value grows in place: asking for it costs nothing, and who
-wants to keep a snapshot copies it. The reader is strict: it stops at the first character that
-cannot follow, and nothing before the end makes an unfinished text count as a whole one.
+`JsonReader` has the value so far, the path of the open value and the finished members at any time.
+Each character is read once. The value grows in place, so that reading it costs nothing; a caller
+that keeps a snapshot must copy it. The reader is strict: it stops at the first character that JSON
+does not allow, and unfinished text is never reported as complete. Healing, growing tool calls
+of the SDK and free-form tool input use it.
 """
 
-# ruff: noqa: SLF001 -- the places in the grammar are methods, named below their class
+# ruff: noqa: SLF001 -- the parser states are methods, assigned to constants below the class
 
 import re
 from collections.abc import Callable
-from typing import Any  # a slot is a str in a dict and an int in a list; no type says both
+from typing import Any  # a slot is a str in a dict and an int in a list
 
 import msgspec
 
@@ -19,8 +21,8 @@ MAX_DEPTH = 512
 MAX_SIZE = 64 * 1024 * 1024
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
-# String content whose escapes are whole and stand for one character each. Possessive, so that a
-# run that ends badly is not tried again in smaller pieces.
+# String content with whole escapes of one character each. The quantifiers are possessive: a run that
+# ends in an invalid character must not be matched again in smaller pieces.
 _RUN = re.compile(
     r"(?:[^\"\\\x00-\x1f\ud800-\udfff]++|\\[\"\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})++"
 )
@@ -34,7 +36,7 @@ _HALF_ESCAPE = re.compile(
     rf"|[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?)?)?"
 )
 _NUMBER = re.compile(r"[-+.eE0-9]++")
-# What a piece holds whole, without escapes: nearly every key, number and literal is read at once.
+# Tokens that a piece has whole and without escapes: most keys, numbers and literals.
 _WS = r"[ \t\n\r]*+"
 _TEXT = r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"'
 _KEY = re.compile(rf"{_WS}{_TEXT}{_WS}:{_WS}")
@@ -49,7 +51,7 @@ _WORDS: dict[str, Json] = dict(_LITERALS.values())
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A finished member of the outermost object, and where in the text its value stands."""
+    """A finished member of the outermost object, with the offsets of its value in the text."""
 
     key: str
     value: Json
@@ -58,9 +60,9 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class JsonReader:
-    """Text in, value out.
+    """An incremental JSON parser: text is fed in pieces, and the value can be read at any time.
 
-    `fault` says why the next character cannot follow; it is empty while all is well.
+    `fault` is the reason why the next character is not allowed; it is empty while the text is valid.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_size: int = MAX_SIZE) -> None:
@@ -74,65 +76,65 @@ class JsonReader:
         self._word: tuple[str, Json] = ("", None)
         self._may_close = False
         self._base = 0
-        self._step = _VALUE_PLACE
+        self._state = _AT_VALUE
         self.fault = ""
         self.taken = 0
         """How many characters were read."""
         self.value_start = 0
-        """Where the value of the last member of the outermost object begins."""
+        """The offset at which the value of the last member of the outermost object begins."""
         self.members: list[Member] = []
-        """The finished members of the outermost object, in the order in which they came."""
+        """The finished members of the outermost object, in the order of the text."""
 
     @property
     def value(self) -> Json:
-        """The value so far; it keeps growing. None also before anything came."""
+        """The value so far, which keeps growing; None before it begins."""
         return self._root[0] if self._root else None
 
     @property
     def path(self) -> tuple[str | int, ...]:
-        """Where the writing is: the keys and positions down to the open value."""
+        """The keys and indexes that lead to the value that is being read."""
         return tuple(self._keys)
 
     @property
     def complete(self) -> bool:
-        """Whether a whole value was read. A bare number is whole only when `close` says so."""
-        return self._step is _END_PLACE and not self.fault
+        """Whether a whole value was read. A bare number may go on until `close`."""
+        return self._state is _AT_END and not self.fault
 
     @property
     def in_string(self) -> bool:
         """Whether a string that is a value, not a key, is open."""
-        return self._step is _STRING_PLACE
+        return self._state is _IN_STRING
 
     @property
     def in_member(self) -> bool:
-        """Whether a member of the outermost object has its colon and is not finished."""
+        """Whether the value of a member of the outermost object is being read."""
         if len(self._stack) != 1:
             return bool(self._stack)
-        return self._step in _VALUE_PLACES
+        return self._state in _IN_VALUE
 
     @property
     def in_escape(self) -> int:
-        """How many characters of an unfinished escape were read last."""
+        """The number of characters of an unfinished escape at the end of the text."""
         return len(self._escape)
 
     def feed(self, piece: str, /) -> int:
-        """Read on; return how many characters were taken: all of them, unless there is a fault."""
+        """Read `piece`; return how many characters were read: all of them, unless there is a fault."""
         if self.taken + len(piece) > self._max_size:
             self.fault = f"JSON is longer than {self._max_size} characters"
         at, end = 0, len(piece)
         self._base = self.taken
         while at < end and not self.fault:
-            at = self._step(self, piece, at)
+            at = self._state(self, piece, at)
         self.taken += at
         return at
 
     def forgive(self) -> None:
-        """Go on as if the character at fault had not come: the caller puts another in its place."""
+        """Clear the fault; the caller feeds another character in place of the one at fault."""
         self.fault = ""
 
     def close(self) -> Json:
-        """Return the whole value; raise `ValueError` when the text is not exactly one."""
-        if not self.fault and self._step is _NUMBER_PLACE and not self._stack:
+        """Return the value; raise `ValueError` when the text is not exactly one JSON value."""
+        if not self.fault and self._state is _IN_NUMBER and not self._stack:
             self._end_number(0)
         if self.fault:
             raise ValueError(f"{self.fault} (character {self.taken})")
@@ -140,7 +142,7 @@ class JsonReader:
             raise ValueError(f"JSON ends unfinished (character {self.taken})")
         return self.value
 
-    # One method for each place in the grammar: it takes what belongs there and names the next one.
+    # Parser states, one method each: it reads characters and sets the next state.
 
     def _read_value(self, text: str, at: int) -> int:
         if text[at] <= " " and (at := _skip_space(text, at)) == len(text):
@@ -151,7 +153,7 @@ class JsonReader:
             return self._take_scalar(whole)
         if first == '"':
             self._put("", at)
-            self._step = _STRING_PLACE
+            self._state = _IN_STRING
         elif first == "{":
             return self._open({}, at)
         elif first == "[":
@@ -171,7 +173,7 @@ class JsonReader:
         at, end = whole.span()
         if len(self._stack) > 1:
             self._add(value)
-            self._step = _AFTER_PLACE
+            self._state = _AFTER_VALUE
         else:
             self._put(value, at)
             self._done(end)
@@ -179,10 +181,10 @@ class JsonReader:
 
     def _read_scalar(self, first: str, at: int) -> int:
         if first in "-0123456789":
-            self._step = _NUMBER_PLACE
+            self._state = _IN_NUMBER
         elif first in _LITERALS:
             self._word = _LITERALS[first]
-            self._step = _LITERAL_PLACE
+            self._state = _IN_LITERAL
         else:
             return self._fail("a value is missing", at)
         self._put(None, at)
@@ -196,7 +198,7 @@ class JsonReader:
             return at
         if text[at] == '"':
             self._pieces.clear()
-            self._step = _KEY_STRING_PLACE
+            self._state = _IN_KEY
         elif text[at] == "}" and self._may_close:
             self._close(at + 1)
         else:
@@ -206,7 +208,7 @@ class JsonReader:
     def _take_key(self, whole: "re.Match[str]") -> int:
         self._keys[-1] = whole[1]
         self._may_close = False
-        self._step = _VALUE_PLACE
+        self._state = _AT_VALUE
         return whole.end()
 
     def _read_colon(self, text: str, at: int) -> int:
@@ -216,7 +218,7 @@ class JsonReader:
             return self._fail("a colon is missing", at)
         self._keys[-1] = "".join(self._pieces)
         self._may_close = False
-        self._step = _VALUE_PLACE
+        self._state = _AT_VALUE
         return at + 1
 
     def _read_after(self, text: str, at: int) -> int:
@@ -228,7 +230,7 @@ class JsonReader:
             if whole is not None:
                 return self._take_key(whole)
             self._may_close = False
-            self._step = _KEY_PLACE if in_object else _VALUE_PLACE
+            self._state = _AT_KEY if in_object else _AT_VALUE
         elif text[at] == ("}" if in_object else "]"):
             self._close(at + 1)
         else:
@@ -255,12 +257,12 @@ class JsonReader:
             self._pieces.append(_unescape(run.group()))
             return run.end()
         if text[at] == '"' and not self._escape:
-            self._step = _COLON_PLACE
+            self._state = _AT_COLON
             return at + 1
         return self._read_escape(text, at, self._pieces.append)
 
     def _read_escape(self, text: str, at: int, write: Callable[[str], None]) -> int:
-        """Read one character of an escape that a piece's end cuts, or that is half of a pair."""
+        """Read one character of an escape that is cut by the end of a piece, or is half of a pair."""
         if text[at] != "\\" and not self._escape:
             kind = "a control character" if text[at] < " " else "half a surrogate pair"
             return self._fail(f"{kind} stands in a string", at)
@@ -297,10 +299,10 @@ class JsonReader:
             self._replace(value)
             self._done(at + len(word))
             return at + len(word)
-        wanted = word[len(self._pieces)]
-        if text[at] != wanted:
+        expected = word[len(self._pieces)]
+        if text[at] != expected:
             return self._fail(f"{word!r} is misspelt", at)
-        self._pieces.append(wanted)
+        self._pieces.append(expected)
         if len(self._pieces) == len(word):
             self._replace(value)
             self._done(at + 1)
@@ -309,7 +311,7 @@ class JsonReader:
     # The value under construction.
 
     def _put(self, value: Json, at: int) -> None:
-        """Place a new value, which begins at `at`, where the writing is."""
+        """Add a new value, which begins at offset `at`, to the open object or array."""
         self._pieces.clear()
         stack = self._stack
         if not stack:
@@ -335,8 +337,8 @@ class JsonReader:
         holder[key] = value
 
     def _grow(self, content: str) -> None:
-        # The slot is emptied first: CPython extends a string in place only while nothing else holds
-        # it, and that keeps a long string linear. Who keeps the string makes the next step a copy.
+        # The slot is emptied first: CPython extends a string in place only while it has a single
+        # reference, which keeps the time for a long string linear.
         holder, key = self._slot()
         grown: str = holder[key]
         holder[key] = None
@@ -350,7 +352,7 @@ class JsonReader:
         self._stack.append(holder)
         self._keys.append("" if isinstance(holder, dict) else 0)
         self._may_close = True
-        self._step = _KEY_PLACE if isinstance(holder, dict) else _VALUE_PLACE
+        self._state = _AT_KEY if isinstance(holder, dict) else _AT_VALUE
         return at + 1
 
     def _close(self, at: int) -> None:
@@ -359,13 +361,13 @@ class JsonReader:
         self._done(at)
 
     def _done(self, at: int) -> None:
-        """Go on after a value that is whole and ends at `at`."""
+        """Set the state after a value that ends at offset `at`."""
         self._pieces.clear()
         stack = self._stack
         if not stack:
-            self._step = _END_PLACE
+            self._state = _AT_END
             return
-        self._step = _AFTER_PLACE
+        self._state = _AFTER_VALUE
         if len(stack) == 1 and isinstance(holder := stack[0], dict):
             key = self._keys[0]
             self.members.append(Member(key, holder[key], self.value_start, self._base + at))
@@ -375,17 +377,17 @@ class JsonReader:
         return at
 
 
-# The places in the grammar, as functions: a reader that holds a bound method of its own is a cycle.
-_VALUE_PLACE = JsonReader._read_value
-_KEY_PLACE = JsonReader._read_key
-_KEY_STRING_PLACE = JsonReader._read_key_string
-_COLON_PLACE = JsonReader._read_colon
-_STRING_PLACE = JsonReader._read_string
-_NUMBER_PLACE = JsonReader._read_number
-_LITERAL_PLACE = JsonReader._read_literal
-_AFTER_PLACE = JsonReader._read_after
-_END_PLACE = JsonReader._read_end
-_VALUE_PLACES = (_VALUE_PLACE, _STRING_PLACE, _NUMBER_PLACE, _LITERAL_PLACE)
+# The states are functions: a bound method in an attribute would be a reference cycle.
+_AT_VALUE = JsonReader._read_value
+_AT_KEY = JsonReader._read_key
+_IN_KEY = JsonReader._read_key_string
+_AT_COLON = JsonReader._read_colon
+_IN_STRING = JsonReader._read_string
+_IN_NUMBER = JsonReader._read_number
+_IN_LITERAL = JsonReader._read_literal
+_AFTER_VALUE = JsonReader._read_after
+_AT_END = JsonReader._read_end
+_IN_VALUE = (_AT_VALUE, _IN_STRING, _IN_NUMBER, _IN_LITERAL)
 
 
 def _skip_space(text: str, at: int) -> int:

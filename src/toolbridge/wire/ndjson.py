@@ -1,4 +1,4 @@
-"""JSON, one value a line."""
+"""Split NDJSON (newline-delimited JSON) into lines while it arrives. Ollama streams in it."""
 
 from toolbridge.core.errors import BrokenWire
 
@@ -7,9 +7,10 @@ _BLANKS = b" \t\r"
 
 
 class LineReader:
-    """Bytes in, lines out; empty lines are passed over, a last line needs no line end.
+    """A stage that takes bytes and returns lines without their line ends.
 
-    Only LF ends a line: U+2028 and its like may stand raw inside a JSON string.
+    Empty lines are skipped, and the last line needs no line end. Only LF ends a line (NDJSON,
+    section 3.1): RFC 8259 allows U+2028 and U+2029 unescaped inside a string.
     """
 
     def __init__(self, *, max_line: int = MAX_LINE) -> None:
@@ -35,7 +36,8 @@ class LineReader:
             if rest:
                 self._hold(rest)
         except BrokenWire as error:
-            # What came before the fault is told first, wherever the network cut.
+            # Lines before the fault are returned first, so that the result does not depend on
+            # how the network cut the bytes; the next call raises.
             self._broken = error
             if not lines:
                 raise
@@ -54,7 +56,7 @@ class LineReader:
             raise self._too_long()
 
     def _too_long(self) -> BrokenWire:
-        return BrokenWire(f"a line is longer than {self._max_line} bytes")
+        return BrokenWire(f"the provider sent a line of more than {self._max_line} bytes")
 
     def _take(self) -> bytes:
         last = b"".join(self._held)

@@ -1,7 +1,8 @@
-"""What a server says when it refuses, whatever the envelope.
+"""Decode the body of an HTTP error, in whichever shape the provider wrote it.
 
-Servers mix shapes: llama.cpp answers an Anthropic request with an OpenAI error, the proxy in front
-of it with a page. So every codec reads all of them here, and brings only its own error types.
+Servers mix shapes: llama.cpp answers an Anthropic request with an OpenAI error, and a proxy in
+front of it with an HTML page. So every codec decodes all shapes with these functions and passes
+only the error types of its own API.
 """
 
 import re
@@ -12,17 +13,19 @@ from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after
 
 _SHOWN = 500
+"""Characters of an error text that are kept; four times as many of a JSON message."""
 
 _BY_STATUS = {
     408: "timed_out", 413: "too_large", 429: "rate_limited", 503: "overloaded", 504: "timed_out",
     529: "overloaded",
 }  # fmt: skip
 
+# In the texts with which servers report that a prompt exceeds the context.
 _OVERFLOWS = (
     "prompt is too long", "maximum context length", "available context size", "context limit",
     "context window", "exceeds the maximum number of tokens", "exceeds the context length",
 )  # fmt: skip
-# llama.cpp gives status 500 to what it can never do, and would give it again.
+# llama.cpp answers 500 to requests that it can never serve; a retry would fail as well.
 _IMPOSSIBLE = ("input is not supported", "failed to parse tools", "failed to parse messages")
 _LIMIT = re.compile(
     r"(?:context length is|context size \(|tokens allowed \(|context window of) ?(\d+)"
@@ -32,9 +35,9 @@ _LIMIT = re.compile(
 def read_rejection(
     status: int, headers: Mapping[str, str], body: bytes, kinds: Mapping[str, str]
 ) -> Problem:
-    """Return why a server refused; `kinds` are our words for the error types of its API."""
+    """Return the problem of an HTTP error; `kinds` maps the API's error types to our kinds."""
     type, text = read_error(body)
-    problem = read_problem(status, type, text or f"HTTP {status} without a word", kinds)
+    problem = read_problem(status, type, text or f"HTTP {status} without an error text", kinds)
     return Problem(
         kind=problem.kind,
         text=problem.text,
@@ -44,7 +47,7 @@ def read_rejection(
 
 
 def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) -> Problem:
-    """Return the problem that an error of this type and text is; `status` 0 where none came."""
+    """Return the problem for an error type and text; `status` is 0 for an error inside a stream."""
     overflow = read_overflow(text) if status in {0, 400, 413, 422, 500} else ""
     if overflow:
         return Problem(kind="context_overflow", text=overflow, status=status)
@@ -52,27 +55,28 @@ def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) ->
         return Problem(kind="unsupported", text=text, status=status)
     kind = kinds.get(type) or _BY_STATUS.get(status, "rejected")
     if status in {401, 403}:
-        text = f"the provider refused the key that it was sent: {text}"
+        text = f"the provider rejected the API key: {text}"
     return Problem(kind=kind, text=text, status=status)
 
 
 def read_error(body: bytes) -> tuple[str, str]:
-    """Return the type and the text of an error body: JSON of any API, a page, or plain text."""
+    """Return type and text of an error body: JSON of any API, an HTML page, or plain text."""
     found = maybe_object(body)
     if found is None:
         return "", _plain(body)
     error = found.get("error", found)
     if isinstance(error, dict):
-        said = error.get("message") or error.get("detail") or found.get("message")
-        return _word(error, "type") or _word(error, "status"), _shown(said)
+        text = error.get("message") or error.get("detail") or found.get("message")
+        return _string(error, "type") or _string(error, "status"), _shown(text)
     return "", _shown(error)
 
 
 def read_overflow(text: str) -> str:
-    """Return the text of a context overflow in the words that clients know, or "" for any other.
+    """Return the text of a context overflow in Anthropic's form; "" for any other error.
 
-    Claude Code shortens the conversation when it reads `prompt is too long: A tokens > B maximum`,
-    and asks for fewer tokens when it reads Anthropic's sentence on `max_tokens`; both stay.
+    Claude Code compacts the conversation after `prompt is too long: A tokens > B maximum`, and
+    lowers `max_tokens` after Anthropic's "input length and `max_tokens` exceed context limit".
+    Texts that already have one of the two forms are returned unchanged.
     """
     lower = text.lower()
     if not any(sign in lower for sign in _OVERFLOWS):
@@ -86,7 +90,7 @@ def read_overflow(text: str) -> str:
     return f"prompt is too long: {text}"
 
 
-def _word(found: JsonObject, name: str) -> str:
+def _string(found: JsonObject, name: str) -> str:
     value = found.get(name)
     return value if isinstance(value, str) else ""
 
@@ -100,5 +104,5 @@ def _plain(body: bytes) -> str:
     if "<html" in text.lower() or text.lstrip().lower().startswith("<!doctype"):
         _, _, after = text.partition("<title>")
         title = after.partition("</title>")[0].strip()
-        return f"a page instead of an answer: {title[:_SHOWN] or 'without a title'}"
+        return f"the provider answered with an HTML page: {title[:_SHOWN] or 'no title'}"
     return " ".join(text.split())[:_SHOWN]

@@ -1,15 +1,16 @@
-"""Their JSON into our structs, with the path of whatever does not fit.
+"""Decode JSON of an API into structs ("shapes"), with the path of a field that does not fit.
 
-Shapes list only the fields that somebody reads. Where an API keeps adding types, a shape holds the
-member as `msgspec.Raw` and an `OpenUnion` reads it one level down: known types become structs,
-everything else an `Unknown` that can be handed on but crashes nobody.
+Shapes list only the fields that are read. Where vendors keep adding types, a shape holds the member
+as `msgspec.Raw` and an `OpenUnion` decodes it: known types become structs, any other an `Unknown`
+that can be forwarded. Requests of clients raise `MalformedRequest`, chunks of providers
+`BrokenWire`.
 """
 
 import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import (  # what no shape describes is Any to msgspec
+from typing import (  # msgspec needs Any for members that no shape describes
     Any,
     Generic,
     TypeAlias,
@@ -26,11 +27,11 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 AnyObject: TypeAlias = dict[str, Any]
-"""A JSON object inside a shape that no shape describes; `JsonObject` to all who read it."""
+"""A JSON object inside a shape that no shape describes; readers annotate it as `JsonObject`."""
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A member of a type that we do not know."""
+    """A member of a type that no shape describes."""
 
     type: str
     raw: JsonObject
@@ -47,7 +48,7 @@ _lists = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class StrictDecoder(Generic[S]):
-    """Reads an object, and the names of fields that its shape does not list, mostly in one pass."""
+    """Decodes an object and finds the fields that its shape does not list, mostly in one pass."""
 
     def __init__(self, shape: type[S]) -> None:
         self._shape = shape
@@ -55,7 +56,7 @@ class StrictDecoder(Generic[S]):
         strict = msgspec.defstruct(
             shape.__name__, added, bases=(shape,), forbid_unknown_fields=True, kw_only=True
         )
-        # A decoder of the subclass, which mypy cannot know to be one.
+        # mypy does not see that `strict` is a subclass of `shape`.
         self._strict: msgspec.json.Decoder[Any] = msgspec.json.Decoder(strict)
         self._decoder = msgspec.json.Decoder(shape)
         self._inside = [
@@ -77,7 +78,7 @@ class StrictDecoder(Generic[S]):
 
 
 class OpenUnion(Generic[S]):
-    """Structs by the value of their `type`, open to more."""
+    """Structs by the value of `type`; any other value decodes to `Unknown`."""
 
     def __init__(self, members: Mapping[str, type[S]]) -> None:
         self._decoders = {tag: msgspec.json.Decoder(shape) for tag, shape in members.items()}
@@ -86,7 +87,7 @@ class OpenUnion(Generic[S]):
     def decode_named(
         self, raw: msgspec.Raw, where: str = ""
     ) -> tuple[S | Unknown, tuple[str, ...]]:
-        """Read one member as `decode` does; return it with the fields that its shape does not list."""
+        """Decode one member as `decode` does; return it with the fields that its shape does not list."""
         try:
             tag = _tags.decode(raw).type
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -95,7 +96,7 @@ class OpenUnion(Generic[S]):
         return (self.decode(raw, where), ()) if strict is None else strict.decode(raw, where)
 
     def decode(self, raw: msgspec.Raw | bytes, where: str = "") -> S | Unknown:
-        """Read one member; raise `MalformedRequest` at `where` when it does not fit its type."""
+        """Decode one member; raise `MalformedRequest` at `where` when it does not fit its type."""
         try:
             tag = _tags.decode(raw).type
             decoder = self._decoders.get(tag)
@@ -104,7 +105,7 @@ class OpenUnion(Generic[S]):
             raise _malformed(error, where, raw) from None
 
     def decode_frame(self, data: msgspec.Raw | bytes) -> S | Unknown:
-        """Read one member of an upstream's frame, as the function of this name does."""
+        """Decode one member of a provider's chunk; raise `BrokenWire` when it does not fit its type."""
         data = bytes(data)
         tag = decode_frame(data, _tags).type
         decoder = self._decoders.get(tag)
@@ -116,7 +117,7 @@ class OpenUnion(Generic[S]):
 def decode_request(
     body: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]", where: str = ""
 ) -> T:
-    """Read a client's request, or its member at `where`; a `MalformedRequest` has the path."""
+    """Decode a client's request, or its member at `where`; raise `MalformedRequest` with the path."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -124,9 +125,9 @@ def decode_request(
 
 
 def convert_request(value: object, shape: type[T], where: str = "") -> T:
-    """Read a part of a request that was parsed before, as `decode_request` reads bytes.
+    """Convert a parsed part of a request into `shape`; raise `MalformedRequest` with the path.
 
-    Protocol buffers write numbers also as text, so such text is taken for the number.
+    A number may be a string: ProtoJSON, which Gemini's API uses, writes 64-bit integers so.
     """
     try:
         return msgspec.convert(value, shape, strict=False)
@@ -140,12 +141,12 @@ def leftovers(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str 
     try:
         members = _members.decode(raw).items()
         return {name: loads(bytes(value)) for name, value in members if name not in known}
-    except (ValueError, RecursionError) as error:  # nobody has looked at these fields before
+    except (ValueError, RecursionError) as error:  # fields that no shape lists were not validated
         raise _malformed(error, where, raw) from None
 
 
 def rest(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "") -> JsonObject:
-    """Return the fields of an object that `shape` does not list, at every level of it."""
+    """Return the fields that `shape` does not list, also those of objects inside it."""
     if not _begins(raw, b"{"):
         return {}
     known, inside = _known_names(shape)
@@ -164,7 +165,7 @@ def rest(raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = "")
 def unknown_names(
     raw: bytes | msgspec.Raw, shape: type[msgspec.Struct], where: str = ""
 ) -> tuple[str, ...]:
-    """Return the names of fields that `shape` does not list, with a dot those of objects inside."""
+    """Return the names of fields that `shape` does not list; `a.b` for those of objects inside."""
     known, inside = _known_names(shape)
     try:
         members = _members.decode(raw)
@@ -182,7 +183,7 @@ def unknown_names(
 
 
 def unknown_keys(given: Mapping[str, Any], shape: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return what `unknown_names` does, of an object that was parsed before."""
+    """Return what `unknown_names` does, for an object that is parsed already."""
     known, inside = _known_names(shape)
     found: list[str] = []
     for name, value in given.items():
@@ -213,7 +214,7 @@ def _begins(raw: bytes | msgspec.Raw, mark: bytes) -> bool:
 def _known_names(
     shape: type[msgspec.Struct],
 ) -> tuple[frozenset[str], dict[str, type[msgspec.Struct]]]:
-    """Return the names of a shape's fields, and the shapes of those that are objects."""
+    """Return the JSON names of a shape's fields, and the shapes of its fields that are objects."""
     inside: dict[str, type[msgspec.Struct]] = {}
     for field in msgspec.structs.fields(shape):
         kinds = [field.type, *get_args(field.type)]
@@ -225,26 +226,27 @@ def _known_names(
 
 
 def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
-    """Read one frame of an upstream; raise `BrokenWire` when it is not JSON of the shape.
+    """Decode one SSE event or NDJSON line of a provider; raise `BrokenWire` if it does not fit.
 
-    Models write half surrogate pairs and servers pass them on, cut between two frames: such a frame
-    is read the slow way, and the draft that is written from it joins the halves.
+    Models emit surrogate pairs as two tokens, and servers write each half into a chunk of its own.
+    RFC 8259, section 8.2 allows that in JSON, but msgspec rejects it, so such a chunk is decoded
+    with `json`; `Draft` joins the halves.
     """
     try:
         return decoder.decode(data)
     except RecursionError:
-        raise BrokenWire("the upstream sent JSON that is nested too deeply") from None
+        raise BrokenWire("the provider sent JSON that is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         try:
             loose = json.loads(data.decode("utf-8", "replace"))
             return msgspec.convert(_with_raws(loose, decoder.type), decoder.type)
         except (ValueError, RecursionError):
             shown = data[:200].decode("utf-8", "replace")
-            raise BrokenWire(f"the upstream sent {shown!r}: {error}") from None
+            raise BrokenWire(f"the provider sent {shown!r}: {error}") from None
 
 
 def _with_raws(loose: Any, shape: Any) -> Any:
-    """Return `loose` with the fields that `shape` leaves raw written again, halves escaped."""
+    """Return `loose` with the fields that `shape` keeps as `Raw` encoded again, halves escaped."""
     if not isinstance(loose, dict) or not hasattr(shape, "__struct_fields__"):
         return loose
     raw = {f.encode_name for f in msgspec.structs.fields(shape) if f.type is msgspec.Raw}
@@ -265,13 +267,13 @@ def _malformed(error: Exception, where: str, body: bytes | msgspec.Raw) -> Malfo
         half = _half_pair(bytes(body))
         if half is not None:
             path = ".".join(step for step in (where, half) if step)
-            return MalformedRequest("the text holds half of a surrogate pair", where=path)
+            return MalformedRequest("the text contains half of a surrogate pair", where=path)
         text = f"the request body is not valid JSON: {text}"
     return MalformedRequest(replace_lone_surrogates(text), where=path)
 
 
 def _half_pair(body: bytes) -> str | None:
-    """Return the path of a text that no UTF-8 can carry: such JSON is otherwise well-formed."""
+    """Return the path of a string with half a surrogate pair, which UTF-8 cannot encode, or None."""
     try:
         left = [("", json.loads(body))]
     except (ValueError, RecursionError):
@@ -283,10 +285,10 @@ def _half_pair(body: bytes) -> str | None:
         if isinstance(value, dict):
             left += [(f"{path}.{name}", member) for name, member in value.items()]
         elif isinstance(value, list):
-            left += [(f"{path}.{place}", member) for place, member in enumerate(value)]
+            left += [(f"{path}.{index}", member) for index, member in enumerate(value)]
     return None
 
 
 def _dotted(path: str) -> str:
-    """Return msgspec's `$.messages[0].role` as `messages.0.role`."""
+    """Return a path of msgspec, `$.messages[0].role`, as `messages.0.role`."""
     return re.sub(r"\[(\d+|\.\.\.)\]", r".\1", path).removeprefix("$").strip(".")

@@ -1,7 +1,7 @@
-"""Server-sent events, read and written as the HTML standard says (section 9.2).
+"""Read and write server-sent events (WHATWG HTML, section 9.2).
 
-Lines end in LF, CR or CRLF, also when the network cuts between the two. Data stays bytes: a
-multi-byte character that was cut is whole again before anybody decodes it.
+Lines end in LF, CR or CRLF, also when the network cuts between the two. Data stays bytes, so that
+a multi-byte character that was cut is whole again before it is decoded.
 """
 
 import msgspec
@@ -13,15 +13,18 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SseEvent(msgspec.Struct, frozen=True):
+    """One event of a stream; several `data:` lines are joined by LF."""
+
     data: bytes
     event: str = ""
     id: str = ""
     whole: bool = True
-    """False for what was left when the stream ended without the empty line."""
+    """False for an event that the end of the stream cut: the standard discards it, servers that
+    leave out the last empty line need it."""
 
 
 class SseReader:
-    """Bytes in, frames out."""
+    """A stage that takes bytes and returns events."""
 
     def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
         self._max_frame = max_frame
@@ -114,7 +117,7 @@ class SseReader:
 
 
 def write_frame(data: bytes, event: bytes = b"") -> bytes:
-    """Return one event. JSON has no raw line ends, so one `data:` line holds it."""
+    """Return an event with one `data:` line: RFC 8259 allows no unescaped line end in a string."""
     if event:
         return b"event: " + event + b"\ndata: " + data + b"\n\n"
     return b"data: " + data + b"\n\n"

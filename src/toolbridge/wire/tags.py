@@ -1,20 +1,19 @@
-"""Marks in running text, found while the text is still arriving.
+"""Find literal marks such as `<tool_call>` in text while it arrives. Dialects are built on it.
 
-A `Cursor` holds the text that has come and was not taken yet. Whoever reads from it is written as a
-straight line that waits where the text ends: every wait is a bare `yield`, and what was decided
-before it never depends on where the network cut. No more is held back than the longest possible
-beginning of a mark.
+A `Cursor` holds the text that has arrived and was not taken yet. A reader is a generator: it takes
+text from the cursor and yields when it needs more, so that its decisions do not depend on where the
+network cut the text. No more is held back than the longest possible beginning of a mark.
 """
 
 import re
 from collections.abc import Callable, Generator, Iterable
 from enum import Enum
 from functools import cache, lru_cache
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 Wait: TypeAlias = Generator[None, None, T]
-"""Something that may have to wait for text before it can say what it returns."""
+"""A generator that yields while it needs more text, and then returns a value."""
 Sink: TypeAlias = Callable[[str], object]
 SPACE = " \t\r\n\f\v"
 
@@ -25,17 +24,17 @@ def _run_of(characters: str) -> "re.Pattern[str]":
 
 
 _DEPTH = 4
-"""How many characters tell text from the beginning of a mark; ` to` alone is in every sentence."""
+"""Characters of a mark that are compared first: fewer, such as ` to`, occur in every sentence."""
 
 
 @lru_cache(maxsize=256)
 def _beginning_of(marks: tuple[str, ...]) -> "re.Pattern[str]":
-    """Return what finds the first characters of a mark, or fewer of them at the end of the text."""
+    """Return a pattern for the first `_DEPTH` characters of a mark, or fewer at the end of the text."""
     return re.compile("|".join(_branches(marks, _DEPTH)) or r"(?!)")
 
 
 def _branches(marks: Iterable[str], depth: int) -> list[str]:
-    """Return a pattern for each first character of `marks`, with what may follow it."""
+    """Return a pattern for each first character of `marks`, followed by those that may come next."""
     rests: dict[str, list[str]] = {}
     for mark in filter(None, marks):
         rests.setdefault(mark[0], []).append(mark[1:])
@@ -48,7 +47,7 @@ def _branches(marks: Iterable[str], depth: int) -> list[str]:
 
 
 class Marks:
-    """Literal marks. The first in the text is found; of two at one place the longer."""
+    """A set of literal marks; of two that begin at the same offset the longer one is found."""
 
     def __init__(self, marks: Iterable[str]) -> None:
         self.all = tuple(sorted(set(marks), key=lambda mark: (-len(mark), mark)))
@@ -59,7 +58,7 @@ class Marks:
         self._longest = max(map(len, self.all), default=0)
 
     def held(self, text: str, start: int = 0) -> int:
-        """Return how many of the last characters may be the beginning of a mark."""
+        """Return how many characters at the end of `text` may be the beginning of a mark."""
         at = max(start, len(text) - self._longest + 1)
         while (beginning := self.beginning.search(text, at)) is not None:
             at = beginning.start()
@@ -69,9 +68,9 @@ class Marks:
         return 0
 
     def find(self, text: str, start: int, *, ended: bool) -> tuple[int, int]:
-        """Return where the next mark begins and ends; both are the same where none is certain."""
+        """Return the offsets of the next mark; both are the same where no mark is certain yet."""
         beginning = self.beginning.search(text, start)
-        if beginning is None:  # nearly every piece of prose
+        if beginning is None:  # most pieces of text
             return len(text), len(text)
         start = beginning.start()
         edge = len(text) if ended else len(text) - self.held(text, start)
@@ -81,43 +80,8 @@ class Marks:
         return match.start(), match.end()
 
 
-class Piece(NamedTuple):
-    """A run of text, or a mark."""
-
-    text: str
-    is_mark: bool = False
-
-
-class TagScanner:
-    """Text in, pieces out: runs of text and the marks between them."""
-
-    def __init__(self, marks: Iterable[str]) -> None:
-        self._marks = Marks(marks)
-        self._text = ""
-
-    def feed(self, piece: str, /) -> list[Piece]:
-        self._text += piece
-        return self._read(ended=False)
-
-    def close(self) -> list[Piece]:
-        return self._read(ended=True)
-
-    def _read(self, *, ended: bool) -> list[Piece]:
-        pieces: list[Piece] = []
-        at = 0
-        while True:
-            begin, end = self._marks.find(self._text, at, ended=ended)
-            if begin > at:
-                pieces.append(Piece(self._text[at:begin]))
-            at = end
-            if begin == end:
-                self._text = self._text[at:]
-                return pieces
-            pieces.append(Piece(self._text[begin:end], is_mark=True))
-
-
 class Cursor:
-    """Text that is still arriving, and a place in it."""
+    """Text that is still arriving, and the offset up to which it was taken."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -140,43 +104,43 @@ class Cursor:
         return taken
 
     def push_back(self, text: str) -> None:
-        """Put `text` in front of what comes next."""
+        """Put `text` in front of the text that was not taken."""
         before = self.at - len(text)
         if before >= 0 and self.text.startswith(text, before):
-            self.at = before  # it was taken from here; a copy of all that follows would be dear
+            self.at = before  # avoids copying the rest of the buffer
             return
         self.text = text + self.text[self.at :]
         self.at = 0
 
     def remember(self) -> int:
-        """Keep what is taken from now on; return a place that `rewind` can go back to."""
+        """Record the text that is taken from now on; return a mark for `rewind`."""
         if self._trail is None:
             self._trail = []
         return len(self._trail)
 
-    def rewind(self, place: int) -> None:
-        """Go back to where `remember` returned `place`."""
+    def rewind(self, mark: int) -> None:
+        """Put back the text that was taken since `remember` returned `mark`."""
         trail = self._trail or []
-        self.push_back("".join(trail[place:]))
-        del trail[place:]
+        self.push_back("".join(trail[mark:]))
+        del trail[mark:]
 
     def forget(self) -> None:
-        """Make every place of `remember` unreachable, and what was taken free."""
+        """Stop recording; marks of `remember` become invalid."""
         self._trail = None
 
     def need(self, size: int) -> Wait[bool]:
-        """Wait for `size` characters; tell whether they came."""
+        """Wait for `size` characters; return False if the text ends before."""
         while len(self.text) - self.at < size and not self.ended:
             yield
         return len(self.text) - self.at >= size
 
     def peek(self) -> Wait[str]:
-        """Return the next character, without taking it; nothing at the end."""
+        """Return the next character without taking it; an empty string at the end."""
         yield from self.need(1)
         return self.text[self.at : self.at + 1]
 
     def skip(self, characters: str = SPACE) -> Wait[str]:
-        """Take all that is one of `characters`."""
+        """Take and return the following characters that are in `characters`."""
         taken: list[str] = []
         run = _run_of(characters)
         while True:
@@ -188,11 +152,11 @@ class Cursor:
             yield
 
     def stands(self, *marks: str, offset: int = 0) -> Wait[str]:
-        """Return the longest of `marks` that stands at `offset` from here, or nothing."""
+        """Return the longest of `marks` at `offset` from here; an empty string for no match."""
         longest = max(map(len, marks), default=0)
         while True:
-            place = self.at + offset
-            rest = self.text[place : place + longest]
+            start = self.at + offset
+            rest = self.text[start : start + longest]
             best = max((mark for mark in marks if rest.startswith(mark)), key=len, default="")
             longer = any(len(m) > len(rest) and m.startswith(rest) for m in marks)
             if not longer or self.ended:
@@ -200,13 +164,13 @@ class Cursor:
             yield
 
     def accept(self, *marks: str) -> Wait[str]:
-        """Take the longest of `marks` that stands here, if one does."""
+        """Take and return the longest of `marks` that is next; an empty string if none is."""
         found = yield from self.stands(*marks)
         self.take(len(found))
         return found
 
     def follows(self, *marks: str, offset: int = 0, at_end: bool = True) -> Wait[bool]:
-        """Tell whether, after white space, one of `marks` comes next; `at_end` answers for the end."""
+        """Return whether one of `marks` follows, after white space; `at_end` if the text ends."""
         while True:
             yield from self.need(offset + 1)
             here = self.text[self.at + offset : self.at + offset + 1]
@@ -217,11 +181,10 @@ class Cursor:
             offset += 1
 
     def match(self, pattern: "re.Pattern[str]", limit: int = 256) -> Wait[str]:
-        """Return what `pattern` matches here, without taking it.
+        """Return the text that `pattern` matches here, without taking it; empty for no match.
 
-        The match must end before the text does, or at its end: only then is it certain, provided
-        that `pattern` matches every beginning of what it matches. One that is longer than `limit`
-        counts as none.
+        A match is returned once text follows it, or the text has ended. `pattern` must match every
+        prefix of a match. A match of more than `limit` characters counts as no match.
         """
         yield from self.need(1)
         while True:
@@ -235,7 +198,7 @@ class Cursor:
             yield
 
     def until(self, marks: Marks, sink: Sink, *, keep: bool = False) -> Wait[str]:
-        """Hand all text before the next mark to `sink`; return the mark, taken unless `keep`."""
+        """Pass the text before the next mark to `sink`; return the mark, which is taken unless `keep`."""
         while True:
             begin, end = marks.find(self.text, self.at, ended=self.ended)
             if begin > self.at:
@@ -248,13 +211,13 @@ class Cursor:
 
 
 class Ending(Enum):
-    """How a JSON value ended."""
+    """How the text of a JSON value ended."""
 
     WHOLE = "whole"
     CUT = "cut"
     """The text ended before the value did."""
     BROKEN = "broken"
-    """A mark that ends the body came first, or the value was no JSON."""
+    """A closing mark came first, or the text was not JSON."""
 
 
 _LOOSE = re.compile(r"[\s0-9A-Za-z+\-.,:_$]+")
@@ -267,11 +230,11 @@ _CLOSES = {"{": "}", "[": "]"}
 
 
 class JsonWalk:
-    """Walks over one JSON value as it arrives, without building it.
+    """Finds the end of one JSON value as it arrives, without parsing it.
 
-    Marks inside strings are nothing but text. Strings may stand in single quotes, as models write
-    them. When a string is followed by what cannot follow one, its quotes were not escaped and no
-    quote can be trusted any more: from there on only `ends` ends the value.
+    Marks inside strings are text. Strings may have single quotes, because models write them. When
+    a string is followed by a character that JSON does not allow there, it contained unescaped
+    quotes; from there on only a mark of `ends` ends the value.
     """
 
     def __init__(self, cursor: Cursor, sink: Sink, ends: Marks, *, patient: bool = True) -> None:
@@ -279,18 +242,18 @@ class JsonWalk:
         self._sink = sink
         self._ends = ends
         self._patient = patient
-        """Whether to hand on what is left of a broken value, up to the mark that ends it."""
+        """Whether the rest of a broken value, up to the mark that ends it, goes to the sink."""
         self._depth: list[str] = []
 
     def string(self) -> Wait[Ending]:
-        """Take a string, quotes and all."""
+        """Take a string with its quotes."""
         quote = yield from self._cursor.peek()
         if quote not in _IN_STRING:
             return Ending.BROKEN
         return Ending.WHOLE if (yield from self._string(quote)) else Ending.CUT
 
     def value(self) -> Wait[Ending]:
-        """Take the value and hand its text to the sink."""
+        """Take the value and pass its text to the sink."""
         while True:
             here = yield from self._cursor.peek()
             if not here:
@@ -311,7 +274,7 @@ class JsonWalk:
                 return Ending.WHOLE
 
     def _text(self, quote: str) -> Wait[Ending | None]:
-        """Take a string; return how the value ends with it, if it does."""
+        """Take a string; return how the value ended, or None if it goes on."""
         if not (yield from self._string(quote)):
             return Ending.CUT
         if not (yield from self._may_follow_string()):
@@ -327,7 +290,7 @@ class JsonWalk:
         return None
 
     def _between(self) -> Wait[Ending | None]:
-        """Take what stands between strings and brackets."""
+        """Take the text between strings and brackets."""
         cursor = self._cursor
         if match := _LOOSE.match(cursor.text, cursor.at):
             self._sink(cursor.take(len(match.group())))
@@ -337,7 +300,7 @@ class JsonWalk:
         return (yield from self._broken())
 
     def _string(self, quote: str) -> Wait[bool]:
-        """Take a string; tell whether it was closed."""
+        """Take a string; return whether it was closed."""
         cursor = self._cursor
         self._sink(cursor.take(1))
         run = _IN_STRING[quote]
@@ -351,7 +314,7 @@ class JsonWalk:
             elif cursor.text[cursor.at] == quote:
                 self._sink(cursor.take(1))
                 return True
-            else:  # a backslash, and what it escapes has not come yet
+            else:  # a backslash at the end: the escaped character has not arrived
                 yield from cursor.need(2)
                 self._sink(cursor.take(2))
 
@@ -368,7 +331,7 @@ class JsonWalk:
         return (yield from self._cursor.follows(",", ":", "}", "]", *self._ends.all))
 
     def _broken(self) -> Wait[Ending]:
-        """Hand on everything up to a mark that ends the body."""
+        """Pass everything up to a mark that ends the value to the sink."""
         if not self._patient:
             return Ending.BROKEN
         cursor = self._cursor

@@ -1,7 +1,7 @@
 """Cut a byte stream into whole SSE events or NDJSON lines without changing a byte.
 
-The parts that come out, joined, are the bytes that went in. Passthrough forwards them; a decoder
-reads a copy. Bytes that follow the last whole part stay here until `close`.
+The parts, joined, are the bytes that were fed. Passthrough forwards them while a decoder reads a
+copy. Bytes after the last whole part are held until `close`.
 """
 
 import re
@@ -10,12 +10,12 @@ from toolbridge.core.errors import BrokenWire
 from toolbridge.wire.sse import MAX_FRAME
 
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
-"""Two line ends in a row: HTML standard, section 9.2.6, an empty line dispatches the event."""
+"""Two line ends in a row. WHATWG HTML, section 9.2.6: an empty line dispatches the event."""
 _LONGEST_END = 4
 
 
 class WholeEvents:
-    """Bytes in, whole SSE events out, each with its empty line."""
+    """A stage that takes bytes and returns whole SSE events, each with its empty line."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -35,13 +35,13 @@ class WholeEvents:
         return found
 
     def close(self) -> list[bytes]:
-        """Return the bytes behind the last whole event."""
+        """Return the bytes after the last whole event."""
         rest, self._held = bytes(self._held), bytearray()
         return [rest] if rest else []
 
 
 class WholeLines:
-    """Bytes in, whole lines out, each with its line end."""
+    """A stage that takes bytes and returns whole NDJSON lines, each with its line end."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -67,4 +67,4 @@ class WholeLines:
 
 def _check_size(size: int, what: str) -> None:
     if size > MAX_FRAME:
-        raise BrokenWire(f"{what} is longer than {MAX_FRAME} bytes")
+        raise BrokenWire(f"the provider sent {what} of more than {MAX_FRAME} bytes")

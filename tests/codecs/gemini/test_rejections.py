@@ -40,7 +40,7 @@ def test_a_bad_key_is_said_to_be_one():
     detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
     problem = read(400, status(400, "INVALID_ARGUMENT", "API key not valid.", detail))
     assert problem.kind == "rejected"
-    assert "refused the key" in problem.text
+    assert "rejected the API key" in problem.text
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_header_says_it_first():
 @pytest.mark.parametrize(
     ("number", "body", "text"),
     [
-        (502, b"<html><title>Bad gateway</title></html>", "a page instead of an answer: Bad gateway"),
-        (500, b"", "HTTP 500 without a word"),
+        (502, b"<html><title>Bad gateway</title></html>", "the provider answered with an HTML page: Bad gateway"),
+        (500, b"", "HTTP 500 without an error text"),
         (500, b"[]", "[]"),
         (400, {"error": "plain"}, "plain"),
         (400, {"error": {"message": "m", "details": 5}}, "m"),

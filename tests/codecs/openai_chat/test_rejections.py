@@ -69,8 +69,11 @@ def test_a_server_says_how_long_to_wait():
         (b'{"error":"{\\"error\\":{\\"message\\":\\"inner\\"}}"}', "inner"),
         (b'{"error":"{half"}', "{half"),
         (b'{"detail":"Not Found"}', "Not Found"),
-        (b"", "HTTP 502 without an error message"),
-        (b"<html><title>Bad gateway</title></html>", "a page instead of an answer: Bad gateway"),
+        (b"", "HTTP 502 without an error text"),
+        (
+            b"<html><title>Bad gateway</title></html>",
+            "the provider answered with an HTML page: Bad gateway",
+        ),
     ],
 )
 def test_whatever_the_envelope_the_words_are_found(body, text):

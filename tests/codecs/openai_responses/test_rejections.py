@@ -34,7 +34,9 @@ def test_a_recorded_rejection_has_its_words():
 
 
 def test_a_rejection_that_is_a_page_is_read():
-    assert decode_rejection(502, {}, b"<html><title>Bad</title>").text.startswith("a page")
+    assert decode_rejection(502, {}, b"<html><title>Bad</title>").text.startswith(
+        "the provider answered with an HTML page"
+    )
 
 
 @pytest.mark.req("CL-09")

@@ -1,16 +1,17 @@
-"""Use a model on encrypted nodes, paid by deposit: serve it, see its hosts, see the money.
+"""Use a model on encrypted nodes, paid by deposit: serve it, list hosts, show balances, settle jobs.
 
-A key that pays is read from CLAUDE_BRIDGE_PRIVATE_KEY, from a file (--key-file), or asked for.
+The private key of the account that pays is read from CLAUDE_BRIDGE_PRIVATE_KEY, from a file
+(--key-file), or from the terminal.
 """
 
 import argparse
 from importlib import import_module
 
 PARTS = {
-    "serve": "run the gateway with a node's model behind it",
-    "hosts": "list the hosts that serve the model, the best first",
-    "balance": "show what the account has, and what was spent",
-    "settle": "end jobs that were left open, and get back what they did not use",
+    "serve": "run the gateway with a model on a node",
+    "hosts": "list the hosts that serve the model, best first",
+    "balance": "show what the account holds and has spent",
+    "settle": "end open jobs and get the rest of their deposits back",
 }
 
 

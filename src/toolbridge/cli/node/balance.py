@@ -1,4 +1,4 @@
-"""Show what the account has, what was spent in 24 hours, and what is still open."""
+"""Show what the account holds, what it spent in 24 hours, open jobs and unresolved payments."""
 
 import argparse
 import asyncio
@@ -61,15 +61,16 @@ def _lines(balance: "Balance", settings: "NodeSettings") -> list[str]:
 
     lines = [
         f"account      {balance.address}",
-        f"has          {gas(balance.native)}",
+        f"balance      {gas(balance.native)}",
         f"token        {format_amount(balance.token, balance.token_decimals)}",
         f"deposited    {paid(balance.deposited)}",
         f"24 hours     {paid(balance.spent)} of {paid(balance.limit)}",
         f"gas          {gas(balance.gas_spent)} of {gas(balance.gas_limit)}",
     ]
     lines += [
-        f"unresolved   {hash}: nothing is paid until it is settled" for hash in balance.unresolved
+        f"unresolved   {hash}: no session is paid until the chain resolves it"
+        for hash in balance.unresolved
     ]
     return lines + [
-        f"open job     {job}: `toolbridge node settle` ends it" for job in balance.open_jobs
+        f"open job     {job}: run `toolbridge node settle` to end it" for job in balance.open_jobs
     ]

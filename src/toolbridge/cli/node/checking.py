@@ -1,4 +1,4 @@
-"""Whether a node provider could serve: its settings, its key, and somebody who answers."""
+"""Check a node provider for `toolbridge doctor`: settings, key, and a host that answers."""
 
 import os
 
@@ -8,31 +8,34 @@ from toolbridge.routing import nodes
 
 
 async def problem_of(name: str, provider_config: ProviderConfig) -> tuple[str, str]:
-    """Return what is wrong and what to do about it, both empty when all is well.
+    """Return a problem and its remedy; both are empty for a usable provider.
 
-    Nothing is paid, and no session is opened: to leave one would end its job.
+    Nothing is paid and no session is opened, because closing it would end its job.
     """
     try:
         if nodes.read_node_settings(name, provider_config).direct:
-            return await _silence(name, provider_config)
+            return await _probe_direct(name, provider_config)
         nodes.read_key(name, provider_config, os.environ)
     except ToolbridgeError as error:
-        return f"{name}: {error}", f"mend [providers.{name}], or export CLAUDE_BRIDGE_PRIVATE_KEY"
+        return (
+            f"{name}: {error}",
+            f"correct [providers.{name}], or export CLAUDE_BRIDGE_PRIVATE_KEY",
+        )
     try:
         async with nodes.open_node(name, provider_config, os.environ) as opened:
             found = await opened.hosts(measure=True)
     except ToolbridgeError as error:
-        return f"{name}: {error}", "see `toolbridge node hosts`"
+        return f"{name}: {error}", "run `toolbridge node hosts` for details"
     if any(host.latency is not None for host in found.candidates):
         return "", ""
     return (
         f"{name}: no host that serves {nodes.model_of(provider_config)} answers",
-        "`toolbridge node hosts`",
+        "run `toolbridge node hosts` for details",
     )
 
 
-async def _silence(name: str, provider_config: ProviderConfig) -> tuple[str, str]:
-    """Return what is wrong with a host that is known in full: that it does not answer."""
+async def _probe_direct(name: str, provider_config: ProviderConfig) -> tuple[str, str]:
+    """Return the problem and remedy of a direct host that does not answer."""
     from toolbridge.node.hosts.probing import HostSilent, Prober
 
     url = nodes.read_node_settings(name, provider_config).host_url
@@ -40,5 +43,5 @@ async def _silence(name: str, provider_config: ProviderConfig) -> tuple[str, str
         async with Prober() as prober:
             await prober.latency(url)
     except HostSilent as error:
-        return f"{name}: the node at {url}: {error}", "start it, or mend `host_url`"
+        return f"{name}: the node at {url}: {error}", "start it, or correct `host_url`"
     return "", ""

@@ -1,4 +1,4 @@
-"""Variables from a file: `NAME=value` lines, as shells and other tools write them."""
+"""Read environment variables from a file with `NAME=value` lines (`--env-file`)."""
 
 import re
 from collections.abc import Mapping
@@ -11,25 +11,28 @@ _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 
 def read_env_file(path: Path, secrets: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the variables in `path`; refuse a file with one of `secrets` that others can read."""
+    """Return the variables in `path`.
+
+    Raise `ConfigError` if it contains one of `secrets` and other users can read it.
+    """
     try:
         text = path.read_text("utf-8-sig")
         mode = path.stat().st_mode
     except OSError as error:
         raise ConfigError(f"the env file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"the env file {path} cannot be read: it is no text") from None
+        raise ConfigError(f"the env file {path} cannot be read: it is not a text file") from None
     found = parse(text, str(path))
     if mode & 0o077 and any(found.get(name) for name in secrets):
         raise ConfigError(
-            f"others can read the env file {path}, and it holds a private key; "
-            f"`chmod 600 {path}` mends that"
+            f"other users can read the env file {path}, which contains a private key; "
+            f"run `chmod 600 {path}`"
         )
     return found
 
 
 def parse(text: str, source: str) -> dict[str, str]:
-    """Return the variables of `text`; an error names the line's number and never its content."""
+    """Return the variables in `text`; errors name the line number, never the line's content."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.strip().startswith("#"):
@@ -57,5 +60,5 @@ def _value(text: str, where: str) -> str:
 def with_env_file(
     env: Mapping[str, str], path: Path | None, secrets: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return `env` with what the file adds to it; what is set already stays."""
+    """Return `env` with the variables of the file that it does not set itself."""
     return {**({} if path is None else read_env_file(path, secrets)), **env}

@@ -1,6 +1,6 @@
-"""What the parts of `toolbridge node` have in common: flags, and what they amount to.
+"""Flags that the commands of `toolbridge node` share, and the settings that result from them.
 
-The file goes before the defaults, the environment before the file, flags before the environment.
+Precedence: defaults, configuration file, environment, flags; later ones replace earlier ones.
 """
 
 import argparse
@@ -30,43 +30,65 @@ _TABLE = (
     "model", "host", "host_url", "host_key", "chain_id", "rpc_url", "deposit", "mode", "pay",
     "daily_limit", "sessions", "seed",
 )  # fmt: skip
-"""Flags that are settings of a node by the same name."""
+"""Flags with the name of a setting in the `node` table."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
+    """Add the shared flags to `parser`."""
     options.add_config(parser)
-    parser.add_argument("--provider", metavar="NAME", help="which node provider of the file")
-    parser.add_argument("--env-file", type=Path, metavar="FILE", help="variables to read from it")
-    keys = parser.add_argument_group("the key that pays")
-    keys.add_argument("--private-key", metavar="HEX", help="works; others here can read it")
-    keys.add_argument("--key-file", type=Path, metavar="FILE", help="one that only you can read")
-    whom = parser.add_argument_group("model and host")
-    whom.add_argument("--model", metavar="REPO:FILE", help="the model (CLAUDE_BRIDGE_MODEL)")
-    whom.add_argument("--host", metavar="ADDRESS", help="only this host (CLAUDE_BRIDGE_HOST)")
-    whom.add_argument("--host-url", metavar="URL", help="where that host is")
-    whom.add_argument("--host-key", metavar="HEX", help="its public key; with --host-url: no chain")
-    whom.add_argument("--mode", choices=("auto", "cheapest", "reliable", "fastest"))
-    whom.add_argument("--seed", type=int, help="makes the pick of a host repeatable")
-    chain = parser.add_argument_group("chain and money")
-    chain.add_argument("--chain-id", type=int, metavar="N", help="must be the chain's own (84532)")
-    chain.add_argument("--rpc-url", metavar="URL", help="a server of that chain")
-    chain.add_argument("--pay", choices=("native", "token"), help="what to pay with (native)")
-    chain.add_argument("--deposit", metavar="AMOUNT", help="for one session (0.0002)")
-    chain.add_argument("--daily-limit", metavar="AMOUNT", help="for all deposits of a day (0.002)")
-    chain.add_argument("--sessions", type=int, metavar="N", help="at once, each paid for (1)")
+    parser.add_argument(
+        "--provider", metavar="NAME", help="which node provider of the configuration file"
+    )
+    parser.add_argument(
+        "--env-file", type=Path, metavar="FILE", help="read environment variables from FILE"
+    )
+    keys = parser.add_argument_group("private key")
+    keys.add_argument(
+        "--private-key",
+        metavar="HEX",
+        help="the key itself; other users of this machine can read it",
+    )
+    keys.add_argument(
+        "--key-file", type=Path, metavar="FILE", help="a file with the key that only you can read"
+    )
+    target = parser.add_argument_group("model and host")
+    target.add_argument("--model", metavar="REPO:FILE", help="model (CLAUDE_BRIDGE_MODEL)")
+    target.add_argument("--host", metavar="ADDRESS", help="use only this host (CLAUDE_BRIDGE_HOST)")
+    target.add_argument("--host-url", metavar="URL", help="URL of that host")
+    target.add_argument(
+        "--host-key", metavar="HEX", help="its public key; with --host-url, no chain is used"
+    )
+    target.add_argument(
+        "--mode", choices=("auto", "cheapest", "reliable", "fastest"), help="how hosts are scored"
+    )
+    target.add_argument("--seed", type=int, help="seed of the random pick of a host")
+    chain = parser.add_argument_group("chain and payment")
+    chain.add_argument("--chain-id", type=int, metavar="N", help="id of the chain (84532)")
+    chain.add_argument("--rpc-url", metavar="URL", help="JSON-RPC server of that chain")
+    chain.add_argument("--pay", choices=("native", "token"), help="currency to pay with (native)")
+    chain.add_argument("--deposit", metavar="AMOUNT", help="deposit per session (0.0002)")
+    chain.add_argument(
+        "--daily-limit", metavar="AMOUNT", help="limit of all deposits in 24 hours (0.002)"
+    )
+    chain.add_argument(
+        "--sessions",
+        type=int,
+        metavar="N",
+        help="sessions at the same time, each with a deposit (1)",
+    )
 
 
 @dataclass(frozen=True)
 class NodeChoice:
-    """What the configuration, the environment and the flags amount to."""
+    """The node provider that file, environment and flags select, with its settings."""
 
     config: Config
     provider: str
     settings: "NodeSettings"
     env: dict[str, str] = field(repr=False)
-    """Holds the key where that was given by hand, so it is never shown."""
+    """Contains a key that was given by flag or typed, so `repr` hides it."""
     file: Path | None = None
-    """The configuration file in force."""
+    """The configuration file that is used."""
 
     @property
     def provider_config(self) -> ProviderConfig:
@@ -77,24 +99,26 @@ class NodeChoice:
         return nodes.ledger_dir(self.env)
 
     def open(self) -> "NodeProvider":
-        """Return who talks to the nodes, with the key that pays."""
+        """Return the provider with its private key, not entered yet."""
         return nodes.open_node(self.provider, self.provider_config, self.env)
 
-    def look(self) -> "NodeProvider":
-        """Return who talks to the nodes, without a key: enough to look around."""
+    def open_without_key(self) -> "NodeProvider":
+        """Return the provider without a key, not entered yet; it can only list hosts."""
         from toolbridge.node.provider import NodeProvider
 
         return NodeProvider(self.settings, None, state=self.state)
 
 
 def choose(args: argparse.Namespace, *, paying: bool = True) -> NodeChoice:
-    """Return what `args` choose; raise at once for a setting or, when `paying`, a key amiss."""
+    """Return the choice of `args`; raise for an invalid setting and, if `paying`, a missing key."""
     env = with_env_file(os.environ, args.env_file, KEYS)
     config = _config(args, env)
     name = args.provider or _first_node(config)
     given = config.providers.get(name, ProviderConfig(api=nodes.NODE))
     if given.api != nodes.NODE:
-        raise ConfigError('is no node: it needs api = "node"', where=f"providers.{name}")
+        raise ConfigError(
+            'is not a node provider; it needs api = "node"', where=f"providers.{name}"
+        )
     provider_config = msgspec.structs.replace(
         given, node=_table(args, given, env), quirks=_quirks(args, given)
     )
@@ -141,11 +165,11 @@ def _quirks(args: argparse.Namespace, provider_config: ProviderConfig) -> dict[s
 def _with_key(
     args: argparse.Namespace, provider_config: ProviderConfig, env: dict[str, str]
 ) -> ProviderConfig:
-    """Return `provider_config` with `key` saying where the key is; one given by hand goes into `env`."""
+    """Return `provider_config` with the source of the key; a given key is put into `env`."""
     if args.private_key:
         print(
-            "toolbridge: others on this machine can read a key on a command line; "
-            f"{KEYS[0]} or --key-file is safer",
+            "toolbridge: other users of this machine can read a key on a command line; "
+            f"use {KEYS[0]} or --key-file instead",
             file=sys.stderr,
         )
         env[KEYS[0]] = args.private_key
@@ -153,5 +177,5 @@ def _with_key(
     if args.key_file is not None:
         return msgspec.structs.replace(provider_config, key=f"{nodes.FILE}{args.key_file}")
     if not provider_config.key and not any(env.get(name) for name in KEYS) and sys.stdin.isatty():
-        env[KEYS[0]] = getpass.getpass("private key (it is not shown): ")
+        env[KEYS[0]] = getpass.getpass("private key (hidden): ")
     return provider_config

@@ -1,4 +1,4 @@
-"""List the hosts that serve the model, the best first, and say why others are passed over."""
+"""List the hosts that serve the model, best first, and why others are excluded."""
 
 import argparse
 import asyncio
@@ -12,23 +12,24 @@ if TYPE_CHECKING:
     from toolbridge.node.settings import NodeSettings
 
 _FAB = 18
+"""Decimals of the token that hosts stake."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     flags.add(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, one object")
-    parser.add_argument("--no-latency", action="store_true", help="call no host")
+    parser.add_argument("--no-latency", action="store_true", help="do not contact the hosts")
 
 
 def run(args: argparse.Namespace) -> int:
     chosen = flags.choose(args, paying=False)
-    found = asyncio.run(_look(chosen, measure=not args.no_latency))
+    found = asyncio.run(_find(chosen, measure=not args.no_latency))
     print(dumps(_as_json(found)) if args.json else "\n".join(_as_table(found, chosen.settings)))
     return 0 if found.candidates else 1
 
 
-async def _look(chosen: flags.NodeChoice, *, measure: bool) -> "FoundHosts":
-    async with chosen.look() as provider:
+async def _find(chosen: flags.NodeChoice, *, measure: bool) -> "FoundHosts":
+    async with chosen.open_without_key() as provider:
         return await provider.hosts(measure=measure)
 
 
@@ -51,16 +52,16 @@ def _as_json(found: "FoundHosts") -> Json:
 
 
 def _as_table(found: "FoundHosts", settings: "NodeSettings") -> list[str]:
-    head = ("score", "price", "stake", "latency", "host", "at")
+    head = ("score", "price", "stake", "latency", "host", "url")
     rows = [head, *(_row(host, settings) for host in found.candidates)]
-    wide = [max(len(row[n]) for row in rows) for n in range(len(head))]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
     lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip()
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
     if not found.candidates:
-        lines = [f"no host serves {settings.model}"]
-    return lines + [f"passed over {host.address}: {host.why}" for host in found.excluded]
+        lines = [f"no usable host serves {settings.model}"]
+    return lines + [f"excluded {host.address}: {host.why}" for host in found.excluded]
 
 
 def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
 
 
 def _price(host: "HostCandidate", settings: "NodeSettings") -> str:
-    """Return the price for a million tokens; contracts count a thousandth of the smallest unit."""
+    """Return the price per million tokens; the unit of the contracts is 1/1000 of the smallest."""
     from toolbridge.node.chain.amounts import format_amount
 
     if not host.price:

@@ -1,7 +1,7 @@
-"""Run the gateway with a model on an encrypted node behind it, for every model name.
+"""Run the gateway with a model on an encrypted node, which serves every model name.
 
-The first request picks a host and pays a deposit; the session is used until it is spent or the
-gateway stops, and what the host did not earn comes back.
+The first request picks a host and pays a deposit. The session is used until the deposit is spent or
+the gateway stops; the rest of the deposit is refunded.
 """
 
 import argparse
@@ -15,13 +15,17 @@ from toolbridge.cli.node.flags import NodeChoice
 def arguments(parser: argparse.ArgumentParser) -> None:
     flags.add(parser)
     parser.add_argument(
-        "--dry-run", action="store_true", help="show host, price, deposit and calls; send nothing"
+        "--dry-run", action="store_true", help="print host, price, deposit and calls; pay nothing"
     )
-    gateway = parser.add_argument_group("the gateway")
+    gateway = parser.add_argument_group("gateway")
     gateway.add_argument("--port", type=int, help="port to listen on (3456; 0 for any free one)")
     gateway.add_argument("--bind", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
     gateway.add_argument("--api-key", dest="key", metavar="KEY", help="key that clients must send")
-    gateway.add_argument("--framing", choices=("chatml", "labelled"), help="how turns are marked")
+    gateway.add_argument(
+        "--framing",
+        choices=("chatml", "labelled"),
+        help="how turns are marked in the prompt (chatml)",
+    )
     gateway.add_argument("--thinking", choices=("auto", "drop", "reject"))
     gateway.add_argument("--log", choices=("json", "pretty", "auto", "off"))
 
@@ -45,12 +49,12 @@ async def _plan(chosen: NodeChoice) -> None:
 
 
 def _terms(chosen: NodeChoice) -> str:
-    """Return what a person should know before money is spent."""
+    """Return the payment terms, printed before the gateway starts."""
     from toolbridge.node.chain.amounts import format_amount
 
     settings = chosen.settings
     if settings.direct:
-        return f"asks {settings.host_url} directly, on job {settings.job_id}: nothing is paid"
+        return f"uses {settings.host_url} directly with job {settings.job_id}; nothing is paid"
     coin = "ETH" if settings.pay == "native" else "of the token"
     deposit = format_amount(settings.deposit_amount, settings.decimals)
     limit = format_amount(settings.limit_amount, settings.decimals)

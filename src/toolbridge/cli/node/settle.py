@@ -1,4 +1,4 @@
-"""End jobs that were left open, where their hosts did not; what they did not use comes back."""
+"""End open jobs that their hosts have not settled; the rest of each deposit is refunded."""
 
 import argparse
 import asyncio
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     for job in settled:
         print(_line(job, chosen.settings))
     if not settled:
-        print("no job is open")
+        print("no open jobs")
     return 0
 
 
@@ -36,5 +36,5 @@ def _line(job: "SettledJob", settings: "NodeSettings") -> str:
     coin = "ETH" if settings.pay == "native" else "token"
     back = format_amount(job.refund, settings.decimals)
     cost = format_amount(job.cost, settings.decimals)
-    how = f"in {job.transaction}" if job.transaction else "by its host"
-    return f"job {job.job}: settled {how}, {back} {coin} back, {cost} {coin} paid"
+    how = f"in transaction {job.transaction}" if job.transaction else "by its host"
+    return f"job {job.job}: settled {how}, {back} {coin} refunded, {cost} {coin} paid"

@@ -85,7 +85,7 @@ def _detailed(problem: Problem, error: JsonObject) -> Problem:
     for detail in _details(error):
         # Gemini API, errors: an invalid key is a 400 with this reason, not a 401.
         if detail.get("reason") == _INVALID_KEY:
-            text = f"the provider refused the key that it was sent: {problem.text}"
+            text = f"the provider rejected the API key: {problem.text}"
             problem = msgspec.structs.replace(problem, kind="rejected", text=text)
         delay = detail.get("retryDelay")
         found = _DELAY.fullmatch(delay) if isinstance(delay, str) else None

@@ -65,7 +65,7 @@ def decode_error(status: int, body: bytes) -> Problem:
     error = _inner_error(maybe_object(body) or {})
     type, text = read_error(body)
     missing = (
-        f"HTTP {status} without an error message"
+        f"HTTP {status} without an error text"
         if status
         else "the upstream sent JSON that is no answer"
     )

@@ -6,7 +6,7 @@ A whole body is read as such a last event. Compatible servers deviate: items wit
 items without an announcement, arguments only at the end, one index for two items. All are read.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -69,19 +69,16 @@ class StreamDecoder:
 
     def feed(self, piece: bytes, /) -> list[Event]:
         try:
-            return self._read(self._reply.feed(piece))
+            return self._answer.read_all(self._reply.feed(piece))
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 
     def close(self) -> list[Event]:
         try:
-            events = self._read(self._reply.close())
+            events = self._answer.read_all(self._reply.close())
         except BrokenWire as error:
             return self._answer.fail(error.problem)
         return events + self._answer.close()
-
-    def _read(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
-        return self._answer.read_all(event for record in reply for event in _decode_record(record))
 
 
 def _decode_record(record: SseEvent | WholeBody) -> list[StreamEvent]:
@@ -145,14 +142,16 @@ class _Answer:
             "error": self._read_error,
         }
 
-    def read_all(self, events: Iterable[StreamEvent]) -> list[Event]:
-        read: list[Event] = []
+    def read_all(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
+        """Read the records of a reply; one that cannot be decoded fails the answer."""
+        events: list[Event] = []
         try:
-            for event in events:
-                read += self._read(event)
+            for record in reply:
+                for event in _decode_record(record):
+                    events += self._read(event)
         except BrokenWire as error:
-            read += self._draft.fail(error.problem)
-        return read
+            events += self._draft.fail(error.problem)
+        return events
 
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)

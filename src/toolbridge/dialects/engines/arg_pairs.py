@@ -37,120 +37,120 @@ class PairCalls:
     def closing(self) -> tuple[str, ...]:
         return tuple(mark + ">" for mark in (*self.call_close, *self.wrapper_close))
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         if mark.rstrip(">") in self.wrapper:
-            yield from self._accept(scribe, *self.wrapper)
-            yield from self._space(scribe)
-            if (yield from self._accept(scribe, *self.wrapper_close)):
+            yield from self._accept(writer, *self.wrapper)
+            yield from self._space(writer)
+            if (yield from self._accept(writer, *self.wrapper_close)):
                 return
             if not (yield from cursor.stands(*self.call)):
                 raise NotACall("no call")
-        yield from self._call(scribe)
+        yield from self._call(writer)
         while (yield from cursor.follows(*self.call, at_end=False)):
-            place = cursor.remember()
-            yield from self._space(scribe)
+            position = cursor.remember()
+            yield from self._space(writer)
             try:
-                yield from self._call(scribe)
+                yield from self._call(writer)
             except NotACall:
-                scribe.back(place)
+                writer.back(position)
                 return
         if self.wrapper_close and (yield from cursor.follows(*self.wrapper_close, at_end=False)):
-            yield from self._space(scribe)
-            yield from self._accept(scribe, *self.wrapper_close)
+            yield from self._space(writer)
+            yield from self._accept(writer, *self.wrapper_close)
 
-    def _accept(self, scribe: EventWriter, *marks: str) -> Wait[str]:
+    def _accept(self, writer: EventWriter, *marks: str) -> Wait[str]:
         """Read a mark with its suffix and `>`."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         mark = yield from cursor.stands(*marks)
         if not mark:
             return ""
-        place = cursor.remember()
+        position = cursor.remember()
         cursor.take(len(mark))
-        if (yield from self._end_of_mark(scribe)):
+        if (yield from self._end_of_mark(writer)):
             return mark
-        cursor.rewind(place)
+        cursor.rewind(position)
         return ""
 
-    def _space(self, scribe: EventWriter) -> Wait[None]:
+    def _space(self, writer: EventWriter) -> Wait[None]:
         """Skip white space, and line ends that the model wrote as two characters."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         yield from cursor.skip()
         while (yield from cursor.accept("\\n", "\\r", "\\t")):
             yield from cursor.skip()
 
-    def _call(self, scribe: EventWriter) -> Wait[None]:
-        cursor = scribe.cursor
-        if not (yield from self._accept(scribe, *self.call)):
+    def _call(self, writer: EventWriter) -> Wait[None]:
+        cursor = writer.cursor
+        if not (yield from self._accept(writer, *self.call)):
             raise NotACall("no mark")
         yield from cursor.skip()
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
-        if written and (yield from cursor.stands(*self.call)) and not scribe.tools.known:
-            yield from self._call(scribe)  # the model started again; the first start is dropped
+        if written and (yield from cursor.stands(*self.call)) and not writer.tools.known:
+            yield from self._call(writer)  # the model started again; the first start is dropped
             return
-        name = scribe.resolve(written)
+        name = writer.resolve(written)
         spaced = yield from cursor.skip(" \t")
-        yield from self._space(scribe)
-        yield from self._accept(scribe, self.separator)
-        yield from self._space(scribe)
-        if spaced and (yield from self._assigned(scribe, name)):
+        yield from self._space(writer)
+        yield from self._accept(writer, self.separator)
+        yield from self._space(writer)
+        if spaced and (yield from self._assigned(writer, name)):
             return
         if (yield from cursor.peek()) == "{":
-            scribe.call(name)
-            yield from stream_object(scribe, Marks([*self.call_close, *self.call]))
-            yield from self._close(scribe)
+            writer.call(name)
+            yield from stream_object(writer, Marks([*self.call_close, *self.call]))
+            yield from self._close(writer)
             return
         marks = (self.key, *self.call_close)
         if not (yield from cursor.stands(*marks)) and not is_half(cursor, marks):
             raise NotACall("text after the name")
-        scribe.call(name)
-        yield from self._pairs(scribe, Arguments(scribe, name))
+        writer.call(name)
+        yield from self._pairs(writer, Arguments(writer, name))
 
-    def _assigned(self, scribe: EventWriter, name: str) -> Wait[bool]:
+    def _assigned(self, writer: EventWriter, name: str) -> Wait[bool]:
         """Read `a=1 b=2` after the name, a variant that mlx-lm accepts for GLM."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         written = yield from cursor.match(re.compile(r"[^<]*"), 2000)
         pairs = _ASSIGNED.findall(written)
         if not pairs or _ASSIGNED.sub("", written).strip():
             return False
         cursor.take(len(written))
-        scribe.call(name)
-        arguments = Arguments(scribe, name)
+        writer.call(name)
+        arguments = Arguments(writer, name)
         for key, value in pairs:
             arguments.add(key, typed(value.strip("\"'"), arguments.types(key)))
         arguments.end()
-        yield from self._close(scribe)
+        yield from self._close(writer)
         return True
 
-    def _close(self, scribe: EventWriter) -> Wait[None]:
-        cursor = scribe.cursor
+    def _close(self, writer: EventWriter) -> Wait[None]:
+        cursor = writer.cursor
         if (yield from cursor.follows(*self.call_close, at_end=False)):
-            yield from self._space(scribe)
-            yield from self._accept(scribe, *self.call_close)
+            yield from self._space(writer)
+            yield from self._accept(writer, *self.call_close)
 
-    def _pairs(self, scribe: EventWriter, arguments: Arguments) -> Wait[None]:
-        cursor = scribe.cursor
+    def _pairs(self, writer: EventWriter, arguments: Arguments) -> Wait[None]:
+        cursor = writer.cursor
         while True:
-            yield from self._space(scribe)
-            if (yield from self._accept(scribe, *self.call_close)):
+            yield from self._space(writer)
+            if (yield from self._accept(writer, *self.call_close)):
                 arguments.end()
                 return
-            if not (yield from self._accept(scribe, self.key)):
-                self._end_without_mark(scribe, arguments)
+            if not (yield from self._accept(writer, self.key)):
+                self._end_without_mark(writer, arguments)
                 return
             key: list[str] = []
             if not (yield from cursor.until(Marks([self.key_close]), key.append)):
                 arguments.cut()
                 return
-            yield from self._end_of_mark(scribe)
-            yield from self._space(scribe)
-            if not (yield from self._pair(scribe, arguments, "".join(key).strip())):
+            yield from self._end_of_mark(writer)
+            yield from self._space(writer)
+            if not (yield from self._pair(writer, arguments, "".join(key).strip())):
                 return
 
-    def _end_without_mark(self, scribe: EventWriter, arguments: Arguments) -> None:
+    def _end_without_mark(self, writer: EventWriter, arguments: Arguments) -> None:
         """End a call whose end mark is missing; at the end of the stream it may be cut off."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         rest = cursor.text[cursor.at :]
         if not rest or (not self.key.startswith(rest) and is_half(cursor, self.closing)):
             cursor.take(len(rest))
@@ -161,9 +161,9 @@ class PairCalls:
         else:
             arguments.end()
 
-    def _end_of_mark(self, scribe: EventWriter) -> Wait[bool]:
+    def _end_of_mark(self, writer: EventWriter) -> Wait[bool]:
         """Read the rest of a mark: `>`, or a suffix and `>`."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         if (yield from cursor.accept(">")):
             return True
         if (yield from cursor.peek()) != ":":
@@ -172,10 +172,10 @@ class PairCalls:
         cursor.take(len(suffix))
         return bool((yield from cursor.accept(">")))
 
-    def _pair(self, scribe: EventWriter, arguments: Arguments, key: str) -> Wait[bool]:
+    def _pair(self, writer: EventWriter, arguments: Arguments, key: str) -> Wait[bool]:
         """Read the value of `key`; return whether the call continues."""
-        cursor = scribe.cursor
-        if not (yield from self._accept(scribe, self.value)):
+        cursor = writer.cursor
+        if not (yield from self._accept(writer, self.value)):
             if (yield from cursor.stands(self.key, *self.call_close)):
                 return True  # a key without a value
             if is_half(cursor, [self.value]):
@@ -190,9 +190,9 @@ class PairCalls:
                 value.cut()
                 arguments.cut()
                 return False
-            place = cursor.remember()
+            position = cursor.remember()
             cursor.take(len(self.value_close))
-            if not (yield from self._end_of_mark(scribe)) and not (yield from cursor.peek()):
+            if not (yield from self._end_of_mark(writer)) and not (yield from cursor.peek()):
                 value.cut()
                 arguments.cut()
                 return False
@@ -200,7 +200,7 @@ class PairCalls:
                 cursor.forget()
                 value.end()
                 return True
-            cursor.rewind(place)
+            cursor.rewind(position)
             value.feed(cursor.take(len(self.value_close)))
 
 

@@ -15,13 +15,13 @@ TEXT = frozenset({"string"})
 class Arguments:
     """Writes `{"key": value, …}` into the open call."""
 
-    def __init__(self, scribe: EventWriter, name: str) -> None:
-        self._scribe = scribe
+    def __init__(self, writer: EventWriter, name: str) -> None:
+        self._writer = writer
         self.name = name
         self.count = 0
 
     def key(self, key: str) -> None:
-        self._scribe.arguments(("{" if not self.count else ", ") + dumps(key) + ": ")
+        self._writer.arguments(("{" if not self.count else ", ") + dumps(key) + ": ")
         self.count += 1
 
     def add(self, key: str, value: Json) -> None:
@@ -29,34 +29,34 @@ class Arguments:
         if isinstance(value, dict) and self._wraps(key):
             for inner, member in value.items():
                 self.key(inner)
-                self._scribe.arguments(dumps(member))
+                self._writer.arguments(dumps(member))
             return
         self.key(key)
-        self._scribe.arguments(dumps(value))
+        self._writer.arguments(dumps(value))
 
     def _wraps(self, key: str) -> bool:
-        tools = self._scribe.tools
+        tools = self._writer.tools
         return key in _WRAPPERS and tools.known and not tools.declares(self.name, key)
 
     def types(self, key: str) -> frozenset[str]:
-        return self._scribe.tools.types(self.name, key)
+        return self._writer.tools.types(self.name, key)
 
     def end(self) -> None:
-        self._scribe.arguments("}" if self.count else "{}")
-        self._scribe.end_call()
+        self._writer.arguments("}" if self.count else "{}")
+        self._writer.end_call()
 
     def cut(self) -> None:
-        self._scribe.cut_call()
+        self._writer.cut_call()
 
     def end_or_cut(self) -> None:
         """End a call whose end mark is missing; cut it if the stream was cut off."""
-        if self._scribe.cut_short:
+        if self._writer.cut_short:
             self.cut()
         else:
             self.end()
 
     def write(self, piece: str) -> None:
-        self._scribe.arguments(piece)
+        self._writer.arguments(piece)
 
 
 class RawValue:

@@ -39,10 +39,10 @@ class CallShape:
         object.__setattr__(self, "marks", Marks(self.ends))
 
 
-def read_string(scribe: EventWriter) -> Wait[str | None]:
+def read_string(writer: EventWriter) -> Wait[str | None]:
     """Read a JSON string; return None if it is cut off or absent."""
     parts: list[str] = []
-    walk = JsonWalk(scribe.cursor, parts.append, Marks(()))
+    walk = JsonWalk(writer.cursor, parts.append, Marks(()))
     if (yield from walk.string()) is not Ending.WHOLE:
         return None
     written = "".join(parts)
@@ -52,29 +52,29 @@ def read_string(scribe: EventWriter) -> Wait[str | None]:
         return unescape(written[1:-1])
 
 
-def read_calls(scribe: EventWriter, shape: CallShape) -> Wait[int]:
+def read_calls(writer: EventWriter, shape: CallShape) -> Wait[int]:
     """Read one call, an array of calls, or calls in a row; return how many."""
-    cursor = scribe.cursor
-    before = scribe.calls
+    cursor = writer.cursor
+    before = writer.calls
     yield from cursor.skip()
     if (yield from cursor.accept("[")):
-        yield from _read_list(scribe, shape)
-        return scribe.calls - before
-    yield from _read_call(scribe, shape)
+        yield from _read_list(writer, shape)
+        return writer.calls - before
+    yield from _read_call(writer, shape)
     while shape.between and (yield from cursor.follows("{", *shape.between, at_end=False)):
-        place = cursor.remember()
+        position = cursor.remember()
         yield from cursor.skip(shape.between + " \t\r\n")
         try:
-            yield from _read_call(scribe, shape)
+            yield from _read_call(writer, shape)
         except NotACall:
-            scribe.back(place)
+            writer.back(position)
             break
-    return scribe.calls - before
+    return writer.calls - before
 
 
-def _read_list(scribe: EventWriter, shape: CallShape) -> Wait[None]:
-    cursor = scribe.cursor
-    before = scribe.calls
+def _read_list(writer: EventWriter, shape: CallShape) -> Wait[None]:
+    cursor = writer.cursor
+    before = writer.calls
     while True:
         yield from cursor.skip(", \t\r\n")
         here = yield from cursor.peek()
@@ -82,29 +82,29 @@ def _read_list(scribe: EventWriter, shape: CallShape) -> Wait[None]:
             cursor.take(1)
             return
         if here != "{":
-            if scribe.calls == before:
+            if writer.calls == before:
                 raise NotACall("a list of something else")
             return
-        place = cursor.remember()
+        position = cursor.remember()
         try:
-            yield from _read_call(scribe, shape)
+            yield from _read_call(writer, shape)
         except NotACall:
-            if scribe.calls == before:
+            if writer.calls == before:
                 raise
-            scribe.back(place)
+            writer.back(position)
             return
 
 
-def _read_call(scribe: EventWriter, shape: CallShape) -> Wait[None]:
-    yield from CallObject(scribe, shape).read()
+def _read_call(writer: EventWriter, shape: CallShape) -> Wait[None]:
+    yield from CallObject(writer, shape).read()
 
 
 class CallObject:
     """Reads one object that may be a call, key by key."""
 
-    def __init__(self, scribe: EventWriter, shape: CallShape, name: str = "") -> None:
-        self._scribe = scribe
-        self._cursor = scribe.cursor
+    def __init__(self, writer: EventWriter, shape: CallShape, name: str = "") -> None:
+        self._writer = writer
+        self._cursor = writer.cursor
         self._shape = shape
         self._name = name
         self._id = ""
@@ -119,14 +119,14 @@ class CallObject:
             return
         if not self._name or (self._shape.strict and self._held is None):
             raise NotACall("no name")
-        self._scribe.call(self._name, self._id)
+        self._writer.call(self._name, self._id)
         self._done = True
         if self._held is not None:
             ending = self._write_held("".join(self._held), ending)
         if ending is Ending.CUT:
-            self._scribe.cut_call()
+            self._writer.cut_call()
         else:
-            self._scribe.end_call()
+            self._writer.end_call()
 
     def _object(self) -> Wait[Ending]:
         cursor = self._cursor
@@ -140,7 +140,7 @@ class CallObject:
             if here == "}":
                 cursor.take(1)
                 return Ending.WHOLE
-            key = yield from read_string(self._scribe)
+            key = yield from read_string(self._writer)
             yield from cursor.skip()
             if key is None or not (yield from cursor.accept(":")):
                 return self._stop()
@@ -160,17 +160,17 @@ class CallObject:
     def _member(self, key: str) -> Wait[Ending]:
         here = yield from self._cursor.peek()
         if self._shape.keyed and here == "{":
-            self._name = self._scribe.resolve(key)
+            self._name = self._writer.resolve(key)
             return (yield from self._arguments())
         if key in _INSIDE and here in {"{", "["}:
             return (yield from self._inside(here))
         if self._shape.strict and not self._name and key in _NAMES and here not in {'"', ""}:
             raise NotACall("a name that is no text")
         if key in _NAMES | {"function"} and here == '"' and not self._name:
-            name = yield from read_string(self._scribe)
+            name = yield from read_string(self._writer)
             if name is None:
                 return self._stop()
-            self._name = self._scribe.resolve(name)
+            self._name = self._writer.resolve(name)
             return Ending.WHOLE
         if key in _ARGUMENTS and not self._done:
             return (yield from self._arguments())
@@ -187,7 +187,7 @@ class CallObject:
         if here == "{":
             return (yield from self._object())
         self._cursor.take(1)
-        yield from _read_list(self._scribe, self._shape)
+        yield from _read_list(self._writer, self._shape)
         self._done = True
         return Ending.WHOLE
 
@@ -196,9 +196,9 @@ class CallObject:
         if here and here not in _FIRST:
             raise NotACall("arguments that are no JSON")
         if self._name and not self._shape.id_last and here == "{":
-            self._scribe.call(self._name, self._id)
+            self._writer.call(self._name, self._id)
             self._done = True
-            return (yield from stream_object(self._scribe, self._shape.marks))
+            return (yield from stream_object(self._writer, self._shape.marks))
         self._held = []
         patient = bool(self._name)
         walk = JsonWalk(self._cursor, self._held.append, self._shape.marks, patient=patient)
@@ -210,20 +210,20 @@ class CallObject:
     def _write_held(self, written: str, ending: Ending) -> Ending:
         """Write arguments that were held; a string that contains JSON is decoded (vllm#25729)."""
         if self._held_ending is not Ending.WHOLE:
-            self._scribe.arguments(written)
+            self._writer.arguments(written)
             return self._held_ending
         if written.startswith('"'):
             with suppress(ValueError):  # left to healing
                 written = str(loads(written)) or written
-        self._scribe.arguments("{}" if written.strip() == "null" else written)
+        self._writer.arguments("{}" if written.strip() == "null" else written)
         return ending
 
 
-def stream_object(scribe: EventWriter, ends: Marks) -> Wait[Ending]:
+def stream_object(writer: EventWriter, ends: Marks) -> Wait[Ending]:
     """Stream an object as the arguments of the open call, and end the call."""
-    ending = yield from JsonWalk(scribe.cursor, scribe.arguments, ends).value()
+    ending = yield from JsonWalk(writer.cursor, writer.arguments, ends).value()
     if ending is Ending.CUT:
-        scribe.cut_call()
+        writer.cut_call()
     else:
-        scribe.end_call()
+        writer.end_call()
     return ending

@@ -39,94 +39,94 @@ class Channels:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", Marks([self.open, self.close, *self.drop]))
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        cursor = writer.cursor
         channel = "think" if thinking else ""
         while True:
-            write = scribe.think if channel == "think" and scribe.thoughts else scribe.text
-            mark = yield from until(scribe, self.marks, write, keep=True)
+            write = writer.think if channel == "think" and writer.thoughts else writer.text
+            mark = yield from until(writer, self.marks, write, keep=True)
             if not mark:
                 return
             if mark in self.drop:
                 cursor.take(len(mark))
                 continue
-            if (yield from self._cut_mark(scribe)):
+            if (yield from self._cut_mark(writer)):
                 return
-            tag = yield from self.tag(scribe)
+            tag = yield from self.tag(writer)
             if tag is None:
                 write(cursor.take(len(mark)))
                 continue
             if channel == "think":
-                scribe.end_thought()
+                writer.end_thought()
             channel = "" if tag.closes else tag.name
-            if channel == "tools" and not (yield from self._tools(scribe)):
+            if channel == "tools" and not (yield from self._tools(writer)):
                 return
             channel = "" if channel == "tools" else channel
 
-    def _cut_mark(self, scribe: EventWriter) -> Wait[bool]:
+    def _cut_mark(self, writer: EventWriter) -> Wait[bool]:
         """Whether the stream ends inside the tag that begins here."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         yield from cursor.accept(self.open, self.close)
         name = yield from cursor.match(_HALF, 256)
         cursor.take(len(name))
         yield from cursor.stands(self.separator)
         ended = not (yield from cursor.peek()) or is_half(cursor, [self.separator])
-        cursor.rewind(place)
+        cursor.rewind(position)
         return ended
 
-    def tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
+    def tag(self, writer: EventWriter) -> Wait[_Tag | None]:
         """Read a complete tag; return None if no tag begins here."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         mark = yield from cursor.accept(self.open, self.close)
         held: list[str] = []
         ends = Marks([self.separator, self.open, self.close, "\n"])
         if not mark or (yield from cursor.until(ends, held.append)) != self.separator:
-            cursor.rewind(place)
+            cursor.rewind(position)
             return None
         written = "".join(held).strip()
         name = written.split(" ", 1)[0]
         attributes = {key: unescape_html(value) for key, value in _ATTRIBUTE.findall(written)}
         if not name.isidentifier():
-            cursor.rewind(place)
+            cursor.rewind(position)
             return None
         return _Tag(name, mark == self.close, attributes)
 
-    def _tools(self, scribe: EventWriter) -> Wait[bool]:
+    def _tools(self, writer: EventWriter) -> Wait[bool]:
         """Read the calls of the tools channel; return whether the answer continues."""
-        cursor = scribe.cursor
-        if not scribe.tools.offered:
-            scribe.text(f"{self.open}tools{self.separator}")
-            yield from cursor.until(Marks(()), scribe.text)
+        cursor = writer.cursor
+        if not writer.tools.offered:
+            writer.text(f"{self.open}tools{self.separator}")
+            yield from cursor.until(Marks(()), writer.text)
             return False
         while True:
             yield from cursor.skip()
-            tag = yield from self.tag(scribe)
+            tag = yield from self.tag(writer)
             if tag is None or tag.closes:
                 return tag is not None or bool((yield from cursor.peek()))
             if tag.name == "call" and tag.attributes.get("tool"):
-                yield from self._call(scribe, tag.attributes.get("tool", ""))
+                yield from self._call(writer, tag.attributes.get("tool", ""))
 
-    def _call(self, scribe: EventWriter, written: str) -> Wait[None]:
-        name = scribe.resolve(written, forward=True)
-        scribe.call(name)
-        arguments = Arguments(scribe, name)
+    def _call(self, writer: EventWriter, written: str) -> Wait[None]:
+        name = writer.resolve(written, forward=True)
+        writer.call(name)
+        arguments = Arguments(writer, name)
         while True:
-            yield from scribe.cursor.skip()
-            tag = yield from self.tag(scribe)
+            yield from writer.cursor.skip()
+            tag = yield from self.tag(writer)
             if tag is None:
                 arguments.cut()
                 return
             if tag.closes:
                 arguments.end()
                 return
-            if not (yield from self._argument(scribe, arguments, tag.attributes)):
+            if not (yield from self._argument(writer, arguments, tag.attributes)):
                 arguments.cut()
                 return
 
     def _argument(
-        self, scribe: EventWriter, arguments: Arguments, attributes: dict[str, str]
+        self, writer: EventWriter, arguments: Arguments, attributes: dict[str, str]
     ) -> Wait[bool]:
         kind = attributes.get("type", "string")
         types = TEXT if kind == "string" else _TYPES.get(kind, frozenset({kind}))
@@ -134,7 +134,7 @@ class Channels:
         close = f"{self.close}argument{self.separator}"
         marks = Marks([close])
         after = (self.open, self.close, *self.drop)
-        cursor = scribe.cursor
+        cursor = writer.cursor
         while (yield from value_until(cursor, marks, value.feed)):
             cursor.take(len(close))
             if (yield from cursor.follows(*after)) or is_half(cursor, after):

@@ -32,12 +32,12 @@ class EventWriter:
         self.tools = tools
         self.thoughts = thoughts is not False
         """Whether reasoning is separated from the text; else it stays there with its marks."""
-        self.silent = thoughts is None
+        self.omits_thoughts = thoughts is None
         """Whether reasoning is omitted."""
         self.events: list[ev.Event] = []
         self._draft = draft
         self._space: list[str] = []
-        self.spoken = False
+        self.has_text = False
         """Whether text was written since the last call or reasoning."""
         self._calls = 0
         self.behind_call = False
@@ -50,7 +50,7 @@ class EventWriter:
         """Whether the last character was a backtick: the next mark is quoted."""
         self.thought_before = False
         """Whether the answer already contained reasoning."""
-        self.said_anything = False
+        self.has_output = False
         self.in_call = False
         self.running_text: Marks | None = None
         """The marks that end running text, while the reader waits for more of it."""
@@ -82,7 +82,7 @@ class EventWriter:
             return
         self.events += self._draft.text("".join(self._space) + body)
         self._space = [piece[len(body) :]]
-        self.spoken = self.said_anything = True
+        self.has_text = self.has_output = True
         self._after_thought = self.behind_call = False
 
     @property
@@ -98,9 +98,9 @@ class EventWriter:
             self._flush_space()
             self._thinking = True
             self.behind_call = False
-        if self.silent:
+        if self.omits_thoughts:
             return
-        if not self.spoken:
+        if not self.has_text:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
         if not body:
@@ -108,7 +108,7 @@ class EventWriter:
             return
         self.events += self._draft.think("".join(self._space) + body)
         self._space = [piece[len(body) :]]
-        self.spoken = True
+        self.has_text = True
 
     def end_thought(self) -> None:
         """End the reasoning; white space around its end mark is dropped."""
@@ -117,16 +117,16 @@ class EventWriter:
         self._thinking = False
         self.thought_before = True
         self._space.clear()
-        self.spoken = False
+        self.has_text = False
         self._after_thought = True
         self.line_start = True
         self.after_tick = False
 
     def _flush_space(self) -> None:
-        if self.spoken and not self._thinking:
+        if self.has_text and not self._thinking:
             self.events += self._draft.text("".join(self._space))
         self._space.clear()
-        self.spoken = False
+        self.has_text = False
 
     @property
     def ran_out(self) -> bool:
@@ -161,7 +161,7 @@ class EventWriter:
         self._flush_space()
         self._calls += 1
         self._written = False
-        self.said_anything = self.in_call = self.behind_call = True
+        self.has_output = self.in_call = self.behind_call = True
         self.events += self._draft.call(self._calls, name=name, id=id)
 
     def arguments(self, piece: str) -> None:
@@ -195,7 +195,7 @@ class EventWriter:
         self.end_call()
 
     def finish(self) -> None:
-        if not self._thinking and (self.spoken or not self._calls):
+        if not self._thinking and (self.has_text or not self._calls):
             self.events += self._draft.text("".join(self._space))
         self._space.clear()
 

@@ -33,98 +33,100 @@ class Harmony:
     )
     body_ends: Marks = field(default_factory=lambda: Marks([*_ENDS, "<|start|>", "<|channel|>"]))
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        cursor = scribe.cursor
-        spoken = False
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        cursor = writer.cursor
+        has_text = False
         if thinking:
-            yield from until(scribe, self.body_ends, scribe.think, keep=True)
-            scribe.end_thought()
+            yield from until(writer, self.body_ends, writer.think, keep=True)
+            writer.end_thought()
             yield from cursor.accept(*_ENDS)
-        yield from self._stripped(scribe)
+        yield from self._stripped(writer)
         while True:
             header: list[str] = []
-            yield from self._before(scribe, header)
-            mark = yield from until(scribe, self.heads, header.append)
+            yield from self._before(writer, header)
+            mark = yield from until(writer, self.heads, header.append)
             if not mark:
-                self._say(scribe, "".join(header))
+                self._write_text(writer, "".join(header))
                 return
             if mark in _ENDS or not _is_head("".join(header)):
-                self._say(scribe, "".join(header))
+                self._write_text(writer, "".join(header))
                 header.clear()
             if mark in _ENDS:
                 continue
             while mark and mark != "<|message|>" and mark not in _ENDS:
                 header.append(mark)
-                mark = yield from until(scribe, self.heads, header.append)
+                mark = yield from until(writer, self.heads, header.append)
             if not mark and _is_head("".join(header).rsplit("|>", 1)[-1]):
                 return  # the stream ends in a header
             if mark != "<|message|>":
-                self._say(scribe, _HEAD.sub("", "".join(header).rsplit("|>", 1)[-1], count=1))
+                self._write_text(
+                    writer, _HEAD.sub("", "".join(header).rsplit("|>", 1)[-1], count=1)
+                )
                 continue
-            spoken = yield from self._body(scribe, "".join(header), spoken=spoken)
+            has_text = yield from self._body(writer, "".join(header), has_text=has_text)
 
-    def _before(self, scribe: EventWriter, header: list[str]) -> Wait[None]:
+    def _before(self, writer: EventWriter, header: list[str]) -> Wait[None]:
         """Write text that cannot be a header at once; keep text that may be one in `header`."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         word = yield from cursor.match(_ROLE, 200)
         header.append(cursor.take(len(word)))
         if (yield from cursor.peek()) not in {"<", ""}:
-            self._say(scribe, header.pop())
-            yield from until(scribe, self.heads, scribe.text, keep=True)
+            self._write_text(writer, header.pop())
+            yield from until(writer, self.heads, writer.text, keep=True)
 
-    def _stripped(self, scribe: EventWriter) -> Wait[None]:
+    def _stripped(self, writer: EventWriter) -> Wait[None]:
         """Read an answer whose control tokens the server removed: `analysis … assistantfinal …`."""
-        cursor = scribe.cursor
-        if not scribe.thoughts or not (yield from cursor.accept("analysis ")):
+        cursor = writer.cursor
+        if not writer.thoughts or not (yield from cursor.accept("analysis ")):
             return
-        yield from cursor.until(Marks(["assistantfinal", "<|"]), scribe.think, keep=True)
+        yield from cursor.until(Marks(["assistantfinal", "<|"]), writer.think, keep=True)
         yield from cursor.accept("assistantfinal")
-        scribe.end_thought()
-        yield from until(scribe, self.heads, scribe.text, keep=True)
+        writer.end_thought()
+        yield from until(writer, self.heads, writer.text, keep=True)
 
-    def _say(self, scribe: EventWriter, text: str) -> None:
+    def _write_text(self, writer: EventWriter, text: str) -> None:
         if text.strip() not in _FILLER:
-            scribe.text(text)
+            writer.text(text)
 
-    def _body(self, scribe: EventWriter, header: str, *, spoken: bool) -> Wait[bool]:
-        cursor = scribe.cursor
+    def _body(self, writer: EventWriter, header: str, *, has_text: bool) -> Wait[bool]:
+        cursor = writer.cursor
         channels = _CHANNEL.findall(header)
         channel = channels[-1] if channels else "final"
         recipient = _RECIPIENT.search(header)
         to = recipient.group(1) if recipient else ""
-        if to and to != "assistant" and (yield from self._call(scribe, to)):
+        if to and to != "assistant" and (yield from self._call(writer, to)):
             yield from cursor.until(self.body_ends, lambda _: None, keep=True)
             yield from cursor.accept(*_ENDS)
             return False
-        if channel == "analysis" and scribe.thoughts:
-            yield from until(scribe, self.body_ends, scribe.think, keep=True)
-            scribe.end_thought()
+        if channel == "analysis" and writer.thoughts:
+            yield from until(writer, self.body_ends, writer.think, keep=True)
+            writer.end_thought()
         else:
-            scribe.text("\n" if spoken else "")
-            yield from until(scribe, self.body_ends, scribe.text, keep=True)
-            spoken = True
+            writer.text("\n" if has_text else "")
+            yield from until(writer, self.body_ends, writer.text, keep=True)
+            has_text = True
         yield from cursor.accept(*_ENDS)
-        return spoken
+        return has_text
 
-    def _call(self, scribe: EventWriter, to: str) -> Wait[bool]:
+    def _call(self, writer: EventWriter, to: str) -> Wait[bool]:
         """Read the body as the arguments of a call; return False if `to` is no declared tool."""
-        cursor = scribe.cursor
-        if not scribe.tools.offered:
+        cursor = writer.cursor
+        if not writer.tools.offered:
             return False
         try:
-            name = scribe.resolve(to.removeprefix("functions."))
+            name = writer.resolve(to.removeprefix("functions."))
         except NotACall:
             return False
         yield from cursor.skip()
-        scribe.call(name)
+        writer.call(name)
         here = yield from cursor.peek()
         if here == "{":
-            yield from stream_object(scribe, self.body_ends)
+            yield from stream_object(writer, self.body_ends)
         elif not here:
-            scribe.cut_call()
+            writer.cut_call()
         else:  # a tool with one text as input, such as code
-            yield from cursor.until(self.body_ends, scribe.arguments, keep=True)
-            scribe.end_call()
+            yield from cursor.until(self.body_ends, writer.arguments, keep=True)
+            writer.end_call()
         return True
 
 
@@ -151,32 +153,32 @@ class Recipients:
         object.__setattr__(self, "body_ends", Marks([*self.ends, self.start]))
         object.__setattr__(self, "heads", Marks([*self.ends, self.start, self.message]))
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        cursor = writer.cursor
         if thinking:
-            yield from until(scribe, self.body_ends, scribe.think)
-            scribe.end_thought()
+            yield from until(writer, self.body_ends, writer.think)
+            writer.end_thought()
         while (yield from cursor.peek()):
-            head = yield from self._header(scribe)
+            head = yield from self._header(writer)
             recipient = _RECIPIENT.search(head)
             to = recipient.group(1) if recipient else ""
-            if to == "self" and scribe.thoughts:
-                yield from until(scribe, self.body_ends, scribe.think, keep=True)
-                scribe.end_thought()
+            if to == "self" and writer.thoughts:
+                yield from until(writer, self.body_ends, writer.think, keep=True)
+                writer.end_thought()
             elif to in {"self", "user"}:
-                yield from until(scribe, self.body_ends, scribe.text, keep=True)
-            elif to and not scribe.tools.offered:
-                scribe.text(head)
-                yield from until(scribe, self.body_ends, scribe.text, keep=True)
-                scribe.text((yield from cursor.accept(*self.ends)))
+                yield from until(writer, self.body_ends, writer.text, keep=True)
+            elif to and not writer.tools.offered:
+                writer.text(head)
+                yield from until(writer, self.body_ends, writer.text, keep=True)
+                writer.text((yield from cursor.accept(*self.ends)))
             else:
-                yield from self._speech(scribe)
+                yield from self._speech(writer)
             yield from cursor.accept(*self.ends)
 
-    def _header(self, scribe: EventWriter) -> Wait[str]:
+    def _header(self, writer: EventWriter) -> Wait[str]:
         """Read a header and return it; return an empty string if no header begins here."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         space = yield from cursor.skip()
         started = yield from cursor.accept(self.start)
         role = yield from cursor.match(_ROLE, 200)
@@ -188,24 +190,24 @@ class Recipients:
             cursor.take(len(self.message))  # the stream ends in a header
             cursor.forget()
             return ""
-        cursor.rewind(place)
+        cursor.rewind(position)
         cursor.forget()
         if started:  # a message without a header: its mark is not text
             cursor.take(len(space + started))
         return ""
 
-    def _speech(self, scribe: EventWriter) -> Wait[None]:
+    def _speech(self, writer: EventWriter) -> Wait[None]:
         """Read a body that may contain calls."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         while (yield from cursor.follows(self.opener, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(self.opener)
-            if not (yield from attempt(scribe, (self.calls,), self.opener)):
-                scribe.text(self.opener)
+            if not (yield from attempt(writer, (self.calls,), self.opener)):
+                writer.text(self.opener)
                 break
-        if scribe.behind_call:
+        if writer.behind_call:
             drop_half(cursor, [self.opener])
-        yield from until(scribe, self.body_ends, scribe.text, keep=True)
+        yield from until(writer, self.body_ends, writer.text, keep=True)
 
 
 @dataclass(frozen=True)
@@ -230,36 +232,36 @@ class Blocks:
         kinds = (self.thinking, self.text, self.calls, self.start)
         object.__setattr__(self, "marks", Marks([*kinds, *self.ends, *self.other]))
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        cursor = writer.cursor
         reader = JsonBody(close=self.ends, shape=CallShape(ends=self.ends, strict=True), only="{")
-        write = scribe.think if thinking and scribe.thoughts else scribe.text
-        name = yield from self._name(scribe)
-        while mark := (yield from until(scribe, self.marks, write)):
-            if write == scribe.think:
-                scribe.end_thought()
+        write = writer.think if thinking and writer.thoughts else writer.text
+        name = yield from self._name(writer)
+        while mark := (yield from until(writer, self.marks, write)):
+            if write == writer.think:
+                writer.end_thought()
             head = name
             if mark == self.start:
-                name = yield from self._name(scribe)
+                name = yield from self._name(writer)
                 head, mark = mark + name, (yield from cursor.accept(*self.marks.all))
-            write = scribe.think if mark == self.thinking and scribe.thoughts else scribe.text
-            if mark in self.tools and not scribe.tools.offered:
-                scribe.text(head + mark)
-                scribe.text((yield from cursor.until(Marks(self.ends), scribe.text)))
-            elif mark == self.calls and not (yield from attempt(scribe, (reader,), mark)):
-                scribe.text(name)
+            write = writer.think if mark == self.thinking and writer.thoughts else writer.text
+            if mark in self.tools and not writer.tools.offered:
+                writer.text(head + mark)
+                writer.text((yield from cursor.until(Marks(self.ends), writer.text)))
+            elif mark == self.calls and not (yield from attempt(writer, (reader,), mark)):
+                writer.text(name)
             name = ""
 
-    def _name(self, scribe: EventWriter) -> Wait[str]:
+    def _name(self, writer: EventWriter) -> Wait[str]:
         """Read the name of a tool before its call; write any other word as text."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         word = yield from cursor.match(_WORD, 200)
         cursor.take(len(word))
         if (yield from cursor.stands(*self.tools)):
             return word
-        if scribe.behind_call and is_half(cursor, self.tools):
+        if writer.behind_call and is_half(cursor, self.tools):
             return word
-        scribe.text(word)
+        writer.text(word)
         return ""
 
 
@@ -270,33 +272,33 @@ class Recipes:
     mark: str = ">>>"
     everyone: str = "all"
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         del thinking  # these models have no reasoning
-        cursor = scribe.cursor
+        cursor = writer.cursor
         mark = yield from cursor.accept(self.mark)
         while True:
-            if not (yield from self._message(scribe)):
+            if not (yield from self._message(writer)):
                 to_all = yield from cursor.accept(self.everyone + "\n")
-                scribe.text("" if to_all else mark)
-            mark = yield from until(scribe, Marks([self.mark]), scribe.text)
+                writer.text("" if to_all else mark)
+            mark = yield from until(writer, Marks([self.mark]), writer.text)
             if not mark:
                 return
 
-    def _message(self, scribe: EventWriter) -> Wait[bool]:
+    def _message(self, writer: EventWriter) -> Wait[bool]:
         """Read a call; return False if no call begins here."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         written = yield from cursor.match(re.compile(r"[\w.:-]+"), 128)
         cursor.take(len(written))
         yield from cursor.skip(" \t")
         newline = yield from cursor.accept("\n")
-        name = scribe.tools.resolve(written) if written and scribe.tools.offered else None
+        name = writer.tools.resolve(written) if written and writer.tools.offered else None
         yield from cursor.skip()
         if not name or not newline or (yield from cursor.peek()) != "{":
-            cut = scribe.ran_out
-            scribe.back(place)
+            cut = writer.ran_out
+            writer.back(position)
             cursor.forget()
             return cut
-        scribe.call(name)
-        yield from stream_object(scribe, Marks([self.mark]))
+        writer.call(name)
+        yield from stream_object(writer, Marks([self.mark]))
         return True

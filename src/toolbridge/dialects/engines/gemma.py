@@ -48,49 +48,49 @@ class GemmaCalls:
     def closing(self) -> tuple[str, ...]:
         return self.close
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         marked = mark != self.lead
         cursor.take(len(mark) if marked else 0)
         yield from cursor.skip()
-        yield from self._call(scribe, forward=self.forward and marked)
+        yield from self._call(writer, forward=self.forward and marked)
         while (yield from cursor.follows(self.lead, *self.close, at_end=False)):
             yield from cursor.skip()
             if (yield from cursor.accept(*self.close)):
                 continue
-            place = cursor.remember()
+            position = cursor.remember()
             try:
-                yield from self._call(scribe, forward=self.forward and marked)
+                yield from self._call(writer, forward=self.forward and marked)
             except NotACall:
-                scribe.back(place)
+                writer.back(position)
                 return
 
-    def _call(self, scribe: EventWriter, *, forward: bool) -> Wait[None]:
-        cursor = scribe.cursor
+    def _call(self, writer: EventWriter, *, forward: bool) -> Wait[None]:
+        cursor = writer.cursor
         yield from cursor.accept(self.lead)
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
         opened = yield from cursor.stands("{", "(")
         if not written or not opened:
             raise NotACall("no call")
-        name = scribe.resolve(written, forward=forward)
-        scribe.call(name)
+        name = writer.resolve(written, forward=forward)
+        writer.call(name)
         cursor.take(1)
-        reading = _Reading(scribe, self, Arguments(scribe, name))
+        reading = _Reading(writer, self, Arguments(writer, name))
         if (yield from reading.read(_CLOSES[opened])):
-            scribe.end_call()
+            writer.end_call()
         else:
-            scribe.cut_call()
+            writer.cut_call()
 
 
 class _Reading:
     """The arguments of one call."""
 
-    def __init__(self, scribe: EventWriter, grammar: GemmaCalls, arguments: Arguments) -> None:
-        self._cursor = scribe.cursor
+    def __init__(self, writer: EventWriter, grammar: GemmaCalls, arguments: Arguments) -> None:
+        self._cursor = writer.cursor
         self._grammar = grammar
         self._arguments = arguments
-        self._write: Sink = scribe.arguments
+        self._write: Sink = writer.arguments
         self._after: tuple[str, ...] = (",", "}", "]")
         """Characters that may follow a string."""
 
@@ -230,13 +230,13 @@ class _Reading:
     def _key_follows(self) -> Wait[bool]:
         """Whether a key follows the comma here."""
         cursor = self._cursor
-        place = cursor.remember()
+        position = cursor.remember()
         cursor.take(1)
         yield from cursor.skip()
         key = yield from cursor.match(_KEY)
         cursor.take(len(key))
         found = bool(key) and (yield from cursor.follows(":", "=", at_end=False))
-        cursor.rewind(place)
+        cursor.rewind(position)
         return found
 
 

@@ -22,14 +22,14 @@ BARS = ("｜", "|", "‖", "｜｜", "||", "‖‖")
 class InvokeCalls(ParameterCalls):
     """Parses names from attributes; `string="true"` marks a value as a string (DSML)."""
 
-    def call_header(self, scribe: EventWriter) -> Wait[Header]:
-        return (yield from self._attributes(scribe))
+    def call_header(self, writer: EventWriter) -> Wait[Header]:
+        return (yield from self._attributes(writer))
 
-    def parameter_header(self, scribe: EventWriter) -> Wait[Header]:
-        return (yield from self._attributes(scribe))
+    def parameter_header(self, writer: EventWriter) -> Wait[Header]:
+        return (yield from self._attributes(writer))
 
-    def _attributes(self, scribe: EventWriter) -> Wait[Header]:
-        written = yield from tag_end(scribe)
+    def _attributes(self, writer: EventWriter) -> Wait[Header]:
+        written = yield from tag_end(writer)
         name = _NAME.search(written)
         if name is None:
             raise NotACall("a tag without a name")

@@ -26,7 +26,7 @@ class CallReader(Protocol):
         """The marks that may follow a call."""
         ...
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
         """Read calls from `mark` on; raise `NotACall` if the text is not a call."""
         ...
 
@@ -34,7 +34,7 @@ class CallReader(Protocol):
 class ReadFrames(Protocol):
     """Reads an answer that is divided into messages (frames.py)."""
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read the rest of the answer."""
         ...
 
@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
     open: str
     close: str
-    spoken: bool = False
+    is_sentence: bool = False
     """Whether the opening mark is a sentence that belongs to the reasoning."""
 
 
@@ -100,8 +100,8 @@ class MarkReader:
         return {span.open: (span.close,) for span in self.thoughts}
 
     @cached_property
-    def spoken(self) -> frozenset[str]:
-        return frozenset(span.open for span in self.thoughts if span.spoken)
+    def sentences(self) -> frozenset[str]:
+        return frozenset(span.open for span in self.thoughts if span.is_sentence)
 
     def begun(self, prompt: str) -> str:
         """Return the reasoning mark at the end of a prompt, with the white space after it."""
@@ -135,92 +135,92 @@ class MarkReader:
     def _marks(self) -> Marks:
         return Marks([*self._plain.all, *self.opens, *self.closers])
 
-    def __call__(self, scribe: EventWriter, *, thinking: bool = False) -> Wait[None]:
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read the whole stream; `thinking` is True if the prompt opened reasoning."""
-        session = _Session(self, scribe)
-        if thinking and scribe.thoughts and self.thoughts:
+        session = _Session(self, writer)
+        if thinking and writer.thoughts and self.thoughts:
             yield from session.think(self.closers)
-        marks = self._marks if scribe.thoughts else self._plain
-        while mark := (yield from _until_mark(scribe, marks)):
-            if mark in self.frames and not scribe.said_anything:
-                scribe.cursor.push_back(mark)
-                yield from self.frames[mark](scribe)
+        marks = self._marks if writer.thoughts else self._plain
+        while mark := (yield from _until_mark(writer, marks)):
+            if mark in self.frames and not writer.has_output:
+                writer.cursor.push_back(mark)
+                yield from self.frames[mark](writer)
                 return
-            yield from session.meet(mark)
+            yield from session.read_mark(mark)
 
 
-def _until_mark(scribe: EventWriter, marks: Marks) -> Wait[str]:
+def _until_mark(writer: EventWriter, marks: Marks) -> Wait[str]:
     """Write text up to the next mark, and return the mark."""
-    scribe.running_text = marks
-    mark = yield from until(scribe, marks, scribe.text)
-    scribe.running_text = None
+    writer.running_text = marks
+    mark = yield from until(writer, marks, writer.text)
+    writer.running_text = None
     return mark
 
 
 class _Session:
     """The state of reading one stream."""
 
-    def __init__(self, prose: MarkReader, scribe: EventWriter) -> None:
-        self._prose = prose
-        self._scribe = scribe
+    def __init__(self, reader: MarkReader, writer: EventWriter) -> None:
+        self._reader = reader
+        self._writer = writer
         self._no_closer = False
         """Whether the stream ended without another reasoning end mark."""
 
-    def meet(self, mark: str) -> Wait[None]:
-        prose, scribe = self._prose, self._scribe
-        counts = mark in prose.calls and (mark not in prose.first or not scribe.said_anything)
-        if counts and (yield from attempt(scribe, prose.calls[mark], mark)):
+    def read_mark(self, mark: str) -> Wait[None]:
+        reader, writer = self._reader, self._writer
+        counts = mark in reader.calls and (mark not in reader.first or not writer.has_output)
+        if counts and (yield from attempt(writer, reader.calls[mark], mark)):
             return
-        if mark in prose.drop or (mark in prose.leftovers and scribe.tools.offered):
+        if mark in reader.drop or (mark in reader.leftovers and writer.tools.offered):
             return
-        if mark in prose.drop_tags:
-            yield from _pass_over(scribe)
+        if mark in reader.drop_tags:
+            yield from _pass_over(writer)
             return
-        if mark == FENCE and scribe.line_start:
-            scribe.text(mark)
-            yield from _fenced(scribe)
-        elif mark in prose.opens and scribe.thoughts and scribe.may_think:
-            if mark in prose.spoken:
-                scribe.think(mark + (yield from scribe.cursor.skip()))
-            yield from self.think(prose.opens[mark])
+        if mark == FENCE and writer.line_start:
+            writer.text(mark)
+            yield from _fenced(writer)
+        elif mark in reader.opens and writer.thoughts and writer.may_think:
+            if mark in reader.sentences:
+                writer.think(mark + (yield from writer.cursor.skip()))
+            yield from self.think(reader.opens[mark])
         elif self._is_stray(mark):
-            scribe.end_thought()
-        elif mark in _DATA and mark in prose.loose:
+            writer.end_thought()
+        elif mark in _DATA and mark in reader.loose:
             yield from self._data(mark)
         elif not self._may_stop(mark) or not (yield from self._is_last()):
-            scribe.text(mark)
+            writer.text(mark)
 
     def _may_stop(self, mark: str) -> bool:
         """Whether `mark` may end the turn; `</s>` after text may also end a strike-through."""
-        return mark in STOPS and (mark != "</s>" or not self._scribe.spoken)
+        return mark in STOPS and (mark != "</s>" or not self._writer.has_text)
 
     def _is_last(self) -> Wait[bool]:
         """Whether only tokens that end a turn follow."""
-        cursor = self._scribe.cursor
-        place = cursor.remember()
+        cursor = self._writer.cursor
+        position = cursor.remember()
         yield from cursor.skip()
         while (yield from cursor.accept(*STOPS)):
             yield from cursor.skip()
         ended = not (yield from cursor.peek())
-        cursor.rewind(place)
+        cursor.rewind(position)
         cursor.forget()
         return ended
 
     def _data(self, mark: str) -> Wait[None]:
         """Write JSON that is not a call as text, all of it: calls inside data are data."""
-        cursor, scribe = self._scribe.cursor, self._scribe
+        cursor, writer = self._writer.cursor, self._writer
         if not (yield from cursor.follows(_DATA[mark], at_end=False)):
-            scribe.text(mark)
+            writer.text(mark)
             return
         cursor.push_back(mark)
-        yield from JsonWalk(cursor, scribe.text, self._prose.after_data).value()
+        yield from JsonWalk(cursor, writer.text, self._reader.after_data).value()
 
     def _is_stray(self, mark: str) -> bool:
         """Whether `mark` ends reasoning that never began: the prompt may have opened it."""
-        scribe = self._scribe
-        if mark not in self._prose.closers or not scribe.thoughts or scribe.silent:
+        writer = self._writer
+        if mark not in self._reader.closers or not writer.thoughts or writer.omits_thoughts:
             return False
-        return self._prose.drop_closers or not scribe.said_anything
+        return self._reader.drop_closers or not writer.has_output
 
     def think(self, closers: tuple[str, ...]) -> Wait[None]:
         """Read reasoning up to one of `closers`.
@@ -228,20 +228,20 @@ class _Session:
         A call inside it is a draft if the reasoning is closed later, and a call if the stream ends
         first (vllm#39056, PrimeIntellect-ai/renderers#80), so text after its mark is held back.
         """
-        cursor, scribe = self._scribe.cursor, self._scribe
+        cursor, writer = self._writer.cursor, self._writer
         yield from cursor.skip()
-        opens = [span.open for span in self._prose.thoughts if span.close in closers]
+        opens = [span.open for span in self._reader.thoughts if span.close in closers]
         yield from cursor.accept(*opens)  # the model repeats the mark that ends the prompt
-        marks = self._prose.in_thought(closers)
-        while (mark := (yield from until(scribe, marks, scribe.think))) in self._prose.drop_tags:
-            yield from _pass_over(scribe)
+        marks = self._reader.in_thought(closers)
+        while (mark := (yield from until(writer, marks, writer.think))) in self._reader.drop_tags:
+            yield from _pass_over(writer)
         if mark and mark not in closers:
             yield from self._draft(mark, closers)
         else:
-            scribe.end_thought()
+            writer.end_thought()
 
     def _draft(self, mark: str, closers: tuple[str, ...]) -> Wait[None]:
-        cursor, scribe = self._scribe.cursor, self._scribe
+        cursor, writer = self._writer.cursor, self._writer
         held: list[str] = [mark]
         closed = ""
         if not self._no_closer:
@@ -249,48 +249,48 @@ class _Session:
         if closed:
             yield from cursor.skip()
         if closed and (yield from cursor.peek()):
-            scribe.think("".join(held))
-            scribe.end_thought()
+            writer.think("".join(held))
+            writer.end_thought()
             return
         self._no_closer = True
         cursor.push_back("".join(held))
-        if scribe.tools.offered:
+        if writer.tools.offered:
             yield from self._until_call()
         else:
-            scribe.end_thought()
+            writer.end_thought()
 
     def _until_call(self) -> Wait[None]:
         """Read reasoning that is never closed, up to the first valid call."""
-        cursor, scribe = self._scribe.cursor, self._scribe
-        marks = self._prose.draft_marks
-        while mark := (yield from cursor.until(marks, scribe.think)):
-            if (yield from attempt(scribe, self._prose.calls[mark], mark)):
+        cursor, writer = self._writer.cursor, self._writer
+        marks = self._reader.draft_marks
+        while mark := (yield from cursor.until(marks, writer.think)):
+            if (yield from attempt(writer, self._reader.calls[mark], mark)):
                 return
-            scribe.think(mark)
-        scribe.end_thought()
+            writer.think(mark)
+        writer.end_thought()
 
 
-def _pass_over(scribe: EventWriter) -> Wait[None]:
+def _pass_over(writer: EventWriter) -> Wait[None]:
     """Skip the rest of a tag."""
-    while (here := (yield from scribe.cursor.peek())) and here != ">":
-        scribe.cursor.take(1)
-    scribe.cursor.take(1)
+    while (here := (yield from writer.cursor.peek())) and here != ">":
+        writer.cursor.take(1)
+    writer.cursor.take(1)
 
 
-def attempt(scribe: EventWriter, readers: Sequence[CallReader], mark: str) -> Wait[bool]:
+def attempt(writer: EventWriter, readers: Sequence[CallReader], mark: str) -> Wait[bool]:
     """Let each reader parse calls after `mark`; return whether one accepted."""
-    if not scribe.tools.offered:
+    if not writer.tools.offered:
         return False
-    cursor = scribe.cursor
+    cursor = writer.cursor
     cursor.push_back(mark)
-    place = cursor.remember()
+    position = cursor.remember()
     cut = False
     for reader in readers:
         try:
-            yield from reader(scribe, mark)
+            yield from reader(writer, mark)
         except NotACall:
-            cut = cut or scribe.ran_out
-            cursor.rewind(place)
+            cut = cut or writer.ran_out
+            cursor.rewind(position)
         else:
             cursor.forget()
             drop_half(cursor, reader.closing)
@@ -303,5 +303,5 @@ def attempt(scribe: EventWriter, readers: Sequence[CallReader], mark: str) -> Wa
 _FENCE_END = Marks(["\n" + FENCE])
 
 
-def _fenced(scribe: EventWriter) -> Wait[None]:
-    scribe.text((yield from scribe.cursor.until(_FENCE_END, scribe.text)))
+def _fenced(writer: EventWriter) -> Wait[None]:
+    writer.text((yield from writer.cursor.until(_FENCE_END, writer.text)))

@@ -58,26 +58,26 @@ class ParameterCalls:
     def closing(self) -> tuple[str, ...]:
         return (*self.call_close, *self.wrapper_close, *self.inner, *self.call)
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
         if mark in self.wrapper:
-            scribe.cursor.take(len(mark))
-            yield from self._wrapped(scribe)
+            writer.cursor.take(len(mark))
+            yield from self._wrapped(writer)
             return
-        if not self.bare and not scribe.tools.known:
+        if not self.bare and not writer.tools.known:
             raise NotACall("a call without its wrapper")
-        yield from self._call(scribe)
-        yield from self._more(scribe)
-        yield from self._take_after_space(scribe, self.wrapper_close)
+        yield from self._call(writer)
+        yield from self._more(writer)
+        yield from self._take_after_space(writer, self.wrapper_close)
 
-    def _wrapped(self, scribe: EventWriter) -> Wait[None]:
-        cursor = scribe.cursor
-        yield from self._pass_over(scribe)
+    def _wrapped(self, writer: EventWriter) -> Wait[None]:
+        cursor = writer.cursor
+        yield from self._pass_over(writer)
         if (yield from cursor.accept(*self.wrapper_close)):
             return  # an empty wrapper
         here = yield from cursor.peek()
         if self.json_body and here in {"{", "["}:
-            yield from read_calls(scribe, CallShape(ends=self.wrapper_close))
-            yield from self._take_after_space(scribe, self.wrapper_close)
+            yield from read_calls(writer, CallShape(ends=self.wrapper_close))
+            yield from self._take_after_space(writer, self.wrapper_close)
             return
         lead = ""
         if here != "<":
@@ -85,54 +85,54 @@ class ParameterCalls:
             cursor.take(len(lead))
         if not (yield from cursor.stands(*self.call)):
             raise NotACall("no call")
-        before = scribe.calls
-        place = cursor.remember()
+        before = writer.calls
+        position = cursor.remember()
         try:
-            yield from self._call(scribe, lead.strip(SPACE))
+            yield from self._call(writer, lead.strip(SPACE))
         except NotACall:
-            if scribe.ran_out:
+            if writer.ran_out:
                 raise
-            cursor.rewind(place)
-            if not (yield from self._leave_out(scribe)):
+            cursor.rewind(position)
+            if not (yield from self._leave_out(writer)):
                 raise
-        yield from self._more(scribe)
-        if scribe.calls == before:
+        yield from self._more(writer)
+        if writer.calls == before:
             raise NotACall("no call that anybody offers")
-        yield from self._take_after_space(scribe, self.wrapper_close)
+        yield from self._take_after_space(writer, self.wrapper_close)
 
-    def _more(self, scribe: EventWriter) -> Wait[None]:
+    def _more(self, writer: EventWriter) -> Wait[None]:
         """Read the calls after the first one."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         while True:
-            place = cursor.remember()
-            between = yield from self._pass_over(scribe)
+            position = cursor.remember()
+            between = yield from self._pass_over(writer)
             if not (yield from cursor.stands(*self.call)):
                 if between:
-                    scribe.back(place)
+                    writer.back(position)
                 else:
-                    cursor.rewind(place)
+                    cursor.rewind(position)
                 return
             try:
-                yield from self._call(scribe)
+                yield from self._call(writer)
             except NotACall:
-                scribe.back(place)
-                if not (yield from self._leave_out(scribe)):
+                writer.back(position)
+                if not (yield from self._leave_out(writer)):
                     return
 
-    def _leave_out(self, scribe: EventWriter) -> Wait[bool]:
+    def _leave_out(self, writer: EventWriter) -> Wait[bool]:
         """Skip an invalid call if it has an end: the calls after it are still read (vllm#51075)."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         ends = Marks([*self.call_close, *self.wrapper_close, *self.wrapper])
         found = yield from cursor.until(ends, lambda _: None)
         if found in self.call_close:
             return True
-        cursor.rewind(place)
+        cursor.rewind(position)
         return False
 
-    def _pass_over(self, scribe: EventWriter) -> Wait[bool]:
+    def _pass_over(self, writer: EventWriter) -> Wait[bool]:
         """Skip the marks between two calls; return whether there were any."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         yield from cursor.skip()
         found = False
         while self.inner and (yield from cursor.accept(*self.inner)):
@@ -140,31 +140,31 @@ class ParameterCalls:
             found = True
         return found
 
-    def _take_after_space(self, scribe: EventWriter, marks: tuple[str, ...]) -> Wait[None]:
-        cursor = scribe.cursor
+    def _take_after_space(self, writer: EventWriter, marks: tuple[str, ...]) -> Wait[None]:
+        cursor = writer.cursor
         marks = (*self.inner, *marks)
         while marks and (yield from cursor.follows(*marks, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(*marks)
 
-    def _call(self, scribe: EventWriter, lead: str = "") -> Wait[None]:
-        cursor = scribe.cursor
+    def _call(self, writer: EventWriter, lead: str = "") -> Wait[None]:
+        cursor = writer.cursor
         yield from cursor.accept(*self.call)
-        header = yield from self.call_header(scribe)
-        name = scribe.resolve(header.name)
+        header = yield from self.call_header(writer)
+        name = writer.resolve(header.name)
         if header.closed:
-            scribe.whole_call(name, "{}")
+            writer.whole_call(name, "{}")
             return
         goes_on = (*self.parameter, *self.call_close, *self.parameter_close, *self.wrapper_close)
         follows = yield from cursor.follows(*goes_on, *("{" if self.json_body else ""))
         if not follows and not is_half(cursor, goes_on):
             raise NotACall("text after the name")
-        scribe.text(lead)
-        scribe.call(name)
-        yield from self._body(scribe, Arguments(scribe, name))
+        writer.text(lead)
+        writer.call(name)
+        yield from self._body(writer, Arguments(writer, name))
 
-    def _body(self, scribe: EventWriter, arguments: Arguments) -> Wait[None]:
-        cursor = scribe.cursor
+    def _body(self, writer: EventWriter, arguments: Arguments) -> Wait[None]:
+        cursor = writer.cursor
         while True:
             yield from cursor.skip()
             here = yield from cursor.peek()
@@ -172,33 +172,33 @@ class ParameterCalls:
                 arguments.cut()
                 return
             if self.json_body and here == "{" and not arguments.count:
-                yield from stream_object(scribe, self.closers)
-                yield from self._take_after_space(scribe, self.call_close)
+                yield from stream_object(writer, self.closers)
+                yield from self._take_after_space(writer, self.call_close)
                 return
             if (yield from cursor.accept(*self.parameter)):
-                if not (yield from self._parameter(scribe, arguments)):
+                if not (yield from self._parameter(writer, arguments)):
                     return
             elif (yield from cursor.accept(*self.call_close)):
                 arguments.end()
                 return
             elif not (yield from cursor.accept(*self.parameter_close)):
-                self._end_without_mark(scribe, arguments)
+                self._end_without_mark(writer, arguments)
                 return
 
-    def _end_without_mark(self, scribe: EventWriter, arguments: Arguments) -> None:
+    def _end_without_mark(self, writer: EventWriter, arguments: Arguments) -> None:
         """End a call whose end tag is missing; at the end of the stream it may be cut off."""
-        if is_half(scribe.cursor, self.parameter):
-            drop_half(scribe.cursor, self.parameter)
+        if is_half(writer.cursor, self.parameter):
+            drop_half(writer.cursor, self.parameter)
             arguments.cut()
-        elif is_half(scribe.cursor, self.closing):
+        elif is_half(writer.cursor, self.closing):
             arguments.end_or_cut()
         else:
             arguments.end()
 
-    def _parameter(self, scribe: EventWriter, arguments: Arguments) -> Wait[bool]:
+    def _parameter(self, writer: EventWriter, arguments: Arguments) -> Wait[bool]:
         """Read one parameter; return whether the call continues."""
         try:
-            header = yield from self.parameter_header(scribe)
+            header = yield from self.parameter_header(writer)
         except NotACall:
             arguments.cut()
             return False
@@ -209,30 +209,30 @@ class ParameterCalls:
         if header.closed:
             value.end()
             return True
-        if not (yield from self._value(scribe, value, arguments.name)):
+        if not (yield from self._value(writer, value, arguments.name)):
             value.cut()
             arguments.cut()
             return False
         value.end()
         return True
 
-    def _value(self, scribe: EventWriter, value: RawValue, name: str) -> Wait[bool]:
+    def _value(self, writer: EventWriter, value: RawValue, name: str) -> Wait[bool]:
         """Read a value and its close tag; return whether it ended."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         if self.cdata:
-            yield from self._cdata(scribe, value)
+            yield from self._cdata(writer, value)
         while True:
             mark = yield from value_until(cursor, self.closers, value.feed)
             if not mark:
                 return False
-            if (yield from self._ends(scribe, value, mark, name)):
+            if (yield from self._ends(writer, value, mark, name)):
                 if mark in self.parameter_close:
                     cursor.take(len(mark))
                 return True
             value.feed(cursor.take(len(mark)))
 
-    def _cdata(self, scribe: EventWriter, value: RawValue) -> Wait[None]:
-        cursor = scribe.cursor
+    def _cdata(self, writer: EventWriter, value: RawValue) -> Wait[None]:
+        cursor = writer.cursor
         if not (yield from cursor.follows("<![CDATA[", at_end=False)):
             return
         yield from cursor.skip()
@@ -243,9 +243,9 @@ class ParameterCalls:
             value.feed(mark)
         yield from cursor.skip()
 
-    def _ends(self, scribe: EventWriter, value: RawValue, mark: str, name: str) -> Wait[bool]:
+    def _ends(self, writer: EventWriter, value: RawValue, mark: str, name: str) -> Wait[bool]:
         """Whether the grammar can continue after `mark`; otherwise the mark is part of the value."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         size = len(mark)
         if mark in self.parameter_close:
             after = (*self.parameter, *self.closing, *self.wrapper, *STOPS)
@@ -254,32 +254,32 @@ class ParameterCalls:
         elif mark in self.wrapper_close:
             after = self.wrapper
         else:
-            return value.tail == "\n" and (yield from self._declared(scribe, mark, name))
+            return value.tail == "\n" and (yield from self._declared(writer, mark, name))
         if (yield from cursor.follows(*after, offset=size)):
             return True
         return is_half(cursor, after, size)
 
-    def _declared(self, scribe: EventWriter, mark: str, name: str) -> Wait[bool]:
+    def _declared(self, writer: EventWriter, mark: str, name: str) -> Wait[bool]:
         """Whether the opening tag here names a declared parameter of the tool."""
-        cursor = scribe.cursor
-        place = cursor.remember()
+        cursor = writer.cursor
+        position = cursor.remember()
         cursor.take(len(mark))
         try:
-            header = yield from self.parameter_header(scribe)
+            header = yield from self.parameter_header(writer)
         except NotACall:
             return False
         finally:
-            cursor.rewind(place)
-        return not scribe.tools.known or scribe.tools.declares(name, header.name)
+            cursor.rewind(position)
+        return not writer.tools.known or writer.tools.declares(name, header.name)
 
-    def call_header(self, scribe: EventWriter) -> Wait[Header]:
-        return (yield from self._matched(scribe, self.head))
+    def call_header(self, writer: EventWriter) -> Wait[Header]:
+        return (yield from self._matched(writer, self.head))
 
-    def parameter_header(self, scribe: EventWriter) -> Wait[Header]:
-        return (yield from self._matched(scribe, self.head))
+    def parameter_header(self, writer: EventWriter) -> Wait[Header]:
+        return (yield from self._matched(writer, self.head))
 
-    def _matched(self, scribe: EventWriter, pattern: "re.Pattern[str]") -> Wait[Header]:
-        written = yield from tag_end(scribe, forgive=True)
+    def _matched(self, writer: EventWriter, pattern: "re.Pattern[str]") -> Wait[Header]:
+        written = yield from tag_end(writer, forgive=True)
         match = pattern.fullmatch(written)
         if match is None:
             raise NotACall("a tag that names nothing")
@@ -289,9 +289,9 @@ class ParameterCalls:
 _CDATA_END = Marks(["]]>"])
 
 
-def tag_end(scribe: EventWriter, limit: int = 512, *, forgive: bool = False) -> Wait[str]:
+def tag_end(writer: EventWriter, limit: int = 512, *, forgive: bool = False) -> Wait[str]:
     """Read the rest of a tag with its `>`; with `forgive`, `<` or a line end may replace the `>`."""
-    cursor = scribe.cursor
+    cursor = writer.cursor
     taken: list[str] = []
     quote = ""
     while len(taken) < limit:

@@ -26,17 +26,17 @@ _TOKEN = ("<|", "<｜")
 """The beginnings of special tokens: any part of one identifies it."""
 
 
-def until(scribe: EventWriter, marks: Marks, write: Sink, *, keep: bool = False) -> Wait[str]:
+def until(writer: EventWriter, marks: Marks, write: Sink, *, keep: bool = False) -> Wait[str]:
     """Pass the text before the next mark to `write`; return the mark, consumed unless `keep`.
 
     A partial mark at the end of the stream is dropped.
     """
-    cursor = scribe.cursor
+    cursor = writer.cursor
 
     def emit(piece: str) -> None:
         if cursor.ended and cursor.at == len(cursor.text):
             half = piece[len(piece) - marks.held(piece) :]
-            if _is_certain(half) or (scribe.behind_call and half == piece.lstrip(SPACE)):
+            if _is_certain(half) or (writer.behind_call and half == piece.lstrip(SPACE)):
                 piece = piece[: len(piece) - len(half)]
         write(piece)
 

@@ -36,24 +36,24 @@ class PythonCalls:
     def closing(self) -> tuple[str, ...]:
         return self.close
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         bracket = mark if mark.startswith("[") else ""
         cursor.take(len(mark))
         yield from cursor.skip()
         if not bracket:
-            if self.json and (yield from self._json(scribe)):
+            if self.json and (yield from self._json(writer)):
                 return
             bracket = yield from cursor.accept("[")
         if self.listed and not bracket:
             raise NotACall("no list")
-        yield from self._call(scribe)
-        while (yield from self._goes_on(scribe, bracketed=bool(bracket))):
-            place = cursor.remember()
+        yield from self._call(writer)
+        while (yield from self._goes_on(writer, bracketed=bool(bracket))):
+            position = cursor.remember()
             try:
-                yield from self._call(scribe)
+                yield from self._call(writer)
             except NotACall:
-                scribe.back(place)
+                writer.back(position)
                 break
         if bracket and (yield from cursor.follows("]", at_end=False)):
             yield from cursor.skip()
@@ -62,22 +62,22 @@ class PythonCalls:
             yield from cursor.skip()
             yield from cursor.accept(*self.close)
 
-    def _json(self, scribe: EventWriter) -> Wait[bool]:
-        cursor = scribe.cursor
+    def _json(self, writer: EventWriter) -> Wait[bool]:
+        cursor = writer.cursor
         here = yield from cursor.peek()
         if here == "[" and not (yield from cursor.follows("{", offset=1, at_end=False)):
             return False
         if here not in {"[", "{"}:
             return False
-        yield from read_calls(scribe, CallShape(ends=self.close, between=",;"))
+        yield from read_calls(writer, CallShape(ends=self.close, between=",;"))
         if self.close and (yield from cursor.follows(*self.close, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(*self.close)
         return True
 
-    def _goes_on(self, scribe: EventWriter, *, bracketed: bool) -> Wait[bool]:
+    def _goes_on(self, writer: EventWriter, *, bracketed: bool) -> Wait[bool]:
         """Skip the separator between two calls; return whether another call may follow."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         if (yield from cursor.follows(",", ";", at_end=False)):
             yield from cursor.skip()
             cursor.take(1)
@@ -90,26 +90,26 @@ class PythonCalls:
         yield from cursor.skip()
         return True
 
-    def _call(self, scribe: EventWriter) -> Wait[None]:
-        cursor = scribe.cursor
+    def _call(self, writer: EventWriter) -> Wait[None]:
+        cursor = writer.cursor
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
         if not written or not (yield from cursor.accept("(")):
             raise NotACall("no call")
-        name = scribe.resolve(written.removesuffix(".call"))
+        name = writer.resolve(written.removesuffix(".call"))
         yield from cursor.skip()
         here = yield from cursor.peek()
         if here == "{":
-            yield from self._object(scribe, name)
+            yield from self._object(writer, name)
             return
-        if here == ")" or (yield from self._key_stands(scribe)) or not here:
-            scribe.call(name)
-            yield from _Keywords(scribe, Arguments(scribe, name)).read()
+        if here == ")" or (yield from self._key_stands(writer)) or not here:
+            writer.call(name)
+            yield from _Keywords(writer, Arguments(writer, name)).read()
             return
         raise NotACall("arguments without names")
 
-    def _key_stands(self, scribe: EventWriter) -> Wait[bool]:
-        cursor = scribe.cursor
+    def _key_stands(self, writer: EventWriter) -> Wait[bool]:
+        cursor = writer.cursor
         key = yield from cursor.match(_KEY)
         if not key:
             return False
@@ -118,19 +118,19 @@ class PythonCalls:
             return False
         return not (yield from cursor.follows("==", offset=offset, at_end=False))
 
-    def _object(self, scribe: EventWriter, name: str) -> Wait[None]:
-        scribe.call(name)
-        yield from stream_object(scribe, Marks(self.close))
-        if (yield from scribe.cursor.follows(")", at_end=False)):
-            yield from scribe.cursor.skip()
-            yield from scribe.cursor.accept(")")
+    def _object(self, writer: EventWriter, name: str) -> Wait[None]:
+        writer.call(name)
+        yield from stream_object(writer, Marks(self.close))
+        if (yield from writer.cursor.follows(")", at_end=False)):
+            yield from writer.cursor.skip()
+            yield from writer.cursor.accept(")")
 
 
 class _Keywords:
     """The arguments of one call."""
 
-    def __init__(self, scribe: EventWriter, arguments: Arguments) -> None:
-        self._cursor = scribe.cursor
+    def __init__(self, writer: EventWriter, arguments: Arguments) -> None:
+        self._cursor = writer.cursor
         self._arguments = arguments
 
     def read(self) -> Wait[None]:

@@ -32,8 +32,8 @@ class JsonBody:
     def closing(self) -> tuple[str, ...]:
         return ("```", *self.close) if self.fence else self.close
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         if mark not in {"{", "[", "```"}:
             cursor.take(len(mark))
         yield from cursor.skip()
@@ -45,12 +45,12 @@ class JsonBody:
         yield from cursor.skip()
         if (yield from cursor.peek()) not in {*self.only}:
             raise NotACall("no JSON")
-        yield from read_calls(scribe, self.shape)
-        yield from self._after(scribe, fenced=fenced)
+        yield from read_calls(writer, self.shape)
+        yield from self._after(writer, fenced=fenced)
 
-    def _after(self, scribe: EventWriter, *, fenced: bool) -> Wait[None]:
+    def _after(self, writer: EventWriter, *, fenced: bool) -> Wait[None]:
         """Skip the end mark, and extra brackets before it."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         closers = ("```",) if fenced else self.close
         while (yield from cursor.follows("}", "]", *closers, at_end=False)):
             yield from cursor.skip()
@@ -104,87 +104,87 @@ class NamedJson:
         fence = ("```",) if self.fence else ()
         return (*fence, *self.close, *self.section_close, *self.call)
 
-    def __call__(self, scribe: EventWriter, mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
+    def __call__(self, writer: EventWriter, mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
         cursor.take(len(mark))
         if mark not in self.section:
-            yield from self._one(scribe)
-        elif not (yield from self._opens(scribe)):
+            yield from self._one(writer)
+        elif not (yield from self._opens(writer)):
             yield from cursor.skip()
             if (yield from cursor.accept(*self.section_close)):
                 return
             raise NotACall("an empty section")
         else:
-            yield from self._one(scribe)
-        while (yield from self._opens(scribe)):
-            place = cursor.remember()
+            yield from self._one(writer)
+        while (yield from self._opens(writer)):
+            position = cursor.remember()
             try:
-                yield from self._one(scribe)
+                yield from self._one(writer)
             except NotACall:
-                scribe.back(place)
+                writer.back(position)
                 break
         if self.section_close and (yield from cursor.follows(*self.section_close, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(*self.section_close)
 
-    def _opens(self, scribe: EventWriter) -> Wait[bool]:
+    def _opens(self, writer: EventWriter) -> Wait[bool]:
         """Read the mark of the next call; return False if none follows."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         if not self.call or not (yield from cursor.follows(*self.call, at_end=False)):
             return False
         yield from cursor.skip()
         yield from cursor.accept(*self.call)
         return True
 
-    def _one(self, scribe: EventWriter) -> Wait[None]:
-        cursor = scribe.cursor
+    def _one(self, writer: EventWriter) -> Wait[None]:
+        cursor = writer.cursor
         yield from cursor.skip()
-        header = yield from self._header(scribe)
+        header = yield from self._header(writer)
         yield from cursor.skip()
         if self.fence:
             yield from cursor.accept("```json", "```")
             yield from cursor.skip()
         if (yield from cursor.peek()) != "{":
-            yield from self._without_json(scribe, header)
+            yield from self._without_json(writer, header)
             return
-        scribe.call(header.name, header.id)
-        yield from stream_object(scribe, self.ends)
-        yield from self._after(scribe)
+        writer.call(header.name, header.id)
+        yield from stream_object(writer, self.ends)
+        yield from self._after(writer)
 
-    def _without_json(self, scribe: EventWriter, header: _Header) -> Wait[None]:
+    def _without_json(self, writer: EventWriter, header: _Header) -> Wait[None]:
         """End a call that has a name and no arguments."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         rest = yield from cursor.peek()
-        certain = scribe.tools.known or header.lined or rest in "[<"
+        certain = writer.tools.known or header.lined or rest in "[<"
         if rest and not (self.empty and certain):
             raise NotACall("no JSON")
-        scribe.call(header.name, header.id)
+        writer.call(header.name, header.id)
         half = cursor.text[cursor.at :] if cursor.ended else ""
         if half and any(mark.startswith(half) for mark in (*self.separators, *self.id_marks)):
             cursor.take(len(half))
-            scribe.cut_call()
+            writer.cut_call()
         elif rest:
-            scribe.end_call()
+            writer.end_call()
         elif self.empty and not header.id and not header.separated:
-            scribe.end_or_cut()
+            writer.end_or_cut()
         else:
-            scribe.cut_call()
+            writer.cut_call()
 
-    def _header(self, scribe: EventWriter) -> Wait[_Header]:
-        cursor = scribe.cursor
+    def _header(self, writer: EventWriter) -> Wait[_Header]:
+        cursor = writer.cursor
         if self.before and not (yield from cursor.accept(*self.before)) and self.needs_before:
             raise NotACall("another form")
         yield from cursor.skip(" \t")
         id = ""
         if self.id_first:
-            id = yield from self._word(scribe)
+            id = yield from self._word(writer)
             if not (yield from cursor.accept(self.id_first)):
                 raise NotACall("no name after the id")
-        written = yield from self._word(scribe)
+        written = yield from self._word(writer)
         yield from cursor.skip(" \t")
         if self.id_marks and (yield from cursor.accept(*self.id_marks)):
-            id = yield from self._word(scribe)
-        name, own_id = self.identify(scribe, written)
+            id = yield from self._word(writer)
+        name, own_id = self.identify(writer, written)
         gap = yield from cursor.skip()
         separated = yield from cursor.accept(*self.separators)
         if self.needs_separator and not separated and self.separators:
@@ -192,19 +192,19 @@ class NamedJson:
             raise NotACall("no separator")
         return _Header(name, id or own_id, separated=bool(separated), lined="\n" in gap)
 
-    def identify(self, scribe: EventWriter, written: str) -> tuple[str, str]:
+    def identify(self, writer: EventWriter, written: str) -> tuple[str, str]:
         """Return the tool name and the id in the header."""
-        return scribe.resolve(written), ""
+        return writer.resolve(written), ""
 
-    def _word(self, scribe: EventWriter) -> Wait[str]:
-        cursor = scribe.cursor
+    def _word(self, writer: EventWriter) -> Wait[str]:
+        cursor = writer.cursor
         word = yield from cursor.match(self.name)
         if not word:
             raise NotACall("no name")
         return cursor.take(len(word))
 
-    def _after(self, scribe: EventWriter) -> Wait[None]:
-        cursor = scribe.cursor
+    def _after(self, writer: EventWriter) -> Wait[None]:
+        cursor = writer.cursor
         marks = ("```", *self.close) if self.fence else self.close
         while marks and (yield from cursor.follows(*marks, at_end=False)):
             yield from cursor.skip()

@@ -43,34 +43,34 @@ class TreeCalls:
     def closing(self) -> tuple[str, ...]:
         return (f"{self.token}</{self.wrapper}>",)
 
-    def __call__(self, scribe: EventWriter, _mark: str, /) -> Wait[None]:
-        cursor = scribe.cursor
-        tag = yield from self._tag(scribe)
-        before = scribe.calls
+    def __call__(self, writer: EventWriter, _mark: str, /) -> Wait[None]:
+        cursor = writer.cursor
+        tag = yield from self._tag(writer)
+        before = writer.calls
         if tag is None or tag.closes or tag.name not in {self.wrapper, self.call}:
             raise NotACall("no call")
         if tag.name == self.call:
-            yield from self._call(scribe, tag)
+            yield from self._call(writer, tag)
         while (yield from cursor.follows(self.token, at_end=False)):
-            place = cursor.remember()
+            position = cursor.remember()
             yield from cursor.skip()
-            tag = yield from self._tag(scribe)
+            tag = yield from self._tag(writer)
             if tag is not None and tag.closes and tag.name == self.wrapper:
                 return
             if tag is None or tag.closes or tag.name != self.call:
-                cursor.rewind(place)
+                cursor.rewind(position)
                 break
             try:
-                yield from self._call(scribe, tag)
+                yield from self._call(writer, tag)
             except NotACall:
-                scribe.back(place)
+                writer.back(position)
                 break
-        if scribe.calls == before:
+        if writer.calls == before:
             raise NotACall("no call")
 
-    def _tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
+    def _tag(self, writer: EventWriter) -> Wait[_Tag | None]:
         """Read the token and its tag; return None if anything else follows."""
-        cursor = scribe.cursor
+        cursor = writer.cursor
         if not (yield from cursor.accept(self.token)):
             return None
         yield from cursor.skip()
@@ -83,38 +83,38 @@ class TreeCalls:
         match = _TAG.fullmatch("".join(written))
         return _Tag(match.group(2), bool(match.group(1)), match.group(3)) if match else None
 
-    def _call(self, scribe: EventWriter, tag: _Tag) -> Wait[None]:
+    def _call(self, writer: EventWriter, tag: _Tag) -> Wait[None]:
         named = _NAME.match(tag.rest)
         if named is None:
             raise NotACall("no name")
-        name = scribe.resolve(named.group(1))
-        scribe.call(name)
-        yield from _Tree(scribe, self, Arguments(scribe, name)).read()
+        name = writer.resolve(named.group(1))
+        writer.call(name)
+        yield from _Tree(writer, self, Arguments(writer, name)).read()
 
-    def read_tag(self, scribe: EventWriter) -> Wait[_Tag | None]:
+    def read_tag(self, writer: EventWriter) -> Wait[_Tag | None]:
         """Read the next tag; return None and consume nothing if no tag begins here."""
-        cursor = scribe.cursor
-        place = cursor.remember()
-        tag = yield from self._tag(scribe)
+        cursor = writer.cursor
+        position = cursor.remember()
+        tag = yield from self._tag(writer)
         if tag is None:
-            cursor.rewind(place)
+            cursor.rewind(position)
         return tag
 
 
 class _Tree:
     """The arguments of one call."""
 
-    def __init__(self, scribe: EventWriter, grammar: TreeCalls, arguments: Arguments) -> None:
-        self._scribe = scribe
+    def __init__(self, writer: EventWriter, grammar: TreeCalls, arguments: Arguments) -> None:
+        self._writer = writer
         self._grammar = grammar
         self._arguments = arguments
-        self._schema = scribe.tools.schema(arguments.name)
+        self._schema = writer.tools.schema(arguments.name)
 
     def read(self) -> Wait[None]:
-        cursor, arguments = self._scribe.cursor, self._arguments
+        cursor, arguments = self._writer.cursor, self._arguments
         while True:
             yield from cursor.skip()
-            tag = yield from self._grammar.read_tag(self._scribe)
+            tag = yield from self._grammar.read_tag(self._writer)
             if tag is not None and tag.closes:
                 arguments.end()  # of the call, or of something around it
                 return
@@ -128,13 +128,13 @@ class _Tree:
 
     def _nameless(self) -> Wait[bool]:
         """Read a parameter without its opening tag (vllm#51073); the closing tag has its name."""
-        cursor = self._scribe.cursor
+        cursor = self._writer.cursor
         if not (yield from cursor.accept(self._grammar.token)):
             return False
         held: list[str] = []
         if not (yield from cursor.until(self._grammar.marks, held.append, keep=True)):
             return False
-        tag = yield from self._grammar.read_tag(self._scribe)
+        tag = yield from self._grammar.read_tag(self._writer)
         if tag is None or not tag.closes:
             return False
         self._arguments.add(tag.name, typed("".join(held), self._arguments.types(tag.name)))
@@ -148,7 +148,7 @@ class _Tree:
                 return False
             value.end()
             return True
-        schema = self._scribe.tools.parameter(self._arguments.name, key)
+        schema = self._writer.tools.parameter(self._arguments.name, key)
         held: list[str] = []
         found = yield from self._element(schema, held)
         if found is None:
@@ -159,23 +159,23 @@ class _Tree:
 
     def _text(self, value: RawValue) -> Wait[bool]:
         """Read a string up to a closing tag."""
-        cursor = self._scribe.cursor
+        cursor = self._writer.cursor
         while (yield from value_until(cursor, self._grammar.marks, value.feed)):
-            place = cursor.remember()
-            tag = yield from self._grammar.read_tag(self._scribe)
+            position = cursor.remember()
+            tag = yield from self._grammar.read_tag(self._writer)
             goes_on = yield from cursor.follows(self._grammar.token)
             if tag is not None and tag.closes and goes_on:
                 return True
-            cursor.rewind(place)
+            cursor.rewind(position)
             value.feed(cursor.take(len(self._grammar.token)))
         return False
 
     def _element(self, schema: Json, held: list[str]) -> Wait[tuple[Json] | None]:
         """Read the content of an element: text or elements; None if it is cut off."""
-        cursor = self._scribe.cursor
+        cursor = self._writer.cursor
         children: list[tuple[str, Json]] = []
         while (yield from cursor.until(self._grammar.marks, held.append, keep=True)):
-            tag = yield from self._grammar.read_tag(self._scribe)
+            tag = yield from self._grammar.read_tag(self._writer)
             if tag is None:
                 held.append(cursor.take(len(self._grammar.token)))
             elif tag.closes:

@@ -50,10 +50,6 @@ class Toolbox:
         owners = (name[: match.start()] for match in _SEPARATORS.finditer(name))
         return any(owner in self._tools and _SEPARATORS.search(owner) for owner in owners)
 
-    def may_begin(self, beginning: str) -> bool:
-        """Whether a declared name begins with `beginning`."""
-        return not self.known or any(name.startswith(beginning) for name in self._tools)
-
     def schema(self, name: str) -> JsonObject:
         tool = self._tools.get(name)
         return tool.schema if tool is not None else {}

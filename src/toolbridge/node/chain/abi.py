@@ -1,7 +1,7 @@
-"""The contracts' binary form: arguments into call data, answers and logs out of it.
+"""Contract ABI encoding (Solidity, Contract ABI Specification): call data and return values.
 
-Only what the contracts in `contracts` use: numbers, truths, addresses, fixed and free bytes, texts,
-and lists of these. An answer that points outside of itself is refused, never read past its end.
+Only the types that `contracts` uses: `uint*`, `bool`, `address`, `bytes*`, `bytes`, `string`, and
+lists of these. Return data with an offset or length beyond its end raises `MalformedAnswer`.
 """
 
 import re
@@ -12,55 +12,58 @@ from toolbridge.core.errors import BrokenWire
 from toolbridge.node.chain.address import checksum, keccak256
 
 Value: TypeAlias = "int | bool | str | bytes | list[Value]"
-"""Addresses are texts with a checksum; fixed and free bytes are bytes."""
+"""Addresses are strings with a checksum; `bytes` and `bytesN` are bytes."""
 
 _WORD = 32
 _SIGNATURE = re.compile(r"(\w+)\(([^()]*)\)")
 
 
 class MalformedAnswer(BrokenWire):
-    """What a contract is said to have answered cannot be its answer."""
+    """Return data that does not match the types of the function."""
 
 
 def types_of(signature: str) -> list[str]:
     """Return the argument types of `name(type,type)`."""
     found = _SIGNATURE.fullmatch(signature)
     if found is None:
-        raise ValueError(f"{signature!r} is no signature")
+        raise ValueError(f"{signature!r} is not a function signature")
     return found[2].split(",") if found[2] else []
 
 
 def selector(signature: str) -> bytes:
+    """Return the four bytes that select a function or name an error."""
     return keccak256(signature.encode())[:4]
 
 
 def topic(signature: str) -> bytes:
+    """Return the first topic of an event's logs."""
     return keccak256(signature.encode())
 
 
 def encode_call(signature: str, arguments: Sequence[Value]) -> bytes:
+    """Return the call data of a function."""
     return selector(signature) + encode(types_of(signature), arguments)
 
 
-# ── ours to theirs ──
+# ── encoding ──
 
 
 def encode(types: Sequence[str], values: Sequence[Value]) -> bytes:
-    """Return the values: the fixed ones in place, the others behind, where an offset points."""
+    """Return the values: static ones in the head, dynamic ones in the tail behind their offsets."""
     heads: list[bytes] = []
     tails: list[bytes] = []
     offset = _WORD * len(types)
     for type, value in zip(types, values, strict=True):
-        if not _is_free(type):
+        if not _is_dynamic(type):
             heads.append(_encode_word(type, value))
             continue
         heads.append(_number(offset))
-        tails.append(_encode_free(type, value))
+        tails.append(_encode_dynamic(type, value))
         offset += len(tails[-1])
     return b"".join(heads + tails)
 
 
-def _is_free(type: str) -> bool:
+def _is_dynamic(type: str) -> bool:
     return type in {"string", "bytes"} or type.endswith("[]")
 
 
@@ -75,10 +78,10 @@ def _encode_word(type: str, value: Value) -> bytes:
         case bytes() if type == f"bytes{len(value)}":
             return value.ljust(_WORD, b"\0")
         case _:
-            raise ValueError(f"{value!r} is no {type}")
+            raise ValueError(f"{value!r} is not of the type {type}")
 
 
-def _encode_free(type: str, value: Value) -> bytes:
+def _encode_dynamic(type: str, value: Value) -> bytes:
     match value:
         case list():
             return _number(len(value)) + encode([type[:-2]] * len(value), value)
@@ -87,7 +90,7 @@ def _encode_free(type: str, value: Value) -> bytes:
         case bytes() if type == "bytes":
             return _padded(value)
         case _:
-            raise ValueError(f"{value!r} is no {type}")
+            raise ValueError(f"{value!r} is not of the type {type}")
 
 
 def _number(value: int, bits: int = 256) -> bytes:
@@ -100,26 +103,26 @@ def _padded(data: bytes) -> bytes:
     return _number(len(data)) + data + bytes(-len(data) % _WORD)
 
 
-# ── theirs to ours ──
+# ── decoding ──
 
 
 def decode(types: Sequence[str], data: bytes) -> list[Value]:
-    """Return the values; raise `MalformedAnswer` when `data` does not hold them."""
+    """Return the values of `types`; raise `MalformedAnswer` if `data` does not contain them."""
     return [_decode(type, data, n * _WORD) for n, type in enumerate(types)]
 
 
-def _decode(type: str, data: bytes, at: int) -> Value:
-    if not _is_free(type):
-        return _decode_word(type, _word(data, at))
-    start = _read_number(data, at)
+def _decode(type: str, data: bytes, offset: int) -> Value:
+    if not _is_dynamic(type):
+        return _decode_word(type, _word(data, offset))
+    start = _read_number(data, offset)
     size = _read_number(data, start)
     inside = data[start + _WORD :]
     if type.endswith("[]"):
         if size * _WORD > len(inside):
-            raise MalformedAnswer("a contract's list is longer than its answer")
+            raise MalformedAnswer("a list in a contract's return data is longer than the data")
         return decode([type[:-2]] * size, inside)
     if size > len(inside):
-        raise MalformedAnswer("a contract's text is longer than its answer")
+        raise MalformedAnswer("a string in a contract's return data is longer than the data")
     return inside[:size].decode("utf-8", "replace") if type == "string" else inside[:size]
 
 
@@ -133,12 +136,12 @@ def _decode_word(type: str, word: bytes) -> Value:
     return word[: int(type.removeprefix("bytes"))]
 
 
-def _read_number(data: bytes, at: int) -> int:
-    return int.from_bytes(_word(data, at), "big")
+def _read_number(data: bytes, offset: int) -> int:
+    return int.from_bytes(_word(data, offset), "big")
 
 
-def _word(data: bytes, at: int) -> bytes:
-    word = data[at : at + _WORD]
+def _word(data: bytes, offset: int) -> bytes:
+    word = data[offset : offset + _WORD]
     if len(word) < _WORD:
-        raise MalformedAnswer("a contract's answer ends in the middle")
+        raise MalformedAnswer("a contract's return data is truncated")
     return word

@@ -1,4 +1,4 @@
-"""Accounts and models as the chain names them."""
+"""Addresses of accounts and ids of models: hashes that the contracts use."""
 
 import re
 
@@ -11,17 +11,17 @@ _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
 
 def keccak256(data: bytes) -> bytes:
-    """Return Ethereum's hash: Keccak as it was before it became SHA-3."""
+    """Return Ethereum's hash, which is Keccak-256 and not the standardised SHA3-256."""
     return keccak.new(digest_bits=256, data=data).digest()
 
 
 def address_of(public: bytes) -> str:
-    """Return the account of a public key, with its checksum."""
+    """Return the address of a public key, with its checksum."""
     return checksum(keccak256(uncompressed(public)[1:])[12:].hex())
 
 
 def checksum(address: str) -> str:
-    """Return an address in the mixed case that lets a reader notice a wrong digit."""
+    """Return an address in mixed case, where the case is a checksum (EIP-55)."""
     digits = address.removeprefix("0x").lower()
     marks = keccak256(digits.encode()).hex()
     cased = (d.upper() if int(m, 16) >= 8 else d for d, m in zip(digits, marks, strict=False))
@@ -29,14 +29,15 @@ def checksum(address: str) -> str:
 
 
 def same_account(one: str, other: str) -> bool:
+    """Whether two addresses are equal, regardless of their case."""
     return one.lower() == other.lower()
 
 
 def model_id(model: str) -> str:
-    """Return the registry's name of `repo:file`; a name that is a hash already passes through."""
+    """Return the ModelRegistry's id of `repo:file`; a 32-byte hash is returned as it is."""
     if _HASH.fullmatch(model):
         return model
     repo, colon, file = model.partition(":")
     if not (repo and colon and file):
-        raise ConfigError(f"a node's model is written as repo:file, not {model!r}")
+        raise ConfigError(f"`model` of a node must be written as repo:file, not {model!r}")
     return "0x" + keccak256(f"{repo}/{file}".encode()).hex()

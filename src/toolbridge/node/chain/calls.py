@@ -1,4 +1,4 @@
-"""The calls that pay for a session and end it."""
+"""Contract calls that pay for a session, approve a token, and complete a session."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from toolbridge.node.chain.amounts import format_amount
 from toolbridge.node.chain.contracts import FUNCTIONS
 
 PRECISION = 1000
-"""Prices are a thousand times what a token costs."""
+"""PRICE_PRECISION of the contracts: prices per token are multiplied by 1000."""
 
 
 @dataclass(frozen=True)
 class ContractCall:
-    """A call that changes something."""
+    """A contract call that changes state and must be sent as a transaction."""
 
     contract: str
     function: str
@@ -26,7 +26,8 @@ class ContractCall:
         signature, _ = FUNCTIONS[self.function]
         return encode_call(signature, self.arguments)
 
-    def asked_by(self, account: str) -> JsonObject:
+    def as_request(self, account: str) -> JsonObject:
+        """Return the call as `eth_call` and `eth_estimateGas` take it."""
         return {
             "from": account,
             "to": self.contract,
@@ -37,12 +38,12 @@ class ContractCall:
 
 @dataclass(frozen=True)
 class SessionTerms:
-    """What every session is paid for with."""
+    """The terms on which each session is paid."""
 
     marketplace: str
     model: bytes
     token: str
-    """The address of the token; nothing for the chain's own coin."""
+    """The address of an ERC-20 token; empty for the chain's own coin."""
     deposit: int
     decimals: int
     interval: int
@@ -50,11 +51,11 @@ class SessionTerms:
     timeout: int
 
     def max_tokens(self, price: int) -> int:
-        """Return how many tokens the deposit pays for."""
+        """Return how many tokens of an answer the deposit pays for."""
         return self.deposit * PRECISION // price if price else 0
 
     def create(self, host: str, price: int) -> ContractCall:
-        """Return the call that pays for a session with `host`."""
+        """Return the call that pays for a session with `host` at `price`."""
         times = (price, self.duration, self.interval, self.timeout)
         if not self.token:
             name, given = "createSessionJobForModel", (host, self.model, *times)
@@ -63,25 +64,28 @@ class SessionTerms:
         return ContractCall(self.marketplace, "createSessionJobForModelWithToken", paid)
 
     def approve(self) -> ContractCall:
-        """Return the call that lets the marketplace take one deposit, and no more than that."""
+        """Return the ERC-20 approval of exactly one deposit."""
         return ContractCall(self.token, "approve", (self.marketplace, self.deposit))
 
     def complete(self, job: str) -> ContractCall:
+        """Return the call that ends a job and refunds the rest of its deposit."""
         return ContractCall(self.marketplace, "completeSessionJob", (int(job), ""))
 
     def check(self, least: int, price: int) -> None:
-        """Raise `ConfigError` when the marketplace would refuse the deposit."""
+        """Raise `ConfigError` if the marketplace would reject the deposit."""
         have = format_amount(self.deposit, self.decimals)
         if not least and self.token:
-            raise ConfigError(f"the marketplace takes no deposits in the token {self.token}")
+            raise ConfigError(
+                f"the marketplace accepts no deposits in the token {self.token}; check `token`"
+            )
         if self.deposit < least:
             raise ConfigError(
-                f"`deposit` is {have}; the marketplace takes "
-                f"{format_amount(least, self.decimals)} or more"
+                f"`deposit` is {have}, below the marketplace's minimum of "
+                f"{format_amount(least, self.decimals)}; raise `deposit`"
             )
         if price and self.max_tokens(price) < self.interval:
             need = -(-self.interval * price // PRECISION)
             raise ConfigError(
-                f"`deposit` is {have}; at this host's price {format_amount(need, self.decimals)} "
-                f"is needed for {self.interval} tokens"
+                f"`deposit` is {have}; at this host's price one proof interval of {self.interval} "
+                f"tokens costs {format_amount(need, self.decimals)}; raise `deposit`"
             )

@@ -1,4 +1,9 @@
-"""A chain as we use it: questions to contracts, logs, and what has become of a transaction."""
+"""A chain over JSON-RPC: contract reads, logs, fees, transactions and their receipts.
+
+`Chain` wraps the Ethereum JSON-RPC methods that toolbridge uses (`eth_call`, `eth_getLogs`,
+`eth_sendRawTransaction` …) and turns reverts into `Reverted`. `hosts` reads the registry with it,
+`funding` pays with it.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,13 +20,14 @@ from toolbridge.node.chain.reverts import Reverted, advice_on, explain
 from toolbridge.node.chain.rpc import Rpc, RpcRejected
 
 _BATCH = 40
+"""Reads per Multicall3 request."""
 _REVERTED = 3
-"""The code with which servers say that a contract reverted; older ones use -32000 and words."""
+"""The JSON-RPC error code for a revert; older servers send -32000 and name it in the message."""
 
 
 @dataclass(frozen=True)
 class ReadCall:
-    """A call that changes nothing."""
+    """A contract call that changes no state (`eth_call`)."""
 
     contract: str
     function: str
@@ -34,10 +40,13 @@ class ReadCall:
 
 
 Answer: TypeAlias = "list[Value] | Reverted"
+"""The values that a contract returned, or why it reverted."""
 
 
 @dataclass(frozen=True)
 class Log:
+    """An event that a contract emitted in `transaction`."""
+
     address: str
     topics: tuple[str, ...]
     data: bytes
@@ -46,17 +55,19 @@ class Log:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of a transaction that is part of the chain."""
+    """The receipt of a transaction that is included in a block."""
 
     hash: str
     succeeded: bool
     logs: tuple[Log, ...]
     cost: int
-    """What its gas cost, with what a second layer pays to the first."""
+    """Wei for its gas, including the L1 data fee of a layer-2 chain (`l1Fee`)."""
     block: int
 
 
 class Chain:
+    """The chain of one network, reached through one JSON-RPC server."""
+
     def __init__(self, rpc: Rpc, network: Network) -> None:
         self.rpc = rpc
         self.network = network
@@ -64,82 +75,90 @@ class Chain:
         self._multicall: bool | None = None
 
     async def check(self) -> None:
-        """Raise `ConfigError` when the server is on another chain than we mean: once."""
+        """Raise `ConfigError` if the server is on another chain; checked once (`eth_chainId`)."""
         if self._checked:
             return
         found = number(await self.rpc.ask("eth_chainId"))
         if found != self.network.chain_id:
             raise ConfigError(
-                f"{self.rpc.place} is on chain {found}, not on {self.network.chain_id}: "
+                f"the JSON-RPC server {self.rpc.origin} is on chain {found}, not on "
+                f"{self.network.chain_id}: "
                 "check `rpc_url` and `chain_id`"
             )
         self._checked = True
 
-    # ── questions ──
+    # ── reading contracts ──
 
     async def read(self, contract: str, function: str, *arguments: Value) -> list[Value]:
-        """Return what a contract answers; raise `Reverted` when it refuses."""
-        question = ReadCall(contract, function, arguments)
-        call: JsonObject = {"to": contract, "data": hexed(question.data)}
-        return _decode(question, await self.simulate(call, function))
+        """Return the values that a contract function returns; raise `Reverted` if it reverts."""
+        call = ReadCall(contract, function, arguments)
+        request: JsonObject = {"to": contract, "data": hexed(call.data)}
+        return _decode(call, await self.simulate(request, function))
 
     async def simulate(self, call: JsonObject, what: str) -> bytes:
-        """Return what a call would return now; raise `Reverted` where it would fail."""
+        """Return the result of `eth_call` on the latest block; raise `Reverted` if it reverts."""
         try:
             return unhexed(await self.rpc.ask("eth_call", call, "latest"))
         except RpcRejected as error:
             raise _maybe_revert(what, error) from None
 
-    async def read_many(self, questions: Sequence[ReadCall]) -> list[Answer]:
-        """Return every answer, or why there is none; in few requests where the chain allows it."""
+    async def read_many(self, calls: Sequence[ReadCall]) -> list[Answer]:
+        """Return the answer of each call, batched through Multicall3 where the chain has it."""
         answers: list[Answer] = []
-        for at in range(0, len(questions), _BATCH):
-            answers += await self._read_batch(questions[at : at + _BATCH])
+        for start in range(0, len(calls), _BATCH):
+            answers += await self._read_batch(calls[start : start + _BATCH])
         return answers
 
-    async def _read_batch(self, questions: Sequence[ReadCall]) -> list[Answer]:
-        if len(questions) > 1 and await self._has_multicall():
-            data = multicall.encode_questions([(q.contract, q.data) for q in questions])
-            call: JsonObject = {"to": self.network.multicall, "data": hexed(data)}
-            found = multicall.decode_answers(await self.simulate(call, "aggregate3"))
-            return [_judge(q, *one) for q, one in zip(questions, found, strict=True)]
-        return [await self._read_one(question) for question in questions]
+    async def _read_batch(self, calls: Sequence[ReadCall]) -> list[Answer]:
+        if len(calls) > 1 and await self._has_multicall():
+            data = multicall.encode_calls([(call.contract, call.data) for call in calls])
+            batch: JsonObject = {"to": self.network.multicall, "data": hexed(data)}
+            results = multicall.decode_results(await self.simulate(batch, "aggregate3"))
+            return [_answer(call, *result) for call, result in zip(calls, results, strict=True)]
+        return [await self._read_one(call) for call in calls]
 
-    async def _read_one(self, question: ReadCall) -> Answer:
+    async def _read_one(self, call: ReadCall) -> Answer:
         try:
-            return await self.read(question.contract, question.function, *question.arguments)
+            return await self.read(call.contract, call.function, *call.arguments)
         except Reverted as error:
             return error
 
     async def _has_multicall(self) -> bool:
         if self._multicall is None:
-            place = self.network.multicall
-            self._multicall = bool(place) and await self.has_code(place)
+            contract = self.network.multicall
+            self._multicall = bool(contract) and await self.has_code(contract)
         return self._multicall
 
     async def has_code(self, address: str) -> bool:
+        """Whether there is a contract at `address`."""
         return bool(unhexed(await self.rpc.ask("eth_getCode", address, "latest")))
 
     async def balance(self, account: str) -> int:
+        """Return the wei that an account holds."""
         return number(await self.rpc.ask("eth_getBalance", account, "latest"))
 
     # ── transactions ──
 
     async def nonce(self, account: str, block: str = "pending") -> int:
+        """Return the number of the account's next transaction."""
         return number(await self.rpc.ask("eth_getTransactionCount", account, block))
 
     async def fees(self) -> tuple[int, int]:
-        """Return the most to pay per unit of gas, and the tip in it: good for several blocks."""
+        """Return `maxFeePerGas` and `maxPriorityFeePerGas` (EIP-1559).
+
+        Twice the base fee plus the tip stays valid for several full blocks: the base fee rises by at
+        most 12.5 % per block.
+        """
         block = await self.rpc.ask("eth_getBlockByNumber", "latest", False)
         base = number(block.get("baseFeePerGas") or "0x0") if isinstance(block, dict) else 0
         try:
             tip = number(await self.rpc.ask("eth_maxPriorityFeePerGas"))
-        except RpcRejected:  # an old server without the method
+        except RpcRejected:  # an old server without this method
             tip = 10**6
         return 2 * base + tip, tip
 
     async def estimate_gas(self, call: JsonObject, what: str) -> int:
-        """Return how much gas a call needs; raise `Reverted` where it would fail."""
+        """Return the gas that a call needs; raise `Reverted` if it would fail."""
         try:
             return number(await self.rpc.ask("eth_estimateGas", call))
         except RpcRejected as error:
@@ -147,17 +166,18 @@ class Chain:
             raise (advised(what, why) if isinstance(why, RpcRejected) else why) from None
 
     async def send(self, raw: bytes) -> None:
+        """Broadcast a signed transaction."""
         await self.rpc.ask("eth_sendRawTransaction", hexed(raw))
 
     async def receipt(self, hash: str) -> Receipt | None:
-        """Return what became of a transaction; None while it is not part of the chain."""
+        """Return the receipt of a transaction; None while no block includes it."""
         found = await self.rpc.ask("eth_getTransactionReceipt", hash)
         return _receipt(found) if isinstance(found, dict) else None
 
     async def wait_for(self, hash: str, wait: float, pause: float = 0.5) -> Receipt | None:
-        """Return what became of a transaction, or None when the chain does not know after `wait`.
+        """Return the receipt of a transaction, or None if no block includes it after `wait`.
 
-        A server that fails meanwhile is asked again; one that fails at the end has told nothing.
+        A server that fails in between is asked again; a failure of the last request is raised.
         """
         until = asyncio.get_running_loop().time() + wait
         while True:
@@ -173,6 +193,7 @@ class Chain:
             await asyncio.sleep(pause)
 
     async def transaction(self, hash: str) -> JsonObject | None:
+        """Return a transaction by its hash, as the server describes it."""
         found = await self.rpc.ask("eth_getTransactionByHash", hash)
         return found if isinstance(found, dict) else None
 
@@ -182,6 +203,7 @@ class Chain:
     async def logs(
         self, address: str, topics: list[Json], blocks: tuple[str, str] = ("earliest", "latest")
     ) -> list[Log]:
+        """Return the logs of a contract that match `topics` in a range of blocks."""
         first, last = blocks
         asked: JsonObject = {
             "address": address,
@@ -195,10 +217,11 @@ class Chain:
         )
 
 
-# ── their forms ──
+# ── JSON-RPC values ──
 
 
 def hexed(data: bytes) -> str:
+    """Return bytes as JSON-RPC writes them: hex with `0x`."""
     return "0x" + data.hex()
 
 
@@ -206,47 +229,47 @@ def unhexed(value: Json) -> bytes:
     try:
         return bytes.fromhex(str(value).removeprefix("0x"))
     except ValueError:
-        raise BrokenWire("the chain answered with something that is no hex") from None
+        raise BrokenWire("the JSON-RPC server returned a value that is not hex") from None
 
 
 def number(value: Json) -> int:
     try:
         return int(str(value), 16)
     except ValueError:
-        raise BrokenWire("the chain answered with something that is no number") from None
+        raise BrokenWire("the JSON-RPC server returned a value that is not a number") from None
 
 
 def word(value: str | int) -> str:
-    """Return an address or a number as a log's topic."""
+    """Return an address or a number as a 32-byte log topic."""
     digits = f"{value:x}" if isinstance(value, int) else value.removeprefix("0x").lower()
     return "0x" + digits.rjust(64, "0")
 
 
-def _decode(question: ReadCall, data: bytes) -> list[Value]:
-    _, types = FUNCTIONS[question.function]
+def _decode(call: ReadCall, data: bytes) -> list[Value]:
+    _, types = FUNCTIONS[call.function]
     try:
         return abi.decode(types, data)
     except abi.MalformedAnswer:
         if data:
             raise
         raise ConfigError(
-            f"there is no contract at {question.contract} that knows {question.function}: "
-            "check the addresses and the chain"
+            f"there is no contract with {call.function} at {call.contract}: check the addresses "
+            "of the contracts and `rpc_url`"
         ) from None
 
 
-def _judge(question: ReadCall, done: bool, data: bytes) -> Answer:  # noqa: FBT001
-    return _decode(question, data) if done else explain(question.function, data)
+def _answer(call: ReadCall, succeeded: bool, data: bytes) -> Answer:  # noqa: FBT001
+    return _decode(call, data) if succeeded else explain(call.function, data)
 
 
 def _maybe_revert(what: str, error: RpcRejected) -> RpcRejected | Reverted:
-    """Return a refusal as a revert if a contract is behind it."""
+    """Return the error as a revert if a contract caused it."""
     reverted = error.code == _REVERTED or error.data or "revert" in error.message.lower()
     return explain(what, unhexed(error.data), error.message) if reverted else error
 
 
 def advised(what: str, error: RpcRejected) -> Reverted:
-    """Return a server's refusal of a transaction, with what to do about it."""
+    """Return a server's rejection of a transaction, with advice from `reverts.toml`."""
     return Reverted(what, error.message[:300], advice_on(error.message))
 
 

@@ -1,4 +1,8 @@
-"""The functions and events of the contracts that a client needs, by their own names."""
+"""Signatures of the contract functions and events that toolbridge uses.
+
+Written from the deployed contracts: JobMarketplace, NodeRegistry, ModelRegistry, ERC-20 tokens and
+the gas oracle of OP-stack chains. `ReadCall` and `ContractCall` use functions by name.
+"""
 
 NATIVE = "0x" + "00" * 20
 """The address that stands for the chain's own coin."""
@@ -7,14 +11,14 @@ _JOB = """
     uint256 address address address uint256 uint256 uint256 uint256 uint256
     uint256 uint256 uint256 uint8 uint256 uint256 string bytes32 string
 """
-"""Id, who pays, host, token, deposit, price, tokens used, longest duration, start, last proof,
-proof interval, proof timeout, status (0 active, 1 completed, 2 timed out), paid to the host, paid
-back, and what proves the conversation."""
+"""The fields of `sessionJobs`: id, depositor, host, token, deposit, price, tokens used, maximum
+duration, start, last proof, proof interval, proof timeout, status (0 active, 1 completed, 2 timed
+out), paid to the host, refunded, conversation CID, hash and CID of the last proof."""
 
 FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     name: (f"{name}({given})", tuple(returned.split()))
     for name, given, returned in (
-        # the marketplace: sessions and their money
+        # JobMarketplace: sessions and deposits
         ("createSessionJobForModel", "address,bytes32,uint256,uint256,uint256,uint256", "uint256"),
         (
             "createSessionJobForModelWithToken",
@@ -54,7 +58,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("PRICE_PRECISION", "", "uint256"),
         ("disputeWindow", "", "uint256"),
         ("minTokensFee", "", "uint256"),
-        # the registry of nodes
+        # NodeRegistry
         ("getNodesForModel", "bytes32", "address[]"),
         (
             "getNodeFullInfo",
@@ -69,22 +73,22 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("getNodeApiUrl", "address", "string"),
         ("getNodeModels", "address", "bytes32[]"),
         ("nodes", "address", "address uint256 bool string string uint256 uint256"),
-        # the registry of models
+        # ModelRegistry
         ("isModelApproved", "bytes32", "bool"),
         ("getModelId", "string,string", "bytes32"),
         ("getAllModels", "", "bytes32[]"),
-        # what a second layer pays to the first
+        # GasPriceOracle: the L1 data fee of a transaction
         ("getL1Fee", "bytes", "uint256"),
-        # a token
+        # ERC-20
         ("approve", "address,uint256", "bool"),
         ("allowance", "address,address", "uint256"),
         ("balanceOf", "address", "uint256"),
     )
 }
-"""Each function's signature and what it returns."""
+"""The signature and the return types of each function, by its name."""
 
 SESSION_CREATED = "SessionJobCreated(uint256,address,address,uint256)"
-"""Its topics are the job, who pays and the host; its data is the deposit."""
+"""Topics: job id, depositor, host. Data: the deposit."""
 NODE_REGISTERED = "NodeRegistered(address,uint256,string,bytes32[])"
 METADATA_UPDATED = "MetadataUpdated(address,string)"
 PROOF_SUBMITTED = "ProofSubmitted(uint256,address,uint256,bytes32,string,string)"

@@ -1,4 +1,4 @@
-"""Many questions to contracts in one: Multicall3's `aggregate3`, which lets single ones fail."""
+"""Several contract reads in one: `aggregate3` of Multicall3, where single calls may fail."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ _SIGNATURE = "aggregate3((address,bool,bytes)[])"
 _MAY_FAIL = True
 
 
-def encode_questions(questions: Sequence[tuple[str, bytes]]) -> bytes:
-    """Return the call data that asks each address its question."""
+def encode_calls(calls: Sequence[tuple[str, bytes]]) -> bytes:
+    """Return the call data of `aggregate3` for pairs of an address and its call data."""
     bodies = [
         abi.encode(["address", "bool", "bytes"], [address, _MAY_FAIL, data])
-        for address, data in questions
+        for address, data in calls
     ]
     offset = 32 * len(bodies)
     offsets: list[abi.Value] = []
@@ -24,20 +24,20 @@ def encode_questions(questions: Sequence[tuple[str, bytes]]) -> bytes:
     return abi.selector(_SIGNATURE) + start + heads + b"".join(bodies)
 
 
-def decode_answers(data: bytes) -> list[tuple[bool, bytes]]:
-    """Return for each question whether it was answered, and with what."""
+def decode_results(data: bytes) -> list[tuple[bool, bytes]]:
+    """Return for each call whether it succeeded, and its return or revert data."""
     inside = data[_number(data, 0) :]
     size, items = _number(inside, 0), inside[32:]
     if size * 32 > len(items):
-        raise abi.MalformedAnswer("a contract's list is longer than its answer")
-    return [_answer(items[_number(items, 32 * n) :]) for n in range(size)]
+        raise abi.MalformedAnswer("a list in a contract's return data is longer than the data")
+    return [_result(items[_number(items, 32 * n) :]) for n in range(size)]
 
 
-def _answer(item: bytes) -> tuple[bool, bytes]:
-    done, data = abi.decode(["bool", "bytes"], item)
-    return bool(done), data if isinstance(data, bytes) else b""
+def _result(item: bytes) -> tuple[bool, bytes]:
+    succeeded, data = abi.decode(["bool", "bytes"], item)
+    return bool(succeeded), data if isinstance(data, bytes) else b""
 
 
-def _number(data: bytes, at: int) -> int:
-    (found,) = abi.decode(["uint256"], data[at : at + 32])
+def _number(data: bytes, offset: int) -> int:
+    (found,) = abi.decode(["uint256"], data[offset : offset + 32])
     return int(found) if isinstance(found, int) else 0

@@ -1,4 +1,8 @@
-"""Why a contract said no, and what to do about it."""
+"""Revert reasons of contracts and rejections of servers, with advice from `reverts.toml`.
+
+A contract reverts with a string (`Error(string)`), a declared error, or a panic code. `Chain` uses
+`explain` to make a `Reverted` of each.
+"""
 
 import tomllib
 from functools import cache
@@ -9,30 +13,33 @@ import msgspec
 from toolbridge.core.errors import BrokenWire, Rejected
 from toolbridge.node.chain import abi
 
-_WORDS = abi.selector("Error(string)")
+_ERROR = abi.selector("Error(string)")
 _PANIC = abi.selector("Panic(uint256)")
-_PANICS = {0x01: "an assertion", 0x11: "a number out of range", 0x12: "a division by zero",
-           0x32: "an index out of range"}  # fmt: skip
+_PANICS = {0x01: "assertion failed", 0x11: "arithmetic overflow", 0x12: "division by zero",
+           0x32: "index out of range"}  # fmt: skip
 
 
 class Reverted(Rejected):
-    """A contract refused a call; nothing was changed, and no more than gas was spent."""
+    """A contract reverted a call: no state changed, and at most gas was spent."""
 
     def __init__(self, what: str, reason: str, advice: str = "") -> None:
-        text = f"{what} was refused: {reason or 'no reason was given'}"
+        text = f"the call {what} was rejected: {reason or 'no reason given'}"
         super().__init__(f"{text}; {advice}" if advice else text)
         self.reason = reason
         self.advice = advice
 
 
 class RevertTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Advice by revert reason, by declared error, and by part of a server's message."""
+
     reasons: dict[str, str]
     errors: dict[str, str]
-    refusals: dict[str, str]
+    rejections: dict[str, str]
 
 
 @cache
 def table() -> RevertTable:
+    """Return the content of `reverts.toml`."""
     text = (files(__package__ or "") / "reverts.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), RevertTable)
 
@@ -43,11 +50,11 @@ def _declared() -> dict[bytes, str]:
 
 
 def explain(what: str, data: bytes, message: str = "") -> Reverted:
-    """Return a revert as an error: from what the contract said, else from the server's words."""
+    """Return a revert as an error: from its data, else from the server's message."""
     reason, advice = _from_data(data) if data else ("", "")
     if not reason:
-        _, colon, words = message.partition("reverted: ")
-        reason = words.strip() if colon else ""
+        _, colon, text = message.partition("reverted: ")
+        reason = text.strip() if colon else ""
         advice = table().reasons.get(reason, "")
     return Reverted(what, reason[:300], advice)
 
@@ -57,18 +64,18 @@ def _from_data(data: bytes) -> tuple[str, str]:
     if signature is not None:
         return signature.partition("(")[0], table().errors[signature]
     try:
-        if data[:4] == _WORDS:
+        if data[:4] == _ERROR:
             reason = str(abi.decode(["string"], data[4:])[0])
             return reason, table().reasons.get(reason, "")
         if data[:4] == _PANIC:
             code = int.from_bytes(data[4:36], "big")
-            return f"the contract failed ({_PANICS.get(code, hex(code))})", ""
+            return f"panic in the contract ({_PANICS.get(code, hex(code))})", ""
     except BrokenWire:
         pass
     return f"error {data[:4].hex()}", ""
 
 
-def advice_on(refusal: str) -> str:
-    """Return what to do about a server's refusal; nothing when its words are unknown."""
-    words = refusal.lower()
-    return next((advice for part, advice in table().refusals.items() if part in words), "")
+def advice_on(message: str) -> str:
+    """Return advice for a server's rejection; empty if its message is unknown."""
+    lowered = message.lower()
+    return next((advice for part, advice in table().rejections.items() if part in lowered), "")

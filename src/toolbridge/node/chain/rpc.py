@@ -1,7 +1,8 @@
-"""JSON-RPC to a chain.
+"""JSON-RPC 2.0 over HTTP to a chain's server.
 
-A server that cannot be reached, one that answers nonsense and one that refuses are told apart: only
-after a refusal is it certain that a transaction was not taken.
+Errors distinguish a server that cannot be reached (`Unreachable`, `TimedOut`), one that returns
+something else than JSON-RPC (`BrokenWire`), and an error response (`RpcRejected`). Only the last
+proves that the server did not accept a transaction.
 """
 
 from itertools import count
@@ -19,17 +20,21 @@ _JSON = {"content-type": "application/json"}
 
 
 class RpcRejected(Rejected):
-    """The server understood the question and said no."""
+    """The server returned a JSON-RPC error."""
 
     def __init__(self, method: str, code: int, message: str, data: str = "") -> None:
-        super().__init__(f"the chain refused {method}: {message[:300] or 'no reason'} ({code})")
+        super().__init__(
+            f"the JSON-RPC server rejected {method}: {message[:300] or 'no reason given'} ({code})"
+        )
         self.code = code
         self.message = message
         self.data = data
-        """What a contract said when it reverted, in hex."""
+        """The revert data of a contract, in hex."""
 
 
 class Rpc:
+    """A client of one JSON-RPC server; use it as a context manager."""
+
     def __init__(self, url: str, wait: float = 15.0) -> None:
         self._url = url
         self._wait = wait
@@ -37,8 +42,8 @@ class Rpc:
         self._session: aiohttp.ClientSession | None = None
 
     @property
-    def place(self) -> str:
-        """The part of the URL that may be shown: a path often holds a key."""
+    def origin(self) -> str:
+        """Scheme and host of the URL, for messages; the path often contains an API key."""
         scheme, _, rest = self._url.partition("://")
         return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
@@ -57,22 +62,22 @@ class Rpc:
             self._session = None
 
     async def ask(self, method: str, *params: Json) -> Json:
-        """Return the result of `method`; raise `RpcRejected` when the server says no."""
+        """Return the result of `method`; raise `RpcRejected` for an error response."""
         id = next(self._ids)
-        question: JsonObject = {"jsonrpc": "2.0", "id": id, "method": method, "params": [*params]}
-        status, body = await self._post(dump_bytes(question))
+        request: JsonObject = {"jsonrpc": "2.0", "id": id, "method": method, "params": [*params]}
+        status, body = await self._post(dump_bytes(request))
         answer = maybe_object(body)
         if answer is None or answer.get("id") not in {id, None}:
-            raise self._no_answer(status)
+            raise self._not_json_rpc(status)
         if answer.get("error") is not None:
-            raise _refusal(method, answer["error"])
+            raise _rejection(method, answer["error"])
         if "result" not in answer:
-            raise self._no_answer(status)
+            raise self._not_json_rpc(status)
         return answer["result"]
 
     async def _post(self, body: bytes) -> tuple[int, bytes]:
         if self._session is None:
-            raise RuntimeError("the connection to the chain is not open")
+            raise RuntimeError("the JSON-RPC client is not open")
         try:
             async with self._session.post(
                 self._url, data=body, headers=_JSON, allow_redirects=False
@@ -80,25 +85,28 @@ class Rpc:
                 return response.status, await _whole(response)
         except TimeoutError:
             raise TimedOut(
-                f"the chain at {self.place} did not answer within {self._wait:g} s"
+                f"the JSON-RPC server {self.origin} did not answer within {self._wait:g} s; "
+                "try again, or set another `rpc_url`"
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             why = type(error).__name__ if self._url in str(error) else str(error)
             raise Unreachable(
-                f"the chain at {self.place} cannot be reached ({why or type(error).__name__}); "
-                "`rpc_url` names another server"
+                f"the JSON-RPC server {self.origin} cannot be reached "
+                f"({why or type(error).__name__}); check the network, or set another `rpc_url`"
             ) from None
 
-    def _no_answer(self, status: int) -> BrokenWire | RateLimited | Unreachable:
+    def _not_json_rpc(self, status: int) -> BrokenWire | RateLimited | Unreachable:
         if status == 429:
             return RateLimited(
-                f"the chain at {self.place} takes no more questions for now; "
-                "`rpc_url` names another server",
+                f"the JSON-RPC server {self.origin} returned 429 (too many requests); "
+                "wait, or set another `rpc_url`",
                 retry_after=10.0,
             )
         if status >= 500:
-            return Unreachable(f"the chain at {self.place} answered with {status}")
-        return BrokenWire(f"what {self.place} answered ({status}) is no JSON-RPC; check `rpc_url`")
+            return Unreachable(
+                f"the JSON-RPC server {self.origin} returned HTTP {status}; set another `rpc_url`"
+            )
+        return BrokenWire(f"{self.origin} returned HTTP {status} without JSON-RPC; check `rpc_url`")
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:
@@ -107,12 +115,12 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > _MAX_ANSWER:
-            raise BrokenWire(f"the chain answered with more than {_MAX_ANSWER} bytes")
+            raise BrokenWire(f"the JSON-RPC server returned more than {_MAX_ANSWER} bytes")
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def _refusal(method: str, error: Json) -> RpcRejected:
+def _rejection(method: str, error: Json) -> RpcRejected:
     found: JsonObject = error if isinstance(error, dict) else {"message": str(error)}
     code = found.get("code")
     return RpcRejected(
@@ -121,7 +129,7 @@ def _refusal(method: str, error: Json) -> RpcRejected:
 
 
 def _data(error: JsonObject) -> str:
-    """Return a revert's data; servers disagree on how deep it lies."""
+    """Return the revert data, which some servers nest inside `data`."""
     data = error.get("data")
     while isinstance(data, dict):
         data = data.get("data") or data.get("result")

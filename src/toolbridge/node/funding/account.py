@@ -1,7 +1,8 @@
-"""An account that sends transactions: gas, numbering, and never a doubt about what was sent.
+"""The account that pays: gas, nonces, and transactions whose outcome is always resolved.
 
-The hash of a transaction is known before it is sent, and whoever pays writes it down first. After a
-refusal it is certain that nothing was sent; after silence it is not, and only the chain can tell.
+The hash of a transaction is known before it is sent and can be recorded first (`note`). A
+JSON-RPC error proves that a transaction was not accepted. After a timeout or a lost connection only
+the chain can show whether it was; until then it is `TransactionUncertain`.
 """
 
 import asyncio
@@ -21,21 +22,24 @@ from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 
 Note: TypeAlias = Callable[[Signed], Awaitable[None]]
+"""Records a signed transaction before it is sent."""
 
 _TRIES = 3
-_ROOM = (5, 4)
-"""Gas is estimated on the last block; the next one may need some more."""
+_GAS_MARGIN = (5, 4)
+"""The gas limit is 5/4 of the estimate, which is made on the latest block."""
 
 
 class TransactionUncertain(TimedOut):
-    """A transaction was sent, or maybe not, and is not part of the chain yet."""
+    """A transaction may have been sent, and no block includes it yet."""
 
     def __init__(self, hash: str, why: str) -> None:
-        super().__init__(f"nobody knows yet what became of the transaction {hash} ({why})")
+        super().__init__(f"the outcome of the transaction {hash} is not known yet ({why})")
         self.hash = hash
 
 
 class Account:
+    """An account with its private key, and a daily budget for gas in the ledger."""
+
     def __init__(
         self, chain: Chain, key: Secret, ledger: Ledger, gas: Budget, *, wait: float = 120.0
     ) -> None:
@@ -48,24 +52,24 @@ class Account:
         self.address = address_of(encryption.public_key(key))
 
     async def prepare(self, call: ContractCall) -> Transaction:
-        """Return the transaction that would be sent now; raise `Reverted` if it would fail."""
-        asked = call.asked_by(self.address)
-        gas = await self._chain.estimate_gas(asked, call.function)
+        """Return the transaction of `call`, unsigned; raise `Reverted` if it would fail."""
+        request = call.as_request(self.address)
+        gas = await self._chain.estimate_gas(request, call.function)
         fee, tip = await self._chain.fees()
-        more, of = _ROOM
+        numerator, denominator = _GAS_MARGIN
         return Transaction(
             self._chain.network.chain_id,
             await self._chain.nonce(self.address),
             call.contract,
             call.data,
             call.value,
-            gas * more // of,
+            gas * numerator // denominator,
             fee,
             tip,
         )
 
     async def cost(self, transaction: Transaction) -> int:
-        """Return the most that a transaction's gas can cost, on both layers."""
+        """Return the most that a transaction can cost in gas, with twice the current L1 data fee."""
         oracle = self._chain.network.fee_oracle
         if not oracle or not await self._chain.has_code(oracle):
             return transaction.cost
@@ -74,44 +78,44 @@ class Account:
         return transaction.cost + 2 * (fee if isinstance(fee, int) else 0)
 
     async def send(self, call: ContractCall, note: Note | None = None) -> Receipt:
-        """Send a call and wait for the chain to take it.
+        """Send a call as a transaction and return its receipt.
 
-        `note` is told the signed transaction before it is sent. Raise `Reverted` when it failed on
-        the chain, `RpcRejected` when it was not taken, `TransactionUncertain` when nobody knows.
+        `note` gets the signed transaction before it is sent. Raise `Reverted` if it fails in its
+        block or the server rejects it, `TransactionUncertain` if its outcome stays unknown.
         """
-        line, hash, doubt = await self._broadcast(call, note)
+        reservation, hash, doubt = await self._broadcast(call, note)
         receipt = await self.settled(hash, doubt)
-        await self._ledger.release(line, receipt.cost)
+        await self._ledger.release(reservation, receipt.cost)
         if not receipt.succeeded:
             raise await self._why(call)
         return receipt
 
     async def settled(self, hash: str, doubt: str = "") -> Receipt:
-        """Return what became of a transaction; raise `TransactionUncertain` when that stays unknown."""
+        """Return the receipt of a transaction; raise `TransactionUncertain` after the wait."""
         try:
             receipt = await self._chain.wait_for(hash, self._wait)
         except (Unreachable, TimedOut, BrokenWire, Rejected) as error:
             raise TransactionUncertain(hash, doubt or str(error)) from None
         if receipt is None:
             raise TransactionUncertain(
-                hash, doubt or f"not part of the chain after {self._wait:g} s"
+                hash, doubt or f"no block includes it after {self._wait:g} s"
             )
         return receipt
 
     async def again(self, raw: bytes) -> None:
-        """Send a signed transaction once more: nothing is spent twice, whatever the answer."""
+        """Send the same signed transaction again; its nonce prevents a second payment."""
         with suppress(Unreachable, TimedOut, BrokenWire, Rejected):
             await self._chain.send(raw)
 
     async def _broadcast(self, call: ContractCall, note: Note | None) -> tuple[int, str, str]:
-        """Return the line of its gas, the hash, and why it is doubtful that it was sent."""
-        async with self._sending:  # two at once would take the same number
+        """Return the ledger id of its gas, the hash, and why sending is uncertain (empty if not)."""
+        async with self._sending:  # two at once would use the same nonce
             transaction = await self.prepare(call)
-            line = await self._ledger.reserve(self._gas, await self.cost(transaction))
+            reservation = await self._ledger.reserve(self._gas, await self.cost(transaction))
             try:
-                return line, *await self._deliver(call, transaction, note)
+                return reservation, *await self._deliver(call, transaction, note)
             except Rejected:
-                await self._ledger.release(line)
+                await self._ledger.release(reservation)
                 raise
 
     async def _deliver(
@@ -124,9 +128,9 @@ class Account:
             try:
                 await self._chain.send(signed.raw)
             except RpcRejected as error:
-                if _known(error):
+                if _is_known(error):
                     break
-                if not left or not _taken(error):
+                if not left or not _nonce_used(error):
                     raise advised(call.function, error) from None
                 transaction = await self.prepare(call)
                 continue
@@ -136,22 +140,24 @@ class Account:
         return signed.hash, ""
 
     async def _why(self, call: ContractCall) -> Reverted:
-        """Return why a call failed that had looked well: the same call tells, asked again."""
+        """Return why a transaction failed in its block, by simulating the same call again."""
         try:
-            await self._chain.simulate(call.asked_by(self.address), call.function)
+            await self._chain.simulate(call.as_request(self.address), call.function)
         except Reverted as error:
             return error
         except (Unreachable, TimedOut, BrokenWire, Rejected):
             pass
-        return Reverted(call.function, "", "something changed in the same moment: try again")
+        return Reverted(
+            call.function, "", "the state changed between estimate and block: try again"
+        )
 
 
-def _known(error: RpcRejected) -> bool:
-    """Whether the server has this very transaction already."""
+def _is_known(error: RpcRejected) -> bool:
+    """Whether the server already has this transaction."""
     return "already known" in error.message or "already imported" in error.message
 
 
-def _taken(error: RpcRejected) -> bool:
-    """Whether another transaction has our number, so that ours can never be taken."""
-    words = error.message.lower()
-    return "nonce too low" in words or "replacement transaction" in words
+def _nonce_used(error: RpcRejected) -> bool:
+    """Whether another transaction has used our nonce, so that ours can never be included."""
+    message = error.message.lower()
+    return "nonce too low" in message or "replacement transaction" in message

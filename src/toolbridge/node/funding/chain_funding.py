@@ -1,7 +1,8 @@
-"""A purse that finds a host, pays for a job there, and gets the rest of the money back.
+"""Funding from an account on the chain: find a host, pay a deposit, settle the job afterwards.
 
-One payment at a time, each written down before it is sent. While the fate of one is unknown no other
-follows: the next asker finds out first, and works on the job that was paid if there is one.
+Payments are made one at a time, and each is recorded in the ledger before it is sent. While the
+outcome of a payment is unknown, no other is sent: the next `open` resolves it first, and uses the
+job that it paid for if there is one.
 """
 
 import asyncio
@@ -26,24 +27,24 @@ from toolbridge.node.funding.settling import Settler, job_state
 from toolbridge.node.hosts.candidates import HostCandidate, NoHosts
 from toolbridge.node.hosts.finder import Finder
 
-_ITS_FAULT = frozenset({
+_HOST_REASONS = frozenset({
     "Low price", "Price below host minimum for model", "No host reg", "Host not registered",
     "Host not active", "Bad model", "No model pricing",
 })  # fmt: skip
-"""Reasons for which another host may be taken instead."""
+"""Revert reasons after which the next host is tried."""
 
 _LAG = 5.0
-"""Seconds by which a server's receipts may be behind its other answers."""
+"""Seconds by which a server's receipts may lag behind its nonces."""
 
-_AGAIN = (5, 30, 120)
-"""How many times the usual wait before a job is settled that could not be."""
+_SETTLE_RETRIES = (5, 30, 120)
+"""Waits before each further attempt to settle a job, in multiples of `settle_after`."""
 
 _log = logging.getLogger("toolbridge.node")
 
 
 @dataclass(frozen=True)
 class FundingContext:
-    """What a purse works with."""
+    """The chain, account, ledger, terms and budget of a funding."""
 
     chain: Chain
     account: Account
@@ -53,38 +54,45 @@ class FundingContext:
 
 
 class ChainFunding:
+    """Pays for jobs from an account, with hosts from a `Finder`."""
+
     def __init__(
         self,
-        means: FundingContext,
+        context: FundingContext,
         finder: Finder,
         *,
         settle_after: float = 120.0,
     ) -> None:
-        self._means = means
+        self._context = context
         self._finder = finder
         self._settle_after = settle_after
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._payments: dict[str, Payment] = {}
-        self._swept = False
-        chain, account, ledger, terms = means.chain, means.account, means.ledger, means.terms
+        self._settled_earlier = False
+        chain, account, ledger, terms = (
+            context.chain,
+            context.account,
+            context.ledger,
+            context.terms,
+        )
         self.settler = Settler(chain, account, ledger, terms)
 
-    # ── the purse of a session ──
+    # ── the interface of Funding ──
 
     async def open(self) -> Job:
-        """Return a job that was paid for: one of which we learn only now, or a new one."""
+        """Return a paid job: that of an earlier payment that is resolved now, or a new one."""
         async with self._opening:
-            await self._means.chain.check()
-            self._sweep()
-            return await self._resolved() or await self._pay_one(await self._finder.order())
+            await self._context.chain.check()
+            self._settle_earlier()
+            return await self._resolve() or await self._pay_one(await self._finder.order())
 
     async def is_active(self, job: Job) -> bool:
         return await self._is_active(job.id)
 
     async def _is_active(self, job: str) -> bool:
-        state = await job_state(self._means.chain, job)
-        return state.active and same_account(state.depositor, self._means.account.address)
+        state = await job_state(self._context.chain, job)
+        return state.active and same_account(state.depositor, self._context.account.address)
 
     async def has_other(self, job: Job) -> bool:
         """Whether there is another host that has not failed lately."""
@@ -92,124 +100,126 @@ class ChainFunding:
         return payment is not None and await self._finder.has_other(payment.host)
 
     async def close(self, job: Job, *, failed: bool = False) -> None:
-        """Leave a job; its host has some time to settle it before we do."""
+        """Give up a job; it is settled after `settle_after` seconds if its host has not done so."""
         payment = self._payments.pop(job.id, None)
         if payment is None:
             return
         if failed:
             self._finder.rest(payment.host)
         try:
-            await self._means.ledger.change(payment.id, "closed")
-        except ConfigError as error:  # the next process finds it as one that was left behind
-            _log.warning("the end of the job %s was not written down: %s", job.id, error)
+            await self._context.ledger.change(payment.id, "closed")
+        except ConfigError as error:  # the next process settles it
+            _log.warning("the end of job %s is not recorded in the ledger: %s", job.id, error)
         self._spawn(self._settle_later(payment, self._settle_after))
 
     async def stop(self) -> None:
-        """End what waits in the background; the ledger knows what is left to do."""
+        """Cancel background tasks; the ledger has the jobs that remain to be settled."""
         for task in list(self._tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
         try:
-            await self._means.ledger.leave()
-        except ConfigError as error:  # the next process sees that this one is no more
+            await self._context.ledger.leave()
+        except ConfigError as error:  # the next process notices that this one has ended
             _log.warning("%s", error)
 
     # ── paying ──
 
     async def _pay_one(self, candidates: list[HostCandidate]) -> Job:
-        """Pay the first host that answers and takes the money."""
+        """Pay the first host that answers, and the next one if it rejects the terms."""
         reasons: list[str] = []
         while True:
             candidates, silent = await self._finder.answering(candidates)
             reasons += silent
             if not candidates:
-                raise NoHosts(f"no host can be worked with; {'; '.join(reasons[:5])}")
+                raise NoHosts(f"no host answers; {'; '.join(reasons[:5])}")
             first, *candidates = candidates
             try:
                 return await self._pay(first)
             except Reverted as error:
-                if error.reason not in _ITS_FAULT or not candidates:
+                if error.reason not in _HOST_REASONS or not candidates:
                     raise
                 reasons.append(f"{first.address}: {error}")
 
     async def least_deposit(self) -> int:
-        """Return the least that the marketplace takes; raise when it takes nothing at all."""
-        means = self._means
-        place = means.terms.marketplace
-        (paused,) = await means.chain.read(place, "paused")
+        """Return the marketplace's minimum deposit; raise `Reverted` if it is paused."""
+        context = self._context
+        marketplace = context.terms.marketplace
+        (paused,) = await context.chain.read(marketplace, "paused")
         if paused:
-            raise explain("a payment", selector("EnforcedPause()"))
-        asked = ("tokenMinDeposits", means.terms.token) if means.terms.token else ("MIN_DEPOSIT",)
-        (least,) = await means.chain.read(place, *asked)
+            raise explain("createSessionJobForModel", selector("EnforcedPause()"))
+        call = (
+            ("tokenMinDeposits", context.terms.token) if context.terms.token else ("MIN_DEPOSIT",)
+        )
+        (least,) = await context.chain.read(marketplace, *call)
         return least if isinstance(least, int) else 0
 
     async def must_approve(self) -> bool:
-        """Whether the marketplace may not take one deposit yet."""
-        means = self._means
-        if not means.terms.token:
+        """Whether the token allowance of the marketplace is below one deposit."""
+        context = self._context
+        if not context.terms.token:
             return False
-        owner, spender = means.account.address, means.terms.marketplace
-        (allowed,) = await means.chain.read(means.terms.token, "allowance", owner, spender)
-        return not isinstance(allowed, int) or allowed < means.terms.deposit
+        owner, spender = context.account.address, context.terms.marketplace
+        (allowed,) = await context.chain.read(context.terms.token, "allowance", owner, spender)
+        return not isinstance(allowed, int) or allowed < context.terms.deposit
 
     async def _pay(self, candidate: HostCandidate) -> Job:
-        means = self._means
-        means.terms.check(await self.least_deposit(), candidate.price)
-        line = await means.ledger.reserve(means.budget, means.terms.deposit)
+        context = self._context
+        context.terms.check(await self.least_deposit(), candidate.price)
+        payment_id = await context.ledger.reserve(context.budget, context.terms.deposit)
         try:
             if await self.must_approve():
-                await means.account.send(means.terms.approve())
+                await context.account.send(context.terms.approve())
         except BaseException:
-            await means.ledger.release(line)  # an approval moves no money
+            await context.ledger.release(payment_id)  # an approval transfers nothing
             raise
-        return await self._create(line, candidate)
+        return await self._create(payment_id, candidate)
 
-    async def _create(self, line: int, candidate: HostCandidate) -> Job:
-        means = self._means
+    async def _create(self, payment_id: int, candidate: HostCandidate) -> Job:
+        context = self._context
 
         async def note(signed: Signed) -> None:
-            await means.ledger.change(
-                line, "sent", model=means.terms.model.hex(), nonce=signed.transaction.nonce, hash=signed.hash,
+            await context.ledger.change(
+                payment_id, "sent", model=context.terms.model.hex(), nonce=signed.transaction.nonce, hash=signed.hash,
                 raw=signed.raw.hex(), host=candidate.address, url=candidate.url,
                 public=candidate.public.hex(), price=str(candidate.price),
             )  # fmt: skip
 
         try:
-            receipt = await means.account.send(
-                means.terms.create(candidate.address, candidate.price), note
+            receipt = await context.account.send(
+                context.terms.create(candidate.address, candidate.price), note
             )
         except TransactionUncertain as error:
             raise _unresolved(error.hash, str(error)) from None
         except Rejected:
-            await means.ledger.release(line)
+            await context.ledger.release(payment_id)
             raise
-        except ToolbridgeError:  # the chain or the disk went away, mostly before it was signed
-            await self._release_unsent(line)
+        except ToolbridgeError:  # the chain or the disk failed, usually before signing
+            await self._release_unsent(payment_id)
             raise
-        return await self._opened(line, receipt)
+        return await self._opened(payment_id, receipt)
 
-    async def _release_unsent(self, line: int) -> None:
-        sent = await self._means.ledger.find("sent")
-        if all(payment.id != line for payment in sent):
-            await self._means.ledger.release(line)
+    async def _release_unsent(self, payment_id: int) -> None:
+        sent = await self._context.ledger.find("sent")
+        if all(payment.id != payment_id for payment in sent):
+            await self._context.ledger.release(payment_id)
 
-    async def _opened(self, line: int, receipt: Receipt) -> Job:
-        """Write down the job of a payment that was made, before anything else can fail."""
-        await self._means.ledger.change(line, "open", job=self._job_of(receipt))
-        found = await self._means.ledger.find("open")
-        return self._adopt(next(one for one in found if one.id == line))
+    async def _opened(self, payment_id: int, receipt: Receipt) -> Job:
+        """Record the job of a payment before anything else can fail."""
+        await self._context.ledger.change(payment_id, "open", job=self._job_of(receipt))
+        found = await self._context.ledger.find("open")
+        return self._adopt(next(one for one in found if one.id == payment_id))
 
     def _job_of(self, receipt: Receipt) -> str:
-        """Return the job of our own log: others may stand in the same receipt."""
-        means = self._means
+        """Return the job id from our `SessionJobCreated` log; a receipt may contain others' logs."""
+        context = self._context
         for log in receipt.logs:
-            ours = same_account(log.address, means.terms.marketplace) and len(log.topics) == 4
+            ours = same_account(log.address, context.terms.marketplace) and len(log.topics) == 4
             if not ours or log.topics[0] != hexed(topic(SESSION_CREATED)):
                 continue
-            if same_account(log.topics[2], word(means.account.address)):
+            if same_account(log.topics[2], word(context.account.address)):
                 return str(int(log.topics[1], 16))
-        why = "it is part of the chain, but tells of no job; check `marketplace`"
+        why = "it succeeded, but its receipt has no SessionJobCreated log; check `marketplace`"
         raise _unresolved(receipt.hash, why)
 
     def _adopt(self, payment: Payment) -> Job:
@@ -218,52 +228,52 @@ class ChainFunding:
             payment.job,
             Host(payment.url, bytes.fromhex(payment.public)),
             self._finder.search.model,
-            self._means.chain.network.chain_id,
+            self._context.chain.network.chain_id,
             payment.amount * PRECISION // payment.price,
         )
 
-    # ── payments whose fate is unknown ──
+    # ── payments with an unknown outcome ──
 
-    async def _resolved(self) -> Job | None:
-        """Find out what became of earlier payments; return a job that one of them paid for."""
+    async def _resolve(self) -> Job | None:
+        """Resolve earlier payments; return a job for our model that one of them paid for, or None."""
         usable: Job | None = None
-        for payment in await self._means.ledger.find("sent"):
-            if not self._means.ledger.is_ours(payment):
+        for payment in await self._context.ledger.find("sent"):
+            if not self._context.ledger.is_ours(payment):
                 continue
-            await self._means.ledger.take(payment.id)
-            receipt = await self._fate(payment)
+            await self._context.ledger.take(payment.id)
+            receipt = await self._outcome(payment)
             if receipt is None or not receipt.succeeded:
-                await self._means.ledger.release(payment.id)
+                await self._context.ledger.release(payment.id)
                 continue
-            wanted = usable is None and payment.model == self._means.terms.model.hex()
-            wanted = wanted and await self._is_active(self._job_of(receipt))
+            ours = usable is None and payment.model == self._context.terms.model.hex()
+            ours = ours and await self._is_active(self._job_of(receipt))
             job = await self._opened(payment.id, receipt)
-            if wanted:
+            if ours:
                 usable = job
             else:
                 await self.close(job)
         return usable
 
-    async def _fate(self, payment: Payment) -> Receipt | None:
-        """Return the receipt of a payment, or None when it can never be made any more."""
-        means = self._means
-        if (found := await means.chain.receipt(payment.hash)) is not None:
+    async def _outcome(self, payment: Payment) -> Receipt | None:
+        """Return the receipt of a payment, or None if it can never be included in a block."""
+        context = self._context
+        if (found := await context.chain.receipt(payment.hash)) is not None:
             return found
-        # Another transaction with its number is part of the chain: this one can never be.
-        if await means.chain.nonce(means.account.address, "latest") > payment.nonce:
-            return await means.chain.wait_for(payment.hash, _LAG)
-        await means.account.again(bytes.fromhex(payment.raw))
+        # The account's nonce has passed: this transaction is already included, or never will be.
+        if await context.chain.nonce(context.account.address, "latest") > payment.nonce:
+            return await context.chain.wait_for(payment.hash, _LAG)
+        await context.account.again(bytes.fromhex(payment.raw))
         try:
-            return await means.account.settled(payment.hash)
+            return await context.account.settled(payment.hash)
         except TransactionUncertain as error:
             raise _unresolved(payment.hash, str(error)) from None
 
-    # ── the rest of the money ──
+    # ── settling ──
 
-    def _sweep(self) -> None:
-        """Settle, once, what earlier processes left behind."""
-        if not self._swept:
-            self._swept = True
+    def _settle_earlier(self) -> None:
+        """Settle the jobs of earlier processes, once."""
+        if not self._settled_earlier:
+            self._settled_earlier = True
             self._spawn(self._settle_left_behind())
 
     async def _settle_left_behind(self) -> None:
@@ -277,15 +287,17 @@ class ChainFunding:
             self._spawn(self._settle_later(payment, max(0.0, min(wait, self._settle_after))))
 
     async def _settle_later(self, payment: Payment, wait: float) -> None:
-        """Settle a job after a while; where that fails, after longer and longer ones."""
-        for pause in (wait, *(self._settle_after * times for times in _AGAIN)):
+        """Settle a job after `wait` seconds, and retry with longer waits."""
+        for pause in (wait, *(self._settle_after * times for times in _SETTLE_RETRIES)):
             await asyncio.sleep(pause)
             try:
                 done = await self.settler.settle(payment)
             except ToolbridgeError as error:
-                _log.warning("the job %s is not settled yet: %s", payment.job, error)
+                _log.warning(
+                    "job %s is not settled yet (it is tried again): %s", payment.job, error
+                )
             else:
-                _log.info("the job %s is settled: %d came back", done.job, done.refund)
+                _log.info("job %s is settled, refund %d", done.job, done.refund)
                 return
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -296,6 +308,6 @@ class ChainFunding:
 
 def _unresolved(hash: str, why: str) -> FundingUnresolved:
     return FundingUnresolved(
-        f"a payment is unresolved: {why}; no other is made until the chain knows the transaction "
-        f"{hash}"
+        f"the payment in transaction {hash} is unresolved: {why}; no other payment is sent until it "
+        "is resolved. The next request checks it again; `toolbridge node balance` lists such payments"
     )

@@ -1,7 +1,7 @@
-"""Paid work: where a session's host and money come from.
+"""Paid jobs, and the interface through which a session gets them.
 
-A session asks its purse for a job and gives it back; whether that means a chain, a deposit and a
-registry, or a job that was paid for elsewhere, is the purse's affair.
+A session opens a job with `Funding` and closes it at the end. `ChainFunding` finds a host and pays
+a deposit; `PrepaidJob` has a fixed host and a job that was paid outside toolbridge.
 """
 
 from dataclasses import dataclass
@@ -11,57 +11,59 @@ from toolbridge.core.errors import UpstreamError
 
 
 class FundingUnresolved(UpstreamError):
-    """Money may have been spent and nobody knows on what: a second payment must not follow."""
+    """A payment may have been made and its outcome is unknown; no other may be sent."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """A machine that serves a model."""
+    """A machine that serves a model, reachable at `url`."""
 
     url: str
-    """Where it says that it is: `http://…` or `ws://…`."""
+    """`http://…` or `ws://…`."""
     public: bytes
     """Its public key, 33 bytes."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A session that is paid for."""
+    """A paid session: in the contracts, a session job."""
 
     id: str
     host: Host
     model: str
     chain_id: int = 84532
     max_tokens: int = 0
-    """How many tokens the deposit pays for; 0 where nobody knows."""
+    """How many tokens the deposit pays for; 0 if unknown."""
 
 
 class Funding(Protocol):
-    async def open(self) -> Job:
-        """Pay for a new job; raise `FundingUnresolved` when it is unknown whether one was paid.
+    """Pays for jobs."""
 
-        Asked again, a purse finds out first, and raises again for as long as nobody knows.
+    async def open(self) -> Job:
+        """Return a newly paid job; raise `FundingUnresolved` if a payment's outcome is unknown.
+
+        The next call resolves that payment first, and raises again until it is resolved.
         """
         ...
 
     async def is_active(self, job: Job) -> bool:
-        """Whether the host still works for this job."""
+        """Whether the job is still active, so that its host answers requests."""
         ...
 
     async def has_other(self, job: Job) -> bool:
-        """Whether a host other than that of `job` can be tried."""
+        """Whether another host than that of `job` can be tried."""
         ...
 
     async def close(self, job: Job, *, failed: bool = False) -> None:
-        """Note that we use the job no longer; its host settles it.
+        """Give up a job; its host settles it.
 
-        `failed` says that the host could not be worked with: others come before it for a while.
+        With `failed`, other hosts are preferred to its host for a while.
         """
         ...
 
 
 class PrepaidJob:
-    """A purse with one job that was paid for elsewhere."""
+    """Funding for a job that was paid outside toolbridge."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

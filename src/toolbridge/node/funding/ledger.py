@@ -1,9 +1,9 @@
-"""What was paid, on disk: a limit that holds across restarts and across processes.
+"""The ledger of payments in a SQLite file: spending limits across restarts and processes.
 
-Money is written down before it is sent, under a lock that every process shares: the sum of all that
-was set aside in the last 24 hours never passes the limit. What is known to have come back lowers the
-sum again. A payment of which nobody knows stays, and stands in the way of the next one, until the
-chain has told. Where the file cannot be written, nothing is paid.
+An amount is reserved before it is sent, under a lock that all processes share, so the sum of the
+last 24 hours never exceeds the limit. A refund lowers the sum again. A payment with an unknown
+outcome keeps its amount reserved until the chain resolves it. If the file cannot be written,
+nothing is paid.
 """
 
 import asyncio
@@ -26,10 +26,11 @@ from toolbridge.node.chain.amounts import format_amount
 DAY = 86_400
 _MACHINE = platform.node().replace(":", "")
 _PROCESS = f"{os.getpid()}:{_MACHINE}:{secrets.token_hex(8)}"
-"""This process, told apart from an earlier one with the same number."""
+"""Identifies this process, also against an earlier one with the same process id."""
 T = TypeVar("T")
 State: TypeAlias = Literal["reserved", "sent", "open", "closed", "done"]
-"""Set aside; signed and maybe sent; a job we work on; a job we left; nothing more to come."""
+"""`reserved`: not signed yet. `sent`: signed, perhaps sent. `open`: a job in use. `closed`: a job
+to be settled. `done`: the final cost is recorded."""
 
 _SCHEMA = """
 create table if not exists payments (
@@ -46,12 +47,15 @@ create index if not exists payments_state on payments (state);
 
 
 def is_alive(owner: str, touched: float) -> bool:
-    """Whether somebody still looks after a line; if in doubt, somebody does for a day."""
+    """Whether the process that owns a payment still runs.
+
+    A process on another machine cannot be checked, so it counts as running for a day.
+    """
     if not owner or owner.startswith(_PROCESS):
         return bool(owner)
     number, machine, *_ = [*owner.split(":"), ""]
     if os.name != "posix" or machine != _MACHINE or not number.isdigit():
-        return touched + DAY > time.time()  # a session lasts no longer
+        return touched + DAY > time.time()  # a session lasts no longer than that
     if int(number) == os.getpid():
         return False
     try:
@@ -64,24 +68,24 @@ def is_alive(owner: str, touched: float) -> bool:
 
 
 class LimitReached(RateLimited):
-    """One more payment would pass the limit of the day."""
+    """A payment would exceed the limit of 24 hours."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent of one currency in any 24 hours."""
+    """How much of a currency may be spent for a purpose within any 24 hours."""
 
     purpose: Literal["deposit", "gas"]
     currency: str
     limit: int
     decimals: int
     setting: str
-    """The name of the setting that raises it."""
+    """The name of the setting with the limit."""
 
 
 @dataclass(frozen=True)
 class Payment:
-    """A line of the ledger."""
+    """A row of the ledger."""
 
     id: int
     amount: int
@@ -89,7 +93,7 @@ class Payment:
     nonce: int = -1
     hash: str = ""
     raw: str = ""
-    """The signed transaction: to send it again is to send it once."""
+    """The signed transaction in hex; sending it again cannot pay twice."""
     job: str = ""
     model: str = ""
     host: str = ""
@@ -106,7 +110,10 @@ _COLUMNS = (
 
 
 class Ledger:
-    """The payments of one account to one marketplace; limits count for all that the file holds."""
+    """The payments of one account to one marketplace.
+
+    Limits count all payments on the chain that are in the file, whatever the account.
+    """
 
     def __init__(
         self,
@@ -127,51 +134,52 @@ class Ledger:
         self._owner = f"{_PROCESS}:{secrets.token_hex(4)}"
 
     async def reserve(self, budget: Budget, amount: int) -> int:
-        """Set money aside and return the line's number; raise `LimitReached` beyond the limit."""
+        """Reserve an amount and return the payment's id; raise `LimitReached` beyond the limit."""
         return await self._run(lambda db: self._reserve(db, budget, amount))
 
     async def spent(self, budget: Budget) -> int:
+        """Return what was spent or reserved of a budget in the last 24 hours."""
         return await self._run(lambda db: self._sum(db, budget))
 
     async def change(self, id: int, state: State, **values: str | int) -> None:
-        """Note what has become of a payment."""
+        """Set the state and other columns of a payment."""
         await self._run(lambda db: self._change(db, id, state, values))
 
     async def release(self, id: int, cost: int = 0) -> None:
-        """Note that a payment is over, and what it really cost."""
+        """Set a payment to `done` with its final cost; the rest of its amount is free again."""
         await self._run(lambda db: self._release(db, id, cost))
 
     async def take(self, id: int) -> None:
-        """Look after a line that somebody else has left."""
+        """Make this process the owner of a payment."""
         await self._run(lambda db: self._own(db, self._owner, "id", id))
 
     async def leave(self) -> None:
-        """Leave all that we look after to whoever comes next."""
+        """Give up the ownership of all our payments, for the next process."""
         if self._path.exists():
             await self._run(lambda db: self._own(db, "", "owner", self._owner))
 
     def is_ours(self, payment: "Payment") -> bool:
-        """Whether we look after a payment, or nobody does."""
+        """Whether this process owns a payment, or no running process does."""
         return payment.owner == self._owner or not is_alive(payment.owner, payment.touched)
 
     async def find(self, *states: State) -> list[Payment]:
-        """Return our deposits in these states, oldest first."""
+        """Return the deposits in these states, oldest first."""
         return await self._run(lambda db: self._find(db, states))
 
-    # ── in the thread ──
+    # ── in a thread ──
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.to_thread(self._locked, work)
 
     def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do `work` alone among all processes, and return when it is on the disk."""
+        """Run `work` under an exclusive lock, and return when its changes are on disk."""
         try:
             with closing(self._open()) as db, _transaction(db):
                 return work(db)
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
-                f"the ledger of payments {self._path} cannot be used ({error}); without it nothing "
-                "is paid"
+                f"the ledger of payments {self._path} cannot be used ({error}); nothing is paid "
+                "without it: check the permissions and the free space of its directory"
             ) from None
 
     def _open(self) -> sqlite3.Connection:
@@ -190,7 +198,7 @@ class Ledger:
     def _reserve(self, db: sqlite3.Connection, budget: Budget, amount: int) -> int:
         spent = self._sum(db, budget)
         if amount < 0 or spent + amount > budget.limit:
-            raise self._beyond(db, budget, amount, spent)
+            raise self._limit_reached(db, budget, amount, spent)
         now = self._clock()
         found = db.execute(
             "insert into payments (at, chain, account, market, purpose, currency, amount, state, owner, "
@@ -203,7 +211,10 @@ class Ledger:
         return found.lastrowid or 0
 
     def _counted(self, db: sqlite3.Connection, budget: Budget) -> list[tuple[float, int]]:
-        """Return when and how much was paid; a clock that was set back hides nothing."""
+        """Return time and amount of each payment of the last 24 hours.
+
+        Payments with a time in the future count too, so setting the clock back hides nothing.
+        """
         rows = db.execute(
             "select at, amount from payments where at > ? and chain = ? and purpose = ? "
             "and currency = ? order by at",
@@ -214,7 +225,7 @@ class Ledger:
     def _sum(self, db: sqlite3.Connection, budget: Budget) -> int:
         return sum(amount for _, amount in self._counted(db, budget))
 
-    def _beyond(
+    def _limit_reached(
         self, db: sqlite3.Connection, budget: Budget, amount: int, spent: int
     ) -> LimitReached:
         over, free_at = spent + amount - budget.limit, 0.0
@@ -226,8 +237,8 @@ class Ledger:
             format_amount(sum, budget.decimals) for sum in (amount, spent, budget.limit)
         )
         return LimitReached(
-            f"{wanted} more would pass the limit of {limit} in 24 hours ({have} is spent or set "
-            f"aside); raise `{budget.setting}` or wait",
+            f"a payment of {wanted} would exceed `{budget.setting}`: {limit} in 24 hours, of which "
+            f"{have} is spent or reserved; raise `{budget.setting}`, or wait",
             retry_after=max(1.0, free_at - self._clock()) if over <= 0 else None,
         )
 
@@ -237,7 +248,7 @@ class Ledger:
         names = [name for name in _COLUMNS.split(", ") if name in values]
         settings = "".join(f", {name} = ?" for name in names)
         db.execute(
-            f"update payments set state = ?, touched = ?{settings} where id = ?",  # noqa: S608  our own names
+            f"update payments set state = ?, touched = ?{settings} where id = ?",  # noqa: S608  column names are constants
             (state, self._clock(), *(values[name] for name in names), id),
         )
 
@@ -250,12 +261,12 @@ class Ledger:
     def _own(
         self, db: sqlite3.Connection, owner: str, where: Literal["id", "owner"], value: str | int
     ) -> None:
-        db.execute(f"update payments set owner = ? where {where} = ?", (owner, value))  # noqa: S608  two names
+        db.execute(f"update payments set owner = ? where {where} = ?", (owner, value))  # noqa: S608  one of two literals
 
     def _find(self, db: sqlite3.Connection, states: tuple[State, ...]) -> list[Payment]:
         marks = ", ".join("?" * len(states))
         rows = db.execute(
-            f"select {_COLUMNS} from payments where purpose = 'deposit' and chain = ? "  # noqa: S608  marks only
+            f"select {_COLUMNS} from payments where purpose = 'deposit' and chain = ? "  # noqa: S608  only `?` marks are inserted
             f"and account = ? and market = ? and state in ({marks}) order by id",
             (self._chain, self._account, self._market, *states),
         )
@@ -264,7 +275,7 @@ class Ledger:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Hold the file from before the first reading, so that no two processes read the same sum."""
+    """Lock the file before the first read, so that no two processes read the same sum."""
     db.execute("begin immediate")
     try:
         yield

@@ -1,4 +1,7 @@
-"""What a session would cost and which calls would be sent for it, without sending any."""
+"""The plan of a payment: host, price, deposit and contract calls, without sending anything.
+
+`toolbridge node serve --dry-run` prints it.
+"""
 
 from dataclasses import dataclass
 
@@ -12,11 +15,13 @@ from toolbridge.node.hosts.candidates import HostCandidate
 from toolbridge.node.hosts.finder import Finder
 
 _SESSION_GAS = 500_000
-"""What to expect where the chain cannot estimate yet, because an approval comes first."""
+"""Gas of a session when the chain cannot estimate it, because an approval must come first."""
 
 
 @dataclass(frozen=True)
 class PlannedCall:
+    """A contract call that would be sent."""
+
     to: str
     function: str
     arguments: tuple[Value, ...]
@@ -24,6 +29,7 @@ class PlannedCall:
     data: str
 
     def line(self) -> str:
+        """Return the call as one line of text."""
         given = ", ".join(_shown(value) for value in self.arguments)
         value = f" with {format_amount(self.value, ETHER)} ETH" if self.value else ""
         return f"{self.function}({given}) to {self.to}{value}"
@@ -31,6 +37,8 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class Plan:
+    """What the next payment would be."""
+
     account: str
     host: HostCandidate
     price: int
@@ -40,15 +48,15 @@ class Plan:
     """`ETH`, or the address of a token."""
     max_tokens: int
     gas: int
-    """Wei, at the most."""
+    """The most it can cost, in wei."""
     spent: int
-    """Of the limit, in the last 24 hours."""
+    """Spent or reserved in the last 24 hours."""
     limit: int
     calls: tuple[PlannedCall, ...]
     warnings: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Return the plan for a person to read."""
+        """Return the plan as lines of text."""
         host = self.host
         spent, limit, deposit = (
             format_amount(amount, self.decimals)
@@ -60,8 +68,8 @@ class Plan:
             f"host      {host.address} at {host.url} (score {host.score:.3f})",
             f"price     {self.price} ({per_million} {self.currency} per million tokens)",
             f"deposit   {deposit} {self.currency} for up to {self.max_tokens} tokens",
-            f"gas       {format_amount(self.gas, ETHER)} ETH at the most",
-            f"limit     {spent} of {limit} spent or set aside in 24 hours",
+            f"gas       {format_amount(self.gas, ETHER)} ETH at most",
+            f"limit     {spent} of {limit} spent or reserved in 24 hours",
             *(f"call      {call.line()}" for call in self.calls),
             *(f"warning   {text}" for text in self.warnings),
         ]
@@ -71,20 +79,20 @@ def _shown(value: Value) -> str:
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
 
 
-async def make_plan(finder: Finder, funding: ChainFunding, means: FundingContext) -> Plan:
-    """Return what `funding.open` would do now; raise what it would raise before paying."""
-    await means.chain.check()
+async def make_plan(finder: Finder, funding: ChainFunding, context: FundingContext) -> Plan:
+    """Return what `funding.open` would do now; raise the errors that it would raise before paying."""
+    await context.chain.check()
     order = await finder.order()
     answering, silent = await finder.answering(order)
     host = (answering or order)[0]
-    calls = [means.terms.approve()] if await funding.must_approve() else []
-    calls.append(means.terms.create(host.address, host.price))
-    warnings = [f"no answer from {text}" for text in silent]
-    gas, doubts = await _gas(means.account, calls)
-    warnings += doubts + await _shortcomings(funding, means, host, gas)
-    terms = means.terms
+    calls = [context.terms.approve()] if await funding.must_approve() else []
+    calls.append(context.terms.create(host.address, host.price))
+    warnings = [f"host does not answer: {text}" for text in silent]
+    gas, doubts = await _gas(context.account, calls)
+    warnings += doubts + await _obstacles(funding, context, host, gas)
+    terms = context.terms
     return Plan(
-        means.account.address,
+        context.account.address,
         host,
         host.price,
         terms.deposit,
@@ -92,8 +100,8 @@ async def make_plan(finder: Finder, funding: ChainFunding, means: FundingContext
         terms.token or "ETH",
         terms.max_tokens(host.price),
         gas,
-        await means.ledger.spent(means.budget),
-        means.budget.limit,
+        await context.ledger.spent(context.budget),
+        context.budget.limit,
         tuple(_planned(call) for call in calls),
         tuple(warnings),
     )
@@ -106,7 +114,7 @@ def _planned(call: ContractCall) -> PlannedCall:
 
 
 async def _gas(account: Account, calls: list[ContractCall]) -> tuple[int, list[str]]:
-    """Return what the gas of all calls costs at the most, and why a call would fail."""
+    """Return the most that the gas of all calls can cost, and why the first call would fail."""
     first = calls[0]
     try:
         transaction = await account.prepare(first)
@@ -116,25 +124,25 @@ async def _gas(account: Account, calls: list[ContractCall]) -> tuple[int, list[s
     return await account.cost(transaction) + later, []
 
 
-async def _shortcomings(
-    funding: ChainFunding, means: FundingContext, host: HostCandidate, gas: int
+async def _obstacles(
+    funding: ChainFunding, context: FundingContext, host: HostCandidate, gas: int
 ) -> list[str]:
-    """Return why the payment would not be made."""
+    """Return the reasons for which the payment would fail."""
     found: list[str] = []
-    terms = means.terms
+    terms = context.terms
     try:
         terms.check(await funding.least_deposit(), host.price)
     except ToolbridgeError as error:
         found.append(str(error))
-    if await means.ledger.spent(means.budget) + terms.deposit > means.budget.limit:
-        found.append(f"the deposit would pass `{means.budget.setting}`")
-    coins = await means.chain.balance(means.account.address)
+    if await context.ledger.spent(context.budget) + terms.deposit > context.budget.limit:
+        found.append(f"the deposit would exceed `{context.budget.setting}`")
+    coins = await context.chain.balance(context.account.address)
     if coins < gas + (0 if terms.token else terms.deposit):
-        found.append(f"the account holds only {format_amount(coins, ETHER)} ETH")
+        found.append(f"the account holds only {format_amount(coins, ETHER)} ETH; send ETH to it")
     if terms.token:
-        (held,) = await means.chain.read(terms.token, "balanceOf", means.account.address)
+        (held,) = await context.chain.read(terms.token, "balanceOf", context.account.address)
         if isinstance(held, int) and held < terms.deposit:
             found.append(
-                f"the account holds only {format_amount(held, terms.decimals)} of the token"
+                f"the account holds only {format_amount(held, terms.decimals)} of the token; send some"
             )
     return found

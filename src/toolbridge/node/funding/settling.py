@@ -1,7 +1,8 @@
-"""The end of a paid job: what it cost, and the rest of its deposit back.
+"""Settle jobs: end them on the chain, and record their cost and refund.
 
-A host settles by itself as soon as the connection ends. Where it does not, who paid may do so. A job
-that a process left behind when it died is found in the ledger and settled by the next one.
+A host settles a job when its connection ends. If it does not, the depositor may call
+`completeSessionJob`. Jobs of a process that crashed are found in the ledger and settled by the next
+process, or by `toolbridge node settle`.
 """
 
 import time
@@ -19,7 +20,7 @@ ACTIVE = 0
 
 @dataclass(frozen=True)
 class JobState:
-    """A session as the marketplace keeps it."""
+    """A job as `sessionJobs` of the marketplace returns it."""
 
     depositor: str
     host: str
@@ -28,7 +29,7 @@ class JobState:
     started: int
     duration: int
     status: int
-    """0 while it is active, then 1 completed or 2 timed out."""
+    """0 active, 1 completed, 2 timed out."""
     refunded: int
 
     @property
@@ -38,16 +39,17 @@ class JobState:
 
 @dataclass(frozen=True)
 class SettledJob:
-    """A job that is over."""
+    """A job that has ended, with its refund and cost."""
 
     job: str
     refund: int
     cost: int
     transaction: str = ""
-    """The hash of our own call that ended it; nothing where the host had done so."""
+    """The hash of our transaction that ended it; empty if the host had ended it."""
 
 
 async def job_state(chain: Chain, job: str) -> JobState:
+    """Return the state of a job on the chain."""
     return _state(await chain.read(chain.network.marketplace, "sessionJobs", int(job)))
 
 
@@ -60,10 +62,14 @@ def _state(found: list[Value]) -> JobState:
         ]:  # fmt: skip
             return JobState(depositor, host, deposit, price, started, duration, status, refunded)
         case _:
-            raise MalformedAnswer("the marketplace tells of a session in another form")
+            raise MalformedAnswer(
+                "the marketplace returned a session in an unknown form; check `marketplace`"
+            )
 
 
 class Settler:
+    """Settles jobs of one account."""
+
     def __init__(self, chain: Chain, account: Account, ledger: Ledger, terms: SessionTerms) -> None:
         self._chain = chain
         self._account = account
@@ -71,14 +77,14 @@ class Settler:
         self._terms = terms
 
     async def left_behind(self) -> list[Payment]:
-        """Return the jobs that nobody works on any more and that are not settled yet."""
+        """Return the unsettled jobs that no process uses any more."""
         found = await self._ledger.find("open", "closed")
         return [
             one for one in found if one.state == "closed" or not is_alive(one.owner, one.touched)
         ]
 
     async def settle(self, payment: Payment) -> SettledJob:
-        """End a job if its host has not, and write down what it cost."""
+        """End a job if its host has not, and record its cost in the ledger."""
         state = await job_state(self._chain, payment.job)
         hash = ""
         if state.status == ACTIVE:
@@ -92,7 +98,7 @@ class Settler:
         try:
             return (await self._account.send(self._terms.complete(job))).hash
         except Reverted:
-            # The host was quicker; or the call can never succeed, and then the state still says so.
+            # The host may have ended it first; if the job is still active, the call has failed.
             if (await job_state(self._chain, job)).status == ACTIVE:
                 raise
             return ""

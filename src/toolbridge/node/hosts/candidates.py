@@ -1,4 +1,4 @@
-"""Hosts as the registry tells of them: which ones can be used, and which is the best."""
+"""Hosts from the registry: which ones are usable, their public keys, and their ranking."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -13,17 +13,19 @@ from toolbridge.node.hosts.scoring import Factors, Mode, factors, pick, score
 from toolbridge.node.protocol.encryption import compressed
 
 NATIVE_PER_STABLE = 227_273
-"""How the contracts' bounds relate a price in wei to one in dollars."""
+"""Ratio of the contracts' price bounds in wei and in stablecoin; estimates a missing price."""
 
 
 class NoHosts(Unreachable):
+    """No host is usable. `NO_HOSTS_AVAILABLE` is the code of the vendor's client."""
+
     def __init__(self, text: str) -> None:
         super().__init__(f"NO_HOSTS_AVAILABLE: {text}")
 
 
 @dataclass(frozen=True)
 class ListedHost:
-    """A host as it stands in the registry."""
+    """A host's entry in the registry."""
 
     address: str
     stake: int
@@ -32,31 +34,31 @@ class ListedHost:
     url: str
     models: tuple[bytes, ...]
     stable_price: int
-    """Per token for our model, or the least for any; 0 where it is unknown."""
+    """For our model in stablecoin, or the host's minimum for any model; 0 if unknown."""
     price: int
-    """Per token for our model in our currency; 0 where there is none."""
+    """For our model in our currency; 0 if the host has set none."""
 
 
 @dataclass(frozen=True)
 class HostCandidate:
-    """A host that can be used."""
+    """A usable host."""
 
     address: str
     url: str
     public: bytes
-    """Its public key; empty while nobody has found it."""
+    """Its public key; empty until it is found."""
     stake: int
     price: int
     stable_price: int
     score: float = 0.0
     latency: float | None = None
-    """Seconds to an answer; None where nobody measured."""
+    """Seconds until it answered a probe; None if it was not probed."""
     key_from: Literal["registry", "transaction", "settings"] = "registry"
 
 
 @dataclass(frozen=True)
 class ExcludedHost:
-    """A host that cannot be used, and why."""
+    """A host that is not usable, and the reason."""
 
     address: str
     why: str
@@ -64,55 +66,60 @@ class ExcludedHost:
 
 @dataclass(frozen=True)
 class FoundHosts:
+    """The result of a search in the registry."""
+
     candidates: tuple[HostCandidate, ...]
-    """The best first."""
+    """Best first."""
     excluded: tuple[ExcludedHost, ...] = ()
 
     def describe(self) -> str:
+        """Return the reasons of the first five excluded hosts."""
         return "; ".join(f"{host.address}: {host.why}" for host in self.excluded[:5])
 
 
-# ── which ones ──
+# ── requirements ──
 
 
 @dataclass(frozen=True)
 class HostRequirements:
-    """What a host must fulfil."""
+    """What a host must fulfil to be usable."""
 
     model: bytes
     most: int = 0
-    """The highest price; 0 for any."""
+    """The highest price; 0 for no limit."""
     private: bool = False
     localhost: str = ""
-    """What stands for this machine."""
+    """The name that replaces `localhost` in URLs."""
     keys: tuple[bytes, ...] = ()
-    """Public keys that the user knows."""
+    """Public keys from the settings."""
     urls: Mapping[str, str] | None = None
-    """Where hosts really are, by address in lower case."""
+    """URLs from the settings, by address in lower case; they replace those of the registry."""
 
     def objection(self, host: ListedHost) -> str:
-        """Return why a host cannot be used, as far as the registry tells; nothing if it can."""
+        """Return why a host is not usable, by its registry entry; empty if it is."""
         url = self.url_of(host)
         if not host.active:
             return "it is not active"
         if self.model not in host.models:
             return "it does not serve the model"
         if not usable(url):
-            return "its URL cannot be used" if url else "it has no URL"
+            return "its URL is invalid" if url else "it has no URL"
         if not self.private and is_private(url):
-            return "its URL is a private address; `private_hosts` allows that"
+            return "its URL is a private address; set `private_hosts = true` to allow that"
         if not host.price:
-            return "it names no price for the model in this currency"
+            return "it has no price for the model in this currency"
         if self.most and host.price > self.most:
-            return f"its price {host.price} is above `price` ({self.most})"
+            return f"its price {host.price} exceeds `price` ({self.most})"
         return ""
 
     def url_of(self, host: ListedHost) -> str:
+        """Return the URL to use for a host."""
         url = (self.urls or {}).get(host.address.lower(), host.url).strip().rstrip("/")
         return substitute_localhost(url, self.localhost) if self.localhost else url
 
 
 def usable(url: str) -> bool:
+    """Whether a URL has a scheme that a node can have, and a host name."""
     try:
         parts = urlsplit(url)
         return parts.scheme in {"http", "https", "ws", "wss"} and bool(parts.hostname)
@@ -121,7 +128,10 @@ def usable(url: str) -> bool:
 
 
 def is_private(url: str) -> bool:
-    """Whether a URL leads into the user's own network, where a stranger has no business."""
+    """Whether a URL points into a private network.
+
+    Anyone can register a host, so such a URL could make toolbridge send requests to local services.
+    """
     name = urlsplit(url).hostname or ""
     if name == "localhost" or name.endswith((".localhost", ".local", ".internal")):
         return True
@@ -132,19 +142,21 @@ def is_private(url: str) -> bool:
 
 
 def substitute_localhost(url: str, name: str) -> str:
+    """Return `url` with `name` instead of `localhost`."""
     parts = urlsplit(url)
     if parts.hostname not in {"localhost", "127.0.0.1", "::1"}:
         return url
-    place = f"{name}:{parts.port}" if parts.port else name
-    return parts._replace(netloc=place).geturl()
+    netloc = f"{name}:{parts.port}" if parts.port else name
+    return parts._replace(netloc=netloc).geturl()
 
 
 def given_key(host: ListedHost, keys: tuple[bytes, ...]) -> bytes | None:
+    """Return the one of `keys` that belongs to the host's address, or None."""
     return next((one for one in keys if same_account(address_of(one), host.address)), None)
 
 
 def claimed_key(host: ListedHost) -> bytes | None:
-    """Return the public key of a host's own entry, if the host's address follows from it."""
+    """Return `publicKey` of a host's metadata if it belongs to the host's address, else None."""
     found = maybe_object(host.metadata)
     text = found.get("publicKey") if found else None
     if not isinstance(text, str):
@@ -156,11 +168,11 @@ def claimed_key(host: ListedHost) -> bytes | None:
     return public if same_account(address_of(public), host.address) else None
 
 
-# ── which one ──
+# ── ranking ──
 
 
 def rank(candidates: list[HostCandidate], mode: Mode) -> tuple[HostCandidate, ...]:
-    """Return hosts with their scores, the best first."""
+    """Return hosts with their scores, best first."""
     scored = [replace(one, score=score(_factors(one), mode)) for one in candidates]
     return tuple(sorted(scored, key=lambda one: (-one.score, one.address)))
 
@@ -174,5 +186,5 @@ def _factors(candidate: HostCandidate) -> Factors:
 
 
 def take(candidates: list[HostCandidate], chance: float) -> HostCandidate:
-    """Remove one host from `candidates` and return it, each as likely as its score."""
+    """Remove a host from `candidates` and return it; `chance` picks in proportion to the scores."""
     return candidates.pop(pick([one.score for one in candidates], chance))

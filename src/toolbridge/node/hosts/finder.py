@@ -1,4 +1,8 @@
-"""Hosts in the order in which to try them: found, measured, drawn by lot, and probed."""
+"""Choose the order in which hosts are tried.
+
+Hosts come from the registry. Their order is a random draw weighted by score, as in the vendor's
+client, and hosts that failed lately come last. `ChainFunding` pays the first that answers a probe.
+"""
 
 import random
 import time
@@ -18,20 +22,22 @@ from toolbridge.node.hosts.registry import HostRegistry
 from toolbridge.node.hosts.scoring import Mode
 
 _REST = 600.0
-"""Seconds for which a host that failed comes last."""
+"""Seconds for which a failed host comes last."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Whom to look for."""
+    """Which hosts to find: the model, what a host must fulfil, the scoring mode, a single address."""
 
     model: str
-    wishes: HostRequirements
+    requirements: HostRequirements
     mode: Mode = "auto"
     only: str = ""
 
 
 class Finder:
+    """Finds hosts for one search, and remembers those that failed."""
+
     def __init__(
         self, registry: HostRegistry, prober: Prober, search: Search, dice: random.Random
     ) -> None:
@@ -42,9 +48,11 @@ class Finder:
         self.search = search
 
     async def find(self, *, measure: bool = False) -> FoundHosts:
-        """Return the hosts that can be used, the best first; with `measure` those that answer."""
+        """Return the usable hosts by score, best first; with `measure` only those that answer."""
         search = self.search
-        found = await self._registry.find(search.model, search.wishes, search.mode, search.only)
+        found = await self._registry.find(
+            search.model, search.requirements, search.mode, search.only
+        )
         if not measure:
             return found
         times = await self._prober.latencies([one.url for one in found.candidates])
@@ -61,9 +69,7 @@ class Finder:
         """Return the hosts to try, in the order in which to try them."""
         found = await self.find(measure=self.search.mode == "fastest")
         if not found.candidates:
-            raise NoHosts(
-                f"none of the hosts of {self.search.model} can be used; {found.describe()}"
-            )
+            raise NoHosts(f"no host of {self.search.model} is usable; {found.describe()}")
         left, order = list(found.candidates), []
         while left:
             order.append(take(left, self._dice.random()))
@@ -72,23 +78,23 @@ class Finder:
     async def answering(
         self, candidates: list[HostCandidate]
     ) -> tuple[list[HostCandidate], list[str]]:
-        """Return the first host that answers and all behind it, and why those before it do not."""
+        """Return the first host that answers with all after it, and why earlier ones were skipped."""
         silent: list[str] = []
-        for at, candidate in enumerate(candidates):
+        for index, candidate in enumerate(candidates):
             try:
                 await self._prober.latency(candidate.url)
             except HostSilent as error:
                 silent.append(f"{candidate.address} at {candidate.url}: {error}")
                 continue
-            return candidates[at:], silent
+            return candidates[index:], silent
         return [], silent
 
     def rest(self, address: str) -> None:
-        """Put a host that failed behind all others for a while."""
+        """Put a failed host behind all others for ten minutes."""
         self._resting[address] = time.monotonic() + _REST
 
     async def has_other(self, address: str) -> bool:
-        """Whether there is a host besides this one that has not failed lately."""
+        """Whether there is another host than this one that has not failed lately."""
         return any(
             one.address != address and not self._rests(one.address)
             for one in (await self.find()).candidates

@@ -1,4 +1,4 @@
-"""Whether a host is there at all, before money is sent to it."""
+"""Probe a host over HTTP before a deposit is sent to it."""
 
 import asyncio
 import time
@@ -11,14 +11,16 @@ import aiohttp
 from toolbridge.core.json import maybe_object
 from toolbridge.upstream.session import open_session
 
-_ENOUGH = 64 * 1024
+_MAX_BODY = 64 * 1024
 
 
 class HostSilent(Exception):
-    """A host does not answer, or says that it cannot work."""
+    """A host does not answer, or reports that it is unhealthy."""
 
 
 class Prober:
+    """Requests `/health` of hosts and measures the latency."""
+
     def __init__(self, wait: float = 5.0) -> None:
         self._wait = wait
         self._session: aiohttp.ClientSession | None = None
@@ -38,9 +40,9 @@ class Prober:
             self._session = None
 
     async def latency(self, url: str) -> float:
-        """Return the seconds until a host answers; raise `HostSilent` when it cannot be worked with.
+        """Return the seconds until a host answers; raise `HostSilent` if it is not usable.
 
-        Any answer will do: not every version has the same page for its health.
+        Any status counts as an answer, because the path differs between node versions.
         """
         if self._session is None:
             raise RuntimeError("the prober is not open")
@@ -48,17 +50,17 @@ class Prober:
         try:
             async with self._session.get(health_url(url), allow_redirects=False) as response:
                 passed = time.monotonic() - before
-                said = maybe_object(await response.content.read(_ENOUGH))
+                health = maybe_object(await response.content.read(_MAX_BODY))
         except TimeoutError:
             raise HostSilent(f"it did not answer within {self._wait:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise HostSilent(f"it cannot be reached ({type(error).__name__})") from None
-        if said is not None and said.get("status") == "unhealthy":
-            raise HostSilent("it says of itself that it is unhealthy")
+        if health is not None and health.get("status") == "unhealthy":
+            raise HostSilent("it reports that it is unhealthy")
         return passed
 
     async def latencies(self, urls: list[str]) -> list[float | HostSilent]:
-        """Return the latency of each host, or why there is none; all at once."""
+        """Return the latency of each host, or its failure; all hosts are probed at once."""
         found = await asyncio.gather(*(self.latency(url) for url in urls), return_exceptions=True)
         return [_known(one) for one in found]
 
@@ -70,7 +72,7 @@ def _known(found: float | BaseException) -> float | HostSilent:
 
 
 def health_url(url: str) -> str:
-    """Return where a host tells of its health, whatever kind of URL it registered."""
+    """Return the health URL of a host, from an `http` or a `ws` URL."""
     parts = urlsplit(url)
     scheme = {"ws": "http", "wss": "https"}.get(parts.scheme)
     if scheme:

@@ -1,4 +1,8 @@
-"""The registry of hosts: who serves a model, at what price, and under which key."""
+"""Read hosts from the NodeRegistry contract: URL, stake, price and public key.
+
+A public key is verified against the host's address. If the metadata has none (the node's own
+registration command leaves it out), it is recovered from a transaction that the host signed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,41 +34,45 @@ from toolbridge.node.hosts.candidates import (
 from toolbridge.node.hosts.scoring import SHORT_LIST, Mode
 
 _WINDOW = 9_000
-"""Blocks per question to a server that does not search all of them at once."""
+"""Blocks per `eth_getLogs` request, for servers that limit the range."""
 _WINDOWS = 12
-_LOOKED_AT = 5
-"""Transactions that are tried for a key: the first is nearly always signed by the host."""
+_MAX_TRANSACTIONS = 5
+"""Transactions per contract that are tried for a key; usually the first is the host's own."""
 
 
 class HostRegistry:
+    """The hosts in the NodeRegistry contract, with prices in `currency`."""
+
     def __init__(self, chain: Chain, *, currency: str = NATIVE) -> None:
         self._chain = chain
         self._currency = currency
         self._keys: dict[str, bytes] = {}
-        """What was found in transactions; nothing for a host that has signed none."""
+        """Keys recovered from transactions, by address; empty for a host without one."""
 
     async def find(
-        self, model: str, wishes: HostRequirements, mode: Mode, only: str = ""
+        self, model: str, requirements: HostRequirements, mode: Mode, only: str = ""
     ) -> FoundHosts:
-        """Return the hosts that can be used, the best first; with `only`, that one or none."""
-        addresses = [only] if only else await self._serving(wishes.model)
+        """Return the usable hosts by score, best first; with `only`, no other address is read."""
+        addresses = [only] if only else await self._serving(requirements.model)
         if not addresses:
-            raise NoHosts(f"the registry knows no host that serves {model}")
+            raise NoHosts(
+                f"no host in the registry serves {model}; check `model` (case-sensitive) and `network`"
+            )
         able: list[HostCandidate] = []
         excluded: list[ExcludedHost] = []
-        for host in await self._listed(addresses, wishes.model):
+        for host in await self._listed(addresses, requirements.model):
             if isinstance(host, ExcludedHost):
                 excluded.append(host)
-            elif why := wishes.objection(host):
+            elif why := requirements.objection(host):
                 excluded.append(ExcludedHost(host.address, why))
             else:
-                able.append(_candidate(host, wishes))
+                able.append(_candidate(host, requirements))
         return await self._verified(rank(able, mode), excluded)
 
     async def _verified(
         self, ranked: Sequence[HostCandidate], excluded: list[ExcludedHost]
     ) -> FoundHosts:
-        """Return the best hosts of which the key is known; to search for one takes its time."""
+        """Return the best hosts with a verified key; the number of slow key searches is limited."""
         candidates: list[HostCandidate] = []
         searches = SHORT_LIST
         for one in ranked[: 10 * SHORT_LIST]:
@@ -73,7 +81,11 @@ class HostRegistry:
                 searches -= 1
                 public = await self._recovered(one.address)
             if not public:
-                excluded.append(ExcludedHost(one.address, "its public key cannot be verified"))
+                excluded.append(
+                    ExcludedHost(
+                        one.address, "its public key cannot be verified; set `host_key` to use it"
+                    )
+                )
             elif len(candidates) < SHORT_LIST:
                 source = one.key_from if one.public else "transaction"
                 candidates.append(replace(one, public=public, key_from=source))
@@ -86,53 +98,53 @@ class HostRegistry:
     async def _listed(
         self, addresses: Sequence[str], model: bytes
     ) -> list[ListedHost | ExcludedHost]:
-        """Return what the registry says of each address: all questions in few requests."""
+        """Return the registry's entry of each address, read in few requests."""
         registry, token = self._chain.network.registry, self._chain.network.token or NATIVE
-        questions: list[ReadCall] = []
+        calls: list[ReadCall] = []
         for address in addresses:
-            questions += [
+            calls += [
                 ReadCall(registry, "getNodeFullInfo", (address,)),
                 ReadCall(registry, "getModelPricing", (address, model, self._currency)),
                 ReadCall(registry, "getModelPricing", (address, model, token)),
             ]
-        answers = await self._chain.read_many(questions)
+        answers = await self._chain.read_many(calls)
         return [
             _read(address, answers[3 * n], answers[3 * n + 1], answers[3 * n + 2])
             for n, address in enumerate(addresses)
         ]
 
-    # ── a key from what its owner has signed ──
+    # ── keys from signed transactions ──
 
     async def _recovered(self, address: str) -> bytes:
-        """Return a host's key from a transaction that it signed; nothing when there is none."""
+        """Return a host's key from a transaction that it signed; empty if none is found."""
         try:
             self._keys[address] = await self._search(address)
         except (RpcRejected, RateLimited, Unreachable, TimedOut, BrokenWire):
-            return b""  # this host is left out; the others need not suffer
+            return b""  # only this host is excluded
         return self._keys[address]
 
     async def _search(self, address: str) -> bytes:
         network, who = self._chain.network, word(address)
         entries: list[Json] = [[_topic(NODE_REGISTERED), _topic(METADATA_UPDATED)], who]
         proofs: list[Json] = [_topic(PROOF_SUBMITTED), None, who]
-        for place, topics in ((network.registry, entries), (network.marketplace, proofs)):
-            for log in (await self._logs(place, topics))[:_LOOKED_AT]:
+        for contract, topics in ((network.registry, entries), (network.marketplace, proofs)):
+            for log in (await self._logs(contract, topics))[:_MAX_TRANSACTIONS]:
                 found = await self._chain.transaction(log.transaction)
                 public = signer(found) if found and found.get("hash") == log.transaction else None
                 if public is not None and same_account(address_of(public), address):
                     return public
         return b""
 
-    async def _logs(self, place: str, topics: list[Json]) -> list[Log]:
-        """Return logs, from all blocks where the server allows it, else from the latest ones."""
+    async def _logs(self, contract: str, topics: list[Json]) -> list[Log]:
+        """Return logs from all blocks if the server allows it, else from the latest ones."""
         try:
-            return await self._chain.logs(place, topics)
+            return await self._chain.logs(contract, topics)
         except RpcRejected:
             pass
         last = await self._chain.block_number()
         for _ in range(_WINDOWS):
             first = max(0, last - _WINDOW + 1)
-            if found := await self._chain.logs(place, topics, (hex(first), hex(last))):
+            if found := await self._chain.logs(contract, topics, (hex(first), hex(last))):
                 return found
             if not first:
                 break
@@ -145,12 +157,13 @@ def _topic(signature: str) -> str:
 
 
 def model_bytes(model: str) -> bytes:
+    """Return the 32-byte id of `repo:file`."""
     return bytes.fromhex(model_id(model).removeprefix("0x"))
 
 
 def _read(address: str, info: Answer, price: Answer, stable: Answer) -> ListedHost | ExcludedHost:
     if not isinstance(info, list):
-        return ExcludedHost(address, f"the registry says nothing of it ({info.reason})")
+        return ExcludedHost(address, f"the registry has no entry for it ({info.reason})")
     match info:
         case [
             str(operator), int(stake), bool(active), str(metadata), str(url),
@@ -170,16 +183,18 @@ def _read(address: str, info: Answer, price: Answer, stable: Answer) -> ListedHo
                 _price(price),
             )
         case _:
-            raise MalformedAnswer("the registry tells of a host in another form")
+            raise MalformedAnswer(
+                "the registry returned a host in an unknown form; check `registry`"
+            )
 
 
-def _candidate(host: ListedHost, wishes: HostRequirements) -> HostCandidate:
-    """Return a host that can be used, with the key that it claims or that the user knows."""
+def _candidate(host: ListedHost, requirements: HostRequirements) -> HostCandidate:
+    """Return a usable host, with its key from the registry or from `host_key`."""
     claimed = claimed_key(host)
     return HostCandidate(
         host.address,
-        wishes.url_of(host),
-        claimed or given_key(host, wishes.keys) or b"",
+        requirements.url_of(host),
+        claimed or given_key(host, requirements.keys) or b"",
         host.stake,
         host.price,
         host.stable_price,
@@ -188,6 +203,6 @@ def _candidate(host: ListedHost, wishes: HostRequirements) -> HostCandidate:
 
 
 def _price(answer: Answer) -> int:
-    """Return a price; a host that set none makes the contract revert."""
+    """Return a price; `getModelPricing` reverts if the host has set none, which counts as 0."""
     found: Value = answer[0] if isinstance(answer, list) else 0
     return found if isinstance(found, int) else 0

@@ -1,4 +1,4 @@
-"""Which host to ask: a score from what the registry knows, and a weighted pick."""
+"""Scores of hosts and a weighted random pick, with the weights of the vendor's client."""
 
 from bisect import bisect
 from collections.abc import Sequence
@@ -10,12 +10,16 @@ import msgspec
 Mode: TypeAlias = Literal["auto", "cheapest", "reliable", "fastest"]
 
 _FULL_STAKE = 10_000 * 10**18
-_CHEAP, _DEAR = 100, 100_000
+_CHEAP, _EXPENSIVE = 100, 100_000
+"""Stable prices with the best and the worst factor."""
 
 SHORT_LIST = 10
+"""Hosts that take part in the pick."""
 
 
 class Weights(msgspec.Struct, frozen=True):
+    """How much each factor counts in a mode; the weights add up to 1."""
+
     stake: float
     price: float
     uptime: float
@@ -31,7 +35,7 @@ WEIGHTS: dict[Mode, Weights] = {
 
 
 class Factors(msgspec.Struct, frozen=True):
-    """Each from 0 to 1. Nobody measures uptime and latency yet; the defaults are those in use."""
+    """Factors of a host, each from 0 to 1; uptime is not measured, so its default is fixed."""
 
     stake: float
     price: float
@@ -40,17 +44,18 @@ class Factors(msgspec.Struct, frozen=True):
 
 
 def factors(stake: int, price: int) -> Factors:
-    """Return the factors of a host with `stake` in wei and its stable price."""
+    """Return the factors of a stake (18 decimals) and a price in stablecoin."""
     return Factors(min(max(stake, 0), _FULL_STAKE) / _FULL_STAKE, _price(price))
 
 
 def _price(price: int) -> float:
-    if price <= 0 or price >= _DEAR:
+    if price <= 0 or price >= _EXPENSIVE:
         return 0.0
-    return 1.0 if price <= _CHEAP else (_DEAR - price) / (_DEAR - _CHEAP)
+    return 1.0 if price <= _CHEAP else (_EXPENSIVE - price) / (_EXPENSIVE - _CHEAP)
 
 
 def score(found: Factors, mode: Mode = "auto") -> float:
+    """Return the weighted sum of the factors."""
     weights = WEIGHTS[mode]
     return (
         weights.stake * found.stake
@@ -61,7 +66,7 @@ def score(found: Factors, mode: Mode = "auto") -> float:
 
 
 def pick(scores: Sequence[float], chance: float) -> int:
-    """Return the place of the host that `chance` (0 to 1) falls on, each as likely as its score."""
+    """Return the index that `chance` (0 to 1) selects, each in proportion to its score."""
     bounds = list(accumulate(scores))
     if not bounds or bounds[-1] <= 0:
         return min(int(chance * len(scores)), len(scores) - 1)

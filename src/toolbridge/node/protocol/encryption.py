@@ -20,7 +20,6 @@ from toolbridge.core.errors import BrokenWire
 KEY_SIZE = 32
 NONCE_SIZE = 24
 TAG_SIZE = 16
-PUBLIC_SIZE = 33
 SIGNATURE_SIZE = 65
 NO_SALT = bytes(32)
 

@@ -28,7 +28,7 @@ from toolbridge.node.session.connection import (
 from toolbridge.node.session.exchange import Batch, NodeExchange, Prompt, SessionForgotten
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
-"""What becomes of the history that a node keeps per session id (since 8.22.5).
+"""How the history that a node keeps per session id (since 8.22.5) is treated.
 
 `fresh` uses a new session id per request, `reset` deletes the history before each request, and
 `keep` leaves it, which repeats a conversation that the client sends whole each time."""

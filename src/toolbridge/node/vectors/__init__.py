@@ -1,1 +1,1 @@
-"""Known answers, compared with what we do: `python -m toolbridge.node.vectors FILE`."""
+"""Check the node package against a file of test vectors: `python -m toolbridge.node.vectors FILE`."""

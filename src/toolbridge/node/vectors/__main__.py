@@ -1,4 +1,4 @@
-"""Prints `N passed, M failed`, and exits with 1 when anything failed."""
+"""Command line of the vector check: print `N passed, M failed`, and exit with 1 on failures."""
 
 import sys
 from collections.abc import Callable
@@ -30,14 +30,14 @@ KINDS: dict[str, Callable[[Json], Checks]] = {
 
 
 def check_file(path: Path) -> tuple[int, list[str]]:
-    """Return how many checks passed, and what is wrong with the others."""
+    """Return how many checks passed, and a description of each failure."""
     passed = 0
     wrong: list[str] = []
     for kind, value in VectorCase(loads(path.read_bytes())).fields.items():
         if kind.startswith("_"):
             continue
         if kind not in KINDS:
-            wrong.append(f"{kind}: nobody knows how to check it")
+            wrong.append(f"{kind}: unknown kind of vector")
             continue
         for name, got, right in _checks(kind, value):
             if got == right:
@@ -48,7 +48,7 @@ def check_file(path: Path) -> tuple[int, list[str]]:
 
 
 def _checks(kind: str, value: Json) -> Checks:
-    """Yield the checks of a kind; a kind in which nothing was compared has failed."""
+    """Yield the checks of a kind; a kind without any comparison is a failure."""
     found = False
     try:
         for name, got, right in KINDS[kind](value):

@@ -1,4 +1,4 @@
-"""One entry of a vector file, and how what it says is compared."""
+"""One entry of a vector file, and the comparison of its fields with our values."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -11,12 +11,12 @@ from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.protocol.messages import Payload
 
 Check: TypeAlias = tuple[str, Json, Json]
-"""What is compared, what we get, and what is right."""
+"""The name, our value and the expected value of a comparison."""
 Checks: TypeAlias = Iterator[Check]
 
 
 class VectorCase:
-    """A JSON object whose fields are read by name and kind."""
+    """A JSON object of a vector file, with typed access to its fields."""
 
     def __init__(self, value: Json) -> None:
         self.fields: JsonObject = value if isinstance(value, dict) else {}
@@ -24,7 +24,7 @@ class VectorCase:
     def text(self, name: str) -> str:
         value = self.fields.get(name)
         if not isinstance(value, str):
-            raise TypeError(f"{name} is not a text")
+            raise TypeError(f"{name} is not a string")
         return value
 
     def number(self, name: str) -> int:
@@ -43,19 +43,19 @@ class VectorCase:
         return VectorCase(self.fields.get(name))
 
     def payload(self) -> Payload:
-        """Return the sealed piece, alone or in its message."""
+        """Return the encrypted payload, which may be inside a message."""
         inside = self.inner("message") if "message" in self.fields else self
         return msgspec.convert(inside.fields.get("payload"), Payload)
 
     def agree(self, **ours: Json) -> Checks:
-        """Compare what is known; a field that a vector leaves out is not compared."""
+        """Compare our values with the fields of the vector; missing fields are skipped."""
         for name, value in ours.items():
             if name in self.fields:
                 yield name, value, self.fields[name]
 
 
 def numbered(value: Json) -> list[tuple[str, VectorCase]]:
-    """Return the entries of a list or an object, each with its name or its number."""
+    """Return the entries of a list or an object, each with its name or index."""
     if isinstance(value, dict):
         return [(name, VectorCase(entry)) for name, entry in value.items()]
     entries = [VectorCase(entry) for entry in value] if isinstance(value, list) else []
@@ -63,7 +63,7 @@ def numbered(value: Json) -> list[tuple[str, VectorCase]]:
 
 
 def guarded(label: str, check: Callable[[VectorCase], Checks], case: VectorCase) -> Checks:
-    """Yield the checks of one entry; what breaks in them is one that failed."""
+    """Yield the checks of one entry; an exception is a failed check."""
     try:
         for name, got, right in check(case):
             yield f"{label} {name}", got, right
@@ -72,7 +72,7 @@ def guarded(label: str, check: Callable[[VectorCase], Checks], case: VectorCase)
 
 
 def each(check: Callable[[VectorCase], Checks]) -> Callable[[Json], Checks]:
-    """Return the check of many entries from the check of one."""
+    """Return a check of all entries, made of a check of one."""
 
     def check_all(value: Json) -> Checks:
         for label, case in numbered(value):
@@ -82,5 +82,5 @@ def each(check: Callable[[VectorCase], Checks]) -> Callable[[Json], Checks]:
 
 
 def one(check: Callable[[VectorCase], Checks]) -> Callable[[Json], Checks]:
-    """Return the check of a kind that has a single entry."""
+    """Return a check of a kind with a single entry."""
     return lambda value: check(VectorCase(value))

@@ -1,4 +1,4 @@
-"""What the chain says of hosts and models, and what a host does to a prompt."""
+"""Checks of model ids, host scores, ABI encoding and the removal of prompt markers."""
 
 from collections.abc import Mapping
 from math import isclose
@@ -32,7 +32,7 @@ def scoring(case: VectorCase) -> Checks:
 
 
 def _close(known: VectorCase, ours: Mapping[str, float]) -> Checks:
-    """Compare sums of fractions, whose last digit depends on the order of the terms."""
+    """Compare floats with a tolerance: the last digit depends on the order of the terms."""
     for name, value in ours.items():
         right = known.fields.get(name)
         if isinstance(right, int | float):
@@ -48,8 +48,8 @@ def flattening(found: VectorCase) -> Checks:
 
 
 def abi(found: VectorCase) -> Checks:
-    for room, size in (("selectors", 4), ("topics", 32)):
-        for _, contract in numbered(found.fields.get(room)):
+    for group, size in (("selectors", 4), ("topics", 32)):
+        for _, contract in numbered(found.fields.get(group)):
             for signature, hash in contract.fields.items():
                 yield signature, "0x" + topic(signature)[:size].hex(), hash
     for name, check in (("calldata", _call), ("return_data", _returned), ("logs", _log)):
@@ -66,7 +66,7 @@ def _call(case: VectorCase) -> Checks:
 
 
 def _value(type: str, given: Json) -> Value:
-    """Read an argument as a vector writes it: numbers and bytes are texts."""
+    """Return an argument of a vector, where numbers and bytes are strings."""
     if isinstance(given, list):
         return [_value(type[:-2], item) for item in given]
     if isinstance(given, str) and type.startswith("uint"):
@@ -75,7 +75,7 @@ def _value(type: str, given: Json) -> Value:
         return bytes.fromhex(given.removeprefix("0x"))
     if isinstance(given, str | int):
         return given
-    raise TypeError(f"{given!r} is no {type}")
+    raise TypeError(f"{given!r} is not of the type {type}")
 
 
 def _returned(case: VectorCase) -> Checks:

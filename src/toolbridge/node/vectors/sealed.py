@@ -1,4 +1,4 @@
-"""Keys, handshakes and sealed pieces."""
+"""Checks of keys, handshakes and encrypted messages."""
 
 import msgspec
 
@@ -99,7 +99,7 @@ def handshake(case: VectorCase) -> Checks:
 
 
 _ANY_KEY = Secret(bytes(32))
-"""Fills the place of a session key that is given inside the plaintext."""
+"""A session key that is not used: the vector contains the plaintext with its own."""
 
 
 def _job(plaintext: bytes) -> Json:
@@ -114,7 +114,7 @@ def _old_address(digest: bytes, signature: bytes) -> str:
     return address_of(encryption.recover(digest, signature)).lower()
 
 
-# ── sealed pieces ──
+# ── encrypted messages ──
 
 
 def message(case: VectorCase) -> Checks:
@@ -151,7 +151,7 @@ def must_fail(case: VectorCase) -> Checks:
 
 
 def _refused(case: VectorCase) -> bool:
-    """Whether we refuse a piece, because of its seal or because it is not the one that is due."""
+    """Whether decryption fails, because of the key or because of an unexpected AAD."""
     try:
         if "host_private" in case.fields:
             found = case.inner("sdk_message") if "sdk_message" in case.fields else case
@@ -159,13 +159,13 @@ def _refused(case: VectorCase) -> bool:
             theirs.open(case.secret("host_private"))
         else:
             payload = case.payload()
-            payload.open(Decryptor(case.secret("session_key")), _due(case, payload))
+            payload.open(Decryptor(case.secret("session_key")), _expected_aad(case, payload))
     except (DecryptionFailed, msgspec.ValidationError):
         return True
     return False
 
 
-def _due(case: VectorCase, payload: Payload) -> str:
+def _expected_aad(case: VectorCase, payload: Payload) -> str:
     if payload.index is not None:
         return encryption.chunk_aad(payload.index)
     if "message_index" in case.fields:
@@ -173,7 +173,7 @@ def _due(case: VectorCase, payload: Payload) -> str:
     return case.text("aad_utf8") if "aad_utf8" in case.fields else payload.label
 
 
-# ── published by others ──
+# ── published vectors ──
 
 
 def published(found: VectorCase) -> Checks:

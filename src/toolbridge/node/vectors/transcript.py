@@ -1,4 +1,4 @@
-"""A recorded conversation, read from both ends."""
+"""Check of a recorded session of the vendor's client, decoded as host and as client."""
 
 import msgspec
 
@@ -26,12 +26,12 @@ def transcript(found: VectorCase) -> Checks:
 
 
 class _Listener:
-    """Reads a recorded conversation from the host's side and from the client's."""
+    """Decodes a recorded session with the host's key and with the client's session key."""
 
     def __init__(self, host: Secret) -> None:
         self._host = host
         self._key = host
-        self._heard: bytes = b""
+        self._plaintext: bytes = b""
         self._index = 0
         self._answer: AnswerDecoder | None = None
         self._events: list[ev.Event] = []
@@ -48,36 +48,36 @@ class _Listener:
     def _from_client(self, message: VectorCase) -> Checks:
         if message.text("type") == "encrypted_session_init":
             payload = msgspec.convert(message.fields["payload"], InitPayload)
-            self._heard = payload.open(self._host)
-            self._key = VectorCase(loads(self._heard)).secret("sessionKey")
+            self._plaintext = payload.open(self._host)
+            self._key = VectorCase(loads(self._plaintext)).secret("sessionKey")
             payload.signer(encryption.public_key(self._host))
             self._index = 0
         else:
-            due = encryption.message_aad(self._index)
-            self._heard = message.payload().open(Decryptor(self._key), due)
+            aad = encryption.message_aad(self._index)
+            self._plaintext = message.payload().open(Decryptor(self._key), aad)
             self._index += 1
             self._answer = AnswerDecoder(Decryptor(self._key), SentPrompt(message.text("id")))
             self._events = []
         return iter(())
 
     def _decrypted(self, message: VectorCase) -> Checks:
-        yield "decrypted", loads(self._heard), message.fields
+        yield "decrypted", loads(self._plaintext), message.fields
 
     def _from_node(self, message: VectorCase) -> Checks:
         found = decode_message(dump_bytes(message.fields))
         if self._answer is None or not isinstance(found, AnswerChunk | Response | StreamEnd):
             return
-        said = self._answer.feed(found)
-        self._events += said
-        failed = [event.problem for event in said if isinstance(event, ev.Failed)]
+        events = self._answer.feed(found)
+        self._events += events
+        failed = [event.problem for event in events if isinstance(event, ev.Failed)]
         broken = [problem.text for problem in failed if problem.kind == "broken_wire"]
         yield "read", dumps(broken), "[]"
         if isinstance(found, StreamEnd):
             yield from self._end(found)
 
     def _end(self, end: StreamEnd) -> Checks:
-        told = collect(self._events)
+        message = collect(self._events)
         claimed = end.finish_reason if end.reason == "complete" else end.reason
-        yield "finished", told.stop, _STOPS.get(claimed or "", "end")
-        if end.usage is not None and told.problem is None:
-            yield "usage", told.usage.output, end.usage.completion_tokens
+        yield "finished", message.stop, _STOPS.get(claimed or "", "end")
+        if end.usage is not None and message.problem is None:
+            yield "usage", message.usage.output, end.usage.completion_tokens

@@ -1,4 +1,7 @@
-"""Chains with their contracts, as data: one TOML file each. A setting of the user's wins."""
+"""Known networks: chain id, JSON-RPC server and contract addresses, one TOML file each.
+
+`NodeSettings.chain` loads one and replaces the fields that the user has set.
+"""
 
 import re
 import tomllib
@@ -12,41 +15,46 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A chain, a server to reach it, and the addresses of the contracts on it."""
+
     chain_id: int = 0
     rpc_url: str = ""
     marketplace: str = ""
     registry: str = ""
     token: str = ""
-    """The stable coin that sessions can be paid with."""
+    """The ERC-20 stablecoin that can pay for sessions."""
     token_decimals: int = 6
     multicall: str = ""
-    """Multicall3; none means one question at a time."""
+    """Multicall3; without it, contracts are read one call at a time."""
     fee_oracle: str = ""
-    """Tells what a second layer adds to a transaction's gas for the first."""
+    """GasPriceOracle of an OP-stack chain, which computes the L1 data fee; empty on other chains."""
 
 
 def names() -> list[str]:
+    """Return the names of all known networks."""
     here = files(__name__).iterdir()
     return sorted(f.name.removesuffix(".toml") for f in here if f.name.endswith(".toml"))
 
 
 def load(name: str) -> Network:
-    """Return a network that is known by name."""
+    """Return the network `name`; raise `ConfigError` if it is unknown."""
     if name not in names():
-        raise ConfigError(f"there is no network {name!r}; known are {', '.join(names())}")
+        raise ConfigError(f"`network` {name!r} is unknown; use one of: {', '.join(names())}")
     text = (files(__name__) / f"{name}.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Network)
 
 
 def check(network: Network) -> Network:
-    """Return `network` if it says enough to be used; raise `ConfigError` that names what is missing."""
+    """Return `network` if it is complete; raise `ConfigError` that names the missing field."""
     for name in ("rpc_url", "chain_id", "marketplace", "registry"):
         if not getattr(network, name):
-            raise ConfigError(f"`{name}` is missing: neither the network nor the settings name it")
+            raise ConfigError(
+                f"`{name}` is not set, and the network has no default for it; set `{name}`"
+            )
     for name in ("marketplace", "registry", "token", "multicall"):
         value: str = getattr(network, name)
         if value and not _ADDRESS.fullmatch(value):
-            raise ConfigError(f"`{name}` is no address: 0x and 40 hex digits")
+            raise ConfigError(f"`{name}` is not an address (0x and 40 hex digits)")
     if not network.rpc_url.startswith(("http://", "https://")):
-        raise ConfigError("`rpc_url` begins with http:// or https://")
+        raise ConfigError("`rpc_url` must begin with http:// or https://")
     return network

@@ -1,0 +1,3 @@
+"""The name of the demo model."""
+
+MODEL = "toolbridge-demo"
