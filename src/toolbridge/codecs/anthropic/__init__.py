@@ -33,11 +33,14 @@ CODEC = Codec(
         id_pattern=r"[a-zA-Z0-9_-]+",
         name_pattern=r"[a-zA-Z0-9_-]+",
         name_length=128,
+        # Anthropic, Messages API: consecutive messages of one role are merged, the user is first.
         alternate=True,
         system_in_place=True,
+        # Anthropic, Messages API: "text content blocks must contain non-whitespace text".
         empty_text=False,
         # Anthropic, prefill: Claude 4.6 and later reject a last message of the assistant.
         may_end_with_assistant=False,
+        # Anthropic, tool use: each tool_use needs its tool_result in the next message.
         pairs=True,
         signed_thoughts=True,
         cache_marks=True,

@@ -59,10 +59,12 @@ def _check(asked: shapes.Body, *, model: str, counting: bool) -> None:
         raise MalformedRequest("field required", where="model")
     if asked.messages is None:
         raise MalformedRequest("field required", where="messages")
+    # Anthropic, Messages API: `messages` must not be empty.
     if not asked.messages:
         raise MalformedRequest("at least one message is required", where="messages")
     if counting:  # Anthropic, count_tokens: the same body without `max_tokens`
         return
+    # Anthropic, Messages API: `max_tokens` is required, unlike in every other API.
     if asked.max_tokens is None:
         raise MalformedRequest("field required", where="max_tokens")
     if asked.max_tokens <= 0:

@@ -196,6 +196,7 @@ class _Answer:
         if not isinstance(kind, str):
             return events
         held = self._open[index] = _Held()
+        # Anthropic, web search tool: server tools and their results are blocks of the answer.
         if kind not in _BLOCKS:
             held.foreign = Foreign(ORIGIN, kind, raw)
             return events
@@ -207,6 +208,7 @@ class _Answer:
             for token in decode_caller(block.caller):
                 self._draft.tag_call(("call", index), token)
             return events
+        # Anthropic, streaming: a redacted block comes whole in its start.
         if kind == "redacted_thinking":
             token = Opaque(ORIGIN, "redacted", block.data)
             return events + self._draft.seal(token, ("thinking", index))
@@ -228,6 +230,7 @@ class _Answer:
                 return self._read_input(index, delta.partial_json)
             case "signature_delta":
                 return self._seal(index, delta.signature)
+            # Anthropic, citations: one delta holds one citation of the current text.
             case "citations_delta":
                 if held is not None and delta.citation:
                     held.citations.append(delta.citation)
@@ -265,6 +268,7 @@ class _Answer:
     # ── the end ──────────────────────────────────────────────────────────────
 
     def _read_end(self, delta: Delta, counts: Counts | None) -> list[Event]:
+        # Anthropic, streaming: only message_delta has the stop reason and the final counts.
         if delta.stop_reason:
             self._claimed = STOP_REASONS.get(delta.stop_reason, "end")
         if delta.stop_sequence:

@@ -36,6 +36,7 @@ _objects = msgspec.json.Decoder(wire.AnyObject)
 
 def decode_system(system: str | list[msgspec.Raw] | None) -> tuple[Text, ...]:
     """Return the texts of the field `system`."""
+    # Anthropic, Messages API: a string is short for one text block.
     if isinstance(system, str):
         return (Text(system, source=Origin(ORIGIN, "system")),) if system else ()
     return tuple(_decode_system_block(raw, f"system.{i}") for i, raw in enumerate(system or ()))
@@ -62,6 +63,7 @@ class TurnDecoder:
         """Read the next message; `number` is its index."""
         where = f"messages.{number}"
         message, unknown = _messages.decode(raw, where)
+        # Anthropic, Messages API: a string is short for one text block.
         if isinstance(message.content, str):
             source = Origin(ORIGIN, f"{where}.content")
             parts: list[Part] = [Text(message.content, source=source)] if message.content else []
@@ -95,6 +97,7 @@ def _decode_known(block: shapes.AnyBlock | wire.Unknown, raw: msgspec.Raw, where
         case shapes.ThinkingBlock(thinking, signature):
             return Thinking(thinking, decode_signature(signature))
         case shapes.RedactedBlock(data):
+            # Anthropic, extended thinking: `data` is encrypted and goes back unchanged.
             return Thinking("", (Opaque(ORIGIN, "redacted", data),))
         case shapes.ToolUseBlock(id, name, input, cache, caller):
             return Call(id, name, input, opaque=decode_caller(caller), cache=decode_cache(cache))
@@ -145,6 +148,7 @@ def _decode_content(
             return Reference(name)
         case wire.Unknown("", _):
             raise MalformedRequest("field required", where=f"{where}.type")
+        # Anthropic, versioning: new block types may come at any time, for instance search_result.
         case wire.Unknown(kind, fields):
             return Foreign(ORIGIN, kind, fields)
         case _:
@@ -164,6 +168,7 @@ def _decode_image(source: shapes.Source, cache: shapes.CacheControl | None) -> I
 
 def _decode_document(block: shapes.DocumentBlock) -> Document:
     source = block.source
+    # Anthropic, PDF support: the source "text" holds plain text in `data`, not base64.
     plain = source.type == "text"
     return Document(
         data="" if plain else source.data,

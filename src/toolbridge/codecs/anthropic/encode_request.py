@@ -14,7 +14,7 @@ PATH = "/v1/messages"
 VERSION = "2023-06-01"
 """The value of `anthropic-version`. 2026-10-21 only rejects more, and not every provider has it."""
 MAX_TOKENS = 32_000
-"""Anthropic, Messages API: `max_tokens` is required; this is sent where the client set none."""
+"""Anthropic, Messages API: `max_tokens` is required; this is the value for a client without one."""
 BETAS = {
     "context_management": "context-management-2025-06-27",
     "mcp_servers": "mcp-client-2025-11-20",
@@ -55,6 +55,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     body |= _encode_sampling(request.sampling, quirks, lose, thinks=thinks)
     body |= thinking
     body |= _encode_output(request.think, request.output, lose)
+    # Anthropic, Messages API: an opaque id of the end user.
     if request.user:
         body["metadata"] = {"user_id": request.user}
     if request.stream:
@@ -69,6 +70,7 @@ def encode_request(request: Request, target: Target) -> Outgoing:
 def _max_tokens(asked: int | None, most: int, lose: Lose) -> int:
     if asked is None:
         return min(most // 3, MAX_TOKENS) if most else MAX_TOKENS
+    # Anthropic, Messages API: more than the maximum of a model is a 400.
     if most and asked > most:
         lose("max_tokens", f"lowered from {asked} to {most}, the maximum of this model")
         return most
@@ -125,6 +127,7 @@ def _encode_sampling(sampling: Sampling, quirks: Quirks, lose: Lose, *, thinks: 
             lose(f"sampling.{name}", "this model does not take it")
         elif thinks and _is_rejected_with_thinking(name, value):
             lose(f"sampling.{name}", "Anthropic does not take it together with thinking")
+        # Anthropic, Messages API: `temperature` is 0 to 1; other APIs go up to 2.
         elif name == "temperature" and value > 1:
             lose("sampling.temperature", f"lowered from {value} to 1, Anthropic's maximum")
             encoded[name] = 1

@@ -132,6 +132,7 @@ class _BlockWriter:
             case ev.TextStart():
                 self.text_head = _TEXT_HEAD % self._index
                 return self._open({"type": "text", "text": ""})
+            # Anthropic, streaming: `input` is {} in the start; deltas carry its JSON text.
             case ev.CallStart(_, id, name):
                 return self._open({"type": "tool_use", "id": id, "name": name, "input": {}})
             case ev.ThinkingStart():
@@ -156,6 +157,7 @@ class _BlockWriter:
         start = _event("content_block_start", {"index": self._index, "content_block": block})
         if self._pinged:
             return [start]
+        # Anthropic, streaming: a ping may come at any time, and usually after the first start.
         self._pinged = True
         return [start, PING]
 
@@ -172,6 +174,7 @@ class _BlockWriter:
                 written += [*self._open(block), self._close()]
                 continue
             opening = [] if self._opened else self._open(_THINKING)
+            # Anthropic, extended thinking: the signature comes just before content_block_stop.
             signature = _SIGNATURE_DELTA % (self._index, dump_bytes(block["signature"]))
             written += [*opening, signature, self._close()]
         return written

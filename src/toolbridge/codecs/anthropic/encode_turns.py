@@ -72,6 +72,7 @@ class TurnEncoder:
                 return self._content(part, where)
 
     def _thought(self, thought: Thinking, where: str) -> JsonObject | None:
+        # Anthropic, extended thinking: "Invalid `signature` in `thinking` block" is a 400.
         if signatures := own_tokens(thought, "signature"):
             return {"type": "thinking", "thinking": thought.text, "signature": signatures[0]}
         if redacted := own_tokens(thought, "redacted"):
@@ -84,6 +85,7 @@ class TurnEncoder:
         parts = enumerate(result.content)
         found = (self._part(part, f"{where}.content.{i}") for i, part in parts)
         content: list[Json] = [inner for inner in found if inner is not None]
+        # Anthropic, tool use: a result may have no `content`.
         if content:
             block["content"] = content
         if result.is_error:
@@ -101,6 +103,7 @@ class TurnEncoder:
                 return _encode_image(part)
             case Document():
                 return _encode_document(part)
+            # Anthropic, tool search tool: a reference inside a result loads the deferred tool.
             case Reference(name):
                 return {"type": "tool_reference", "tool_name": name}
             case Foreign(origin, _, raw) if origin == ORIGIN:
@@ -108,6 +111,7 @@ class TurnEncoder:
             case Foreign(origin, kind):
                 self._lose(where, foreign_why(origin, kind))
                 return None
+            # Anthropic, Messages API: there is no block for audio.
             case Audio():
                 self._lose(where, "Anthropic's API takes no audio")
                 return None
@@ -151,12 +155,14 @@ def _encode_document(document: Document) -> JsonObject:
         block["title"] = document.title
     if document.context:
         block["context"] = document.context
+    # Anthropic, citations: they are switched on for each document.
     if document.cite:
         block["citations"] = {"enabled": True}
     return block | encode_cache(document.cache)
 
 
 def _encode_source(media: Image | Document) -> JsonObject:
+    # Anthropic, vision: a source is a URL, the id of a file (Files API), or base64.
     if media.url:
         return {"type": "url", "url": media.url}
     if media.file_id:

@@ -22,10 +22,14 @@ MESSAGE = "message"
 
 
 class CacheControl(msgspec.Struct):
+    """Anthropic, prompt caching: `ttl` is "5m" or "1h"; a request holds at most four marks."""
+
     ttl: str | None = None
 
 
 class TextBlock(msgspec.Struct):
+    """Anthropic, citations: `citations` is a list in answers, `{"enabled": true}` on documents."""
+
     text: str
     citations: list[AnyObject] | AnyObject | None = None
     cache_control: CacheControl | None = None
@@ -42,11 +46,15 @@ class Source(msgspec.Struct):
 
 
 class ImageBlock(msgspec.Struct):
+    """Anthropic, vision: an image in a message of the user or inside a result."""
+
     source: Source
     cache_control: CacheControl | None = None
 
 
 class DocumentBlock(msgspec.Struct):
+    """Anthropic, PDF support: a PDF or a plain text."""
+
     source: Source
     title: str | None = None
     context: str | None = None
@@ -55,15 +63,21 @@ class DocumentBlock(msgspec.Struct):
 
 
 class ThinkingBlock(msgspec.Struct):
+    """Anthropic, extended thinking: `thinking` is empty where its display is "omitted"."""
+
     thinking: str = ""
     signature: str | None = None
 
 
 class RedactedBlock(msgspec.Struct):
+    """Anthropic, extended thinking: a thought that only Anthropic can decrypt."""
+
     data: str
 
 
 class ToolUseBlock(msgspec.Struct):
+    """Anthropic, tool use: a call; `input` is an object, never a string."""
+
     id: str
     name: str
     input: AnyObject
@@ -72,6 +86,8 @@ class ToolUseBlock(msgspec.Struct):
 
 
 class ToolResultBlock(msgspec.Struct):
+    """Anthropic, tool use: a result; `content` may be missing."""
+
     tool_use_id: str
     content: str | list[msgspec.Raw] | None = None
     is_error: bool | None = None
@@ -79,6 +95,8 @@ class ToolResultBlock(msgspec.Struct):
 
 
 class ReferenceBlock(msgspec.Struct):
+    """Anthropic, tool search tool: a deferred tool that a search of the client found."""
+
     tool_name: str
 
 
@@ -107,17 +125,23 @@ BLOCKS: OpenUnion[AnyBlock] = OpenUnion(
 
 
 class SystemBlock(msgspec.Struct):
+    """Anthropic, Messages API: `system` is a string or a list of text blocks."""
+
     type: Literal["text"]
     text: str
     cache_control: CacheControl | None = None
 
 
 class Message(msgspec.Struct):
+    """Anthropic, Messages API: the role "system" inside `messages` came with Opus 4.8."""
+
     role: Literal["user", "assistant", "system"]
     content: str | list[msgspec.Raw] | None
 
 
 class Tool(msgspec.Struct):
+    """Anthropic, tool use: a tool with a schema, or one that its `type` defines."""
+
     name: str = ""
     type: str | None = None
     description: str | None = None
@@ -128,18 +152,24 @@ class Tool(msgspec.Struct):
 
 
 class Choice(msgspec.Struct):
+    """Anthropic, tool use: `name` belongs to the type "tool", and "none" has no other field."""
+
     type: Literal["auto", "any", "tool", "none"]
     name: str = ""
     disable_parallel_tool_use: bool | None = None
 
 
 class ThinkingConfig(msgspec.Struct):
+    """Anthropic, extended thinking: `budget_tokens` belongs to the type "enabled"."""
+
     type: str
     budget_tokens: int | None = None
     display: str | None = None
 
 
 class Format(msgspec.Struct):
+    """Anthropic, structured outputs: "json_schema" is the only type."""
+
     type: Literal["json_schema"]
     schema: AnyObject
 
@@ -148,11 +178,15 @@ _NULL = msgspec.Raw(b"null")
 
 
 class OutputConfig(msgspec.Struct):
+    """Anthropic, effort and structured outputs."""
+
     effort: str | None = None
     format: msgspec.Raw = _NULL
 
 
 class Metadata(msgspec.Struct):
+    """Anthropic, Messages API: `user_id` is the only documented field."""
+
     user_id: str | None = None
 
 
@@ -180,18 +214,26 @@ class Body(msgspec.Struct):
 
 
 class CacheCreation(msgspec.Struct):
+    """Anthropic, prompt caching: the part of the cache write that lives for an hour."""
+
     ephemeral_1h_input_tokens: int | None = None
 
 
 class OutputDetails(msgspec.Struct):
+    """Anthropic, Messages API: the part of `output_tokens` that was thinking."""
+
     thinking_tokens: int | None = None
 
 
 class ServerToolUse(msgspec.Struct):
+    """Anthropic, web search tool: searches are billed by number."""
+
     web_search_requests: int | None = None
 
 
 class Counts(msgspec.Struct):
+    """Anthropic, Messages API: the object `usage`."""
+
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -228,6 +270,8 @@ class Block(msgspec.Struct):
 
 
 class Delta(msgspec.Struct):
+    """Anthropic, streaming: the object `delta` of content_block_delta and of message_delta."""
+
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -240,6 +284,8 @@ class Delta(msgspec.Struct):
 
 
 class Error(msgspec.Struct):
+    """Anthropic, errors: the object `error` of an error event."""
+
     type: str | None = None
     message: str | None = None
 
@@ -258,6 +304,7 @@ class StreamEvent(msgspec.Struct):
 
 # ── tables ───────────────────────────────────────────────────────────────────
 
+# Anthropic, handling stop reasons.
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "end",
     "max_tokens": "length",
@@ -269,6 +316,7 @@ STOP_REASONS: dict[str, StopReason] = {
 }
 STOPS = {ours: theirs for theirs, ours in STOP_REASONS.items()}
 
+# Anthropic, citations: the types of a citation.
 CITATIONS = frozenset(
     {
         "char_location", "page_location", "content_block_location", "web_search_result_location",

@@ -90,6 +90,7 @@ def _encode_budget(think: Think, budget: int, max_tokens: int, lose: Lose) -> Js
 
 
 def _encode_display(think: Think, lose: Lose) -> JsonObject:
+    # Anthropic, extended thinking: `display` is "summarized", "omitted" or "updates".
     if think.show == "full":
         lose("think.show", "Anthropic shows a summary at most")
         return {"display": "summarized"}
@@ -98,6 +99,7 @@ def _encode_display(think: Think, lose: Lose) -> JsonObject:
 
 def encode_effort(think: Think, lose: Lose) -> JsonObject:
     """Return the field `effort`, to be merged into `output_config`."""
+    # Anthropic, effort: low, medium, high, xhigh, max.
     if think.effort == "minimal":
         lose("think.effort", "became low, Anthropic's lowest effort")
         return {"effort": "low"}

@@ -1,7 +1,7 @@
 """Tools and tool choice of the Messages API, in both directions.
 
-A tool has an `input_schema`, or a `type` that Anthropic knows. Of the typed ones the client runs
-some (`client_tools`); the others are server tools, which Anthropic runs inside the answer.
+A tool has an `input_schema`, or a `type` that Anthropic defines. The client runs some of the typed
+tools (`client_tools`); the others are server tools, which Anthropic runs inside the answer.
 """
 
 from typing import Literal
@@ -47,7 +47,8 @@ def _decode_tool(raw: msgspec.Raw, where: str) -> Tool:
 
 
 def _decode_typed(given: shapes.Tool, raw: msgspec.Raw, where: str) -> Tool | None:
-    """Return a tool that Anthropic knows by its type; None for one with a schema."""
+    """Return a tool that its type defines; None for one with a schema."""
+    # Anthropic, tool use: a tool without `type` is a custom one.
     if given.input_schema is not None or given.type in {None, "custom"}:
         return None
     declared = wire.decode_request(raw, _objects, where)
@@ -93,6 +94,7 @@ def _encode_tool(tool: Tool, where: str, lose: Lose) -> JsonObject | None:
     offer["input_schema"] = tool.input_schema
     if tool.strict is not None:
         offer["strict"] = tool.strict
+    # Anthropic, tool search tool: a deferred tool is loaded once a tool_reference names it.
     if tool.deferred:
         offer["defer_loading"] = True
     return unknown_fields(tool, ORIGIN) | offer | encode_cache(tool.cache)
@@ -127,6 +129,7 @@ def encode_choice(choice: ToolChoice, quirks: Quirks, lose: Lose) -> JsonObject:
     encoded: JsonObject = {"type": CHOICE_TYPES[mode]}
     if mode == "named":
         encoded["name"] = names[0]
+    # Anthropic, tool use: every type but "none" takes `disable_parallel_tool_use`.
     if choice.parallel is not None and mode != "none":
         encoded["disable_parallel_tool_use"] = not choice.parallel
     return {} if encoded == {"type": "auto"} else {"tool_choice": encoded}
@@ -162,6 +165,7 @@ def encode_unavailable(tool: Tool, subject: str, ids: Ids) -> tuple[Foreign | st
     name = next((name for name in _INPUTS if type.startswith(name)), None)
     if name is None:
         return None
+    # Anthropic, web search tool: ids of server tools begin with "srvtoolu_".
     id = f"srvtoolu_{ids.draw(24)}"
     result = _RESULTS[name]
     call: JsonObject = {

@@ -32,7 +32,9 @@ CODEC = Codec(
         # Gemini API, FunctionDeclaration: the pattern and the length of a name.
         name_pattern=r"[a-zA-Z_][a-zA-Z0-9_.:-]*",
         name_length=128,
+        # Gemini API, function calling: a call must follow a content of the user.
         alternate=True,
+        # Gemini API, Content: there is no role "system"; `systemInstruction` comes first.
         system_in_place=False,
         empty_text=False,
         # Gemini API, generateContent: Gemini 3.6 and later reject a last content of the model.

@@ -176,6 +176,7 @@ class _Answer:
         reason = candidate.finish_reason
         if not reason or reason == "FINISH_REASON_UNSPECIFIED":
             return []
+        # Gemini API, FinishReason: MALFORMED_FUNCTION_CALL and the like leave no usable answer.
         if reason in FAILURES:
             text = candidate.finish_message or f"the model ended with {reason}"
             return self._draft.fail(Problem(FAILURES[reason], text))
@@ -211,6 +212,7 @@ class _Answer:
         return events + self._draft.add(found)
 
     def _read_text(self, part: shapes.Part, text: str) -> list[Event]:
+        # Gemini API, Part: `thought` marks a summary of the thinking.
         kind = "thinking" if part.thought else "text"
         events = self._cite() if part.thought and text else []
         events += self._draft.think(text) if part.thought else self._draft.text(text)
@@ -255,6 +257,7 @@ class _Answer:
         events: list[Event] = []
         if self._pieces is None or call.name:
             events += self._end_pieces(cut=True) + self._start_call(part, call)
+        # Vertex AI, streamFunctionCallArguments: an empty call with no willContinue ends a call.
         if call.partial_args or call.will_continue:
             self._pieces = self._pieces or PartialArgs()
         if self._pieces is None:

@@ -38,6 +38,7 @@ def decode_system(
 ) -> tuple[tuple[Text, ...], JsonObject]:
     """Return the texts of `systemInstruction`, and the fields that only Gemini understands."""
     where = "systemInstruction"
+    # Clients also send a string, or the parts without the content around them.
     if isinstance(given, str):
         return ((Text(given, source=Origin(ORIGIN, where)),) if given else ()), {}
     if isinstance(given, list):
@@ -145,6 +146,7 @@ def _decode_content(part: shapes.Part, raw: JsonObject) -> list[ResultPart | Thi
 def _decode_text(part: shapes.Part, text: str) -> list[ResultPart | Thinking]:
     """Return a text or a thought; nothing for an empty part without a signature."""
     opaque = decode_signature(part.thought_signature)
+    # Gemini API, thought signatures: an answer may end with an empty text that has a signature.
     if part.thought or (opaque and not text):
         return [Thinking(text, opaque)] if text or opaque else []
     return [Text(text, opaque=opaque)] if text else []

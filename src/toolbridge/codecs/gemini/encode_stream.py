@@ -34,7 +34,7 @@ from toolbridge.core.messages import (
 from toolbridge.wire.sse import write_frame
 
 _NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
-"""The content of a chunk that adds none."""
+"""The content of a chunk that adds no text."""
 _HEAD = b'{"candidates":[{"content":{"role":"model","parts":['
 
 
@@ -136,6 +136,7 @@ class StreamEncoder:
                 return self._parts(_signed("", part))
             case ev.ThinkingEnd(_, thought):
                 return self._parts(_signed("", thought))
+            # Gemini API, FunctionCall: `args` is an object, so broken arguments wait for the end.
             case ev.CallEnd(_, call) if call.raw:
                 self._broken.append(call)
                 return []
@@ -153,6 +154,7 @@ class StreamEncoder:
         return [self._chunk(_HEAD + b",".join(map(dump_bytes, parts)) + b"]" + tail)]
 
     def _chunk(self, data: bytes) -> bytes:
+        # Gemini API, streamGenerateContent: without `alt=sse` the answer is one JSON array.
         if not self._array:
             return write_frame(data)
         opening = b",\n" if self._begun else b"["
@@ -220,13 +222,14 @@ def _encode_details(message: Message) -> JsonObject:
     details = message.stop_details
     if details is None:
         return {}
+    # Gemini API, Candidate: the category of a refusal is the finish reason itself.
     own = details.category if details.origin == ORIGIN else ""
     fields: JsonObject = {"finishReason": own} if own in FINISH_REASONS else {}
     return fields | ({"finishMessage": details.explanation} if details.explanation else {})
 
 
 def _encode_part(part: Part) -> list[Json]:
-    """Return the parts of a part; none for one that an answer of Gemini cannot hold."""
+    """Return Gemini's parts for a part of ours; [] if its answers cannot hold it."""
     match part:
         case Text(text) | Thinking(text):
             whole: JsonObject = {"text": text}

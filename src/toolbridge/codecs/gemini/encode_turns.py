@@ -71,6 +71,7 @@ class TurnEncoder:
         parts = answers + media + others
         if not parts:
             return []
+        # Gemini API, Content: "user" and "model" are the only roles.
         role = "model" if turn.role == "assistant" else "user"
         return [{**fields, "role": role, "parts": parts}]
 
@@ -112,6 +113,7 @@ class TurnEncoder:
         signature = encode_signature(thought.opaque)
         if thought.text and (signature or self._own):
             return {"text": thought.text, "thought": True, **signature}
+        # Gemini API, thought signatures: a signature may stand on an empty text.
         if signature:
             return {"text": "", **signature}
         self._lose(where, "Gemini accepts only its own thoughts")
@@ -165,8 +167,10 @@ class TurnEncoder:
         }
         if not media:
             return [{"functionResponse": response}]
+        # Gemini API, FunctionResponse: media inside a response need Gemini 3.
         if self._quirks.media_in_results:
             return [{"functionResponse": {**response, "parts": media}}]
+        # Gemini API, function calling: other parts follow all responses of the content.
         heading: JsonObject = {"text": f"[media from the tool {name}]"}
         following = [part for part in media if isinstance(part, dict)]
         return [{"functionResponse": response}, heading, *following]

@@ -8,6 +8,7 @@ from base64 import b64decode
 from binascii import Error
 
 from toolbridge.codecs.gemini.shapes import DETAILS, ORIGIN, Blob, FileData, MediaResolution
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Audio, Document, Foreign, Image
 
@@ -29,6 +30,7 @@ def decode_blob(
         return Image(data=data, media_type=kind, detail=_detail(resolution))
     if kind.startswith("audio/"):
         return Audio(data, kind)
+    # Gemini API, document processing: PDF is read as pages; other documents as plain text.
     if kind == "application/pdf":
         return Document(data=data, media_type=kind, title=title)
     if kind.startswith("text/") and (text := _text(data)):
@@ -64,10 +66,11 @@ def encode_media(media: Image | Document) -> JsonObject | None:
     if media.data:
         return inline_part(media.data, media.media_type or "application/octet-stream")
     if media.url.startswith("data:"):
-        head, _, data = media.url.partition(",")
-        return inline_part(data, head.removeprefix("data:").partition(";")[0])
+        media_type, data = split_data_url(media.url)
+        return inline_part(data, media_type)
     if not media.url:
         return None
+    # Gemini API, FileData: the media type is optional for a URL.
     file: JsonObject = {"fileUri": media.url}
     kind = media.media_type or guess_type(media.url)
     return {"fileData": {"mimeType": kind, **file} if kind else file}

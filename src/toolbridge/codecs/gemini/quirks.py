@@ -38,6 +38,8 @@ _OLD: JsonObject = {
     "media_in_results": False,
     "json_with_tools": False,
 }
+# Gemini API, thinking: 2.5 Pro takes 128 to 32768 tokens and cannot be turned off; 3.8 and 4 have
+# no level MINIMAL.
 _FAMILIES: dict[str, JsonObject] = {
     "gemini-1": _OLD | {"thinking_style": "none", "json_schema": False},
     "gemini-2.0": _OLD | {"thinking_style": "none", "json_schema": False},

@@ -50,6 +50,7 @@ def _projected(text: str) -> JsonObject:
 def _node(schema: Json) -> JsonObject:
     if not isinstance(schema, dict):
         return {}  # `true`: anything
+    # Gemini API, Schema: null is `nullable: true`, and `allOf` and `oneOf` do not exist.
     node, null = split_null(unite(schema))
     node = _one_type(_inclusive(_as_enum(node)))
     kept: JsonObject = {}
@@ -143,6 +144,7 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
     match key:
         case "type" if isinstance(value, str) and value.lower() in _TYPES:
             return value.upper()
+        # Gemini API, Schema: older models reject any other format.
         case "format" if isinstance(value, str) and value in _FORMATS:
             return value
         case "enum" if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
@@ -151,10 +153,12 @@ def _fitting_structure(key: str, value: Json, node: JsonObject) -> Json:
             return _node(value)
         case "properties" if isinstance(value, dict):
             return {name: _node(item) for name, item in value.items()}
+        # Gemini API, Schema: a required name without a property is a 400.
         case "required" if isinstance(value, list):
             properties = node.get("properties")
             named = properties if isinstance(properties, dict) else {}
             return [name for name in value if isinstance(name, str) and name in named]
+        # Gemini API, Schema: next to `anyOf` only a few keywords are allowed.
         case "anyOf" if isinstance(value, list) and node.keys() <= _BESIDE_ANY_OF:
             return [_node(member) for member in value]
         case _:

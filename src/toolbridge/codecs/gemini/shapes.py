@@ -13,7 +13,7 @@ from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "gemini"
 CITATION = "citation_source"
-"""The type of a citation of ours that comes from `citationMetadata`, whose entries have none."""
+"""The type that this codec gives to a citation from `citationMetadata`: its entries have no type."""
 SHOWS = AnswerFeatures(
     ORIGIN,
     images=frozenset({"data", "url"}),
@@ -32,12 +32,16 @@ MESSAGE = "message"
 
 
 class Blob(msgspec.Struct, rename="camel"):
+    """Gemini API, Blob: base64 with a media type."""
+
     mime_type: str | None = None
     data: str | None = None
     display_name: str | None = None
 
 
 class FileData(msgspec.Struct, rename="camel"):
+    """Gemini API, FileData: a file of the Files API, or a URL."""
+
     mime_type: str | None = None
     file_uri: str | None = None
 
@@ -52,6 +56,8 @@ class PartialArg(msgspec.Struct, rename="camel"):
 
 
 class FunctionCall(msgspec.Struct, rename="camel"):
+    """Gemini API, FunctionCall: `id` is optional, `args` an object."""
+
     id: str | None = None
     name: str | None = None
     args: AnyObject | None = None
@@ -60,6 +66,8 @@ class FunctionCall(msgspec.Struct, rename="camel"):
 
 
 class FunctionResponse(msgspec.Struct, rename="camel"):
+    """Gemini API, FunctionResponse: `parts` holds media, from Gemini 3 on."""
+
     id: str | None = None
     name: str | None = None
     response: AnyObject | None = None
@@ -67,14 +75,16 @@ class FunctionResponse(msgspec.Struct, rename="camel"):
 
 
 class MediaResolution(msgspec.Struct):
+    """Gemini API, MediaResolution: how many tokens an image may take."""
+
     level: str | None = None
 
 
 class Part(msgspec.Struct, rename="camel"):
     """A part of a content.
 
-    Gemini API, Part: exactly one field after the first two is set; here none is for a kind of part
-    that this codec does not know.
+    Gemini API, Part: exactly one of the fields `text` to `functionResponse` is set. In a part of a
+    kind that this codec does not know, all of them are None.
     """
 
     thought: bool | None = None
@@ -100,11 +110,15 @@ MODIFIERS = frozenset(
 
 
 class Content(msgspec.Struct):
+    """Gemini API, Content: `role` may be missing in a request of one turn."""
+
     role: str | None = None
     parts: list[AnyObject] | None = None
 
 
 class Declaration(msgspec.Struct, rename="camel"):
+    """Gemini API, FunctionDeclaration: `parameters` or `parametersJsonSchema`, never both."""
+
     name: str
     description: str | None = None
     parameters: AnyObject | None = None
@@ -112,21 +126,29 @@ class Declaration(msgspec.Struct, rename="camel"):
 
 
 class CallingConfig(msgspec.Struct, rename="camel"):
+    """Gemini API, FunctionCallingConfig: AUTO, ANY, NONE or VALIDATED."""
+
     mode: str | None = None
     allowed_function_names: list[str] | None = None
 
 
 class ToolConfig(msgspec.Struct, rename="camel"):
+    """Gemini API, ToolConfig."""
+
     function_calling_config: AnyObject | None = None
 
 
 class ThinkingConfig(msgspec.Struct, rename="camel"):
+    """Gemini API, ThinkingConfig: a level or a budget, never both."""
+
     include_thoughts: bool | None = None
     thinking_budget: int | None = None
     thinking_level: str | None = None
 
 
 class GenerationConfig(msgspec.Struct, rename="camel"):
+    """Gemini API, GenerationConfig."""
+
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -145,6 +167,8 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
 
 
 class Body(msgspec.Struct, rename="camel"):
+    """Gemini API, GenerateContentRequest."""
+
     contents: list[AnyObject] | AnyObject | str | None = None
     system_instruction: AnyObject | list[AnyObject] | str | None = None
     tools: list[AnyObject] | None = None
@@ -156,6 +180,8 @@ class Body(msgspec.Struct, rename="camel"):
 
 
 class Counts(msgspec.Struct, rename="camel"):
+    """Gemini API, UsageMetadata."""
+
     prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
     candidates_token_count: int | None = None
@@ -164,6 +190,8 @@ class Counts(msgspec.Struct, rename="camel"):
 
 
 class Candidate(msgspec.Struct, rename="camel"):
+    """Gemini API, Candidate: one of the answers to a request."""
+
     index: int | None = None
     content: AnyObject | None = None
     finish_reason: str | None = None
@@ -175,6 +203,8 @@ class Candidate(msgspec.Struct, rename="camel"):
 
 
 class PromptFeedback(msgspec.Struct, rename="camel"):
+    """Gemini API, PromptFeedback: set where the prompt was blocked."""
+
     block_reason: str | None = None
     block_reason_message: str | None = None
 
@@ -192,6 +222,7 @@ class StreamChunk(msgspec.Struct, rename="camel"):
 
 # ── tables ───────────────────────────────────────────────────────────────────
 
+# Gemini API, FinishReason; LiteLLM has seen ESCALATION and MISSING_THOUGHT_SIGNATURE as well.
 FINISH_REASONS: dict[str, StopReason] = {
     "STOP": "end",
     "MAX_TOKENS": "length",

@@ -51,6 +51,7 @@ def decode_thinking(given: JsonObject | None) -> tuple[Think, JsonObject]:
         rest["thinkingLevel"] = config.thinking_level
     show: Literal["summarized", "omitted"] = "summarized" if config.include_thoughts else "omitted"
     budget = config.thinking_budget
+    # Gemini API, thinking: 0 turns thinking off, -1 is dynamic.
     if budget == 0:
         return Think("off"), rest
     if budget is not None and budget > 0:
@@ -76,6 +77,7 @@ def encode_thinking(think: Think, quirks: Quirks, lose: Lose) -> JsonObject:
 
 
 def _level(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObject:
+    # Gemini API, thinking: Gemini 3 cannot turn thinking off.
     if off:
         least = quirks.thinking_levels[0]
         lose("think.mode", f"this model always thinks; the level {least} was requested")
@@ -83,9 +85,9 @@ def _level(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObject
     if think.budget is not None:
         lose("think.budget", "this model takes a level of thinking, not a budget")
     if think.effort:
-        wanted = _LEVELS[think.effort]
-        level = _nearest(wanted, quirks)
-        if level != wanted or think.effort in {"xhigh", "max"}:
+        requested = _LEVELS[think.effort]
+        level = _nearest(requested, quirks)
+        if level != requested or think.effort in {"xhigh", "max"}:
             lose("think.effort", f"became {level}, the nearest level of this model")
         return {"thinkingLevel": level}
     if think.budget is not None:
@@ -99,8 +101,8 @@ def _of_budget(budget: int) -> Level:
     return "MEDIUM" if budget <= _BUDGETS["medium"] else "HIGH"
 
 
-def _nearest(wanted: Level, quirks: Quirks) -> Level:
-    at = _LADDER.index(wanted)
+def _nearest(requested: Level, quirks: Quirks) -> Level:
+    at = _LADDER.index(requested)
     return min(quirks.thinking_levels, key=lambda level: abs(_LADDER.index(level) - at))
 
 
@@ -122,6 +124,7 @@ def _budget(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObjec
     return {"thinkingBudget": fitting}
 
 
+# Gemini API, ThinkingConfig: `includeThoughts` adds summaries, never the thoughts themselves.
 def _show(think: Think, lose: Lose, *, off: bool) -> JsonObject:
     if think.show in {"full", "updates"}:
         lose("think.show", "Gemini shows only a summary of its thoughts")

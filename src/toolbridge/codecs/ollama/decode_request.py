@@ -55,7 +55,7 @@ def decode_settings(
         raise MalformedRequest("model is required", where="model")
     options = asked.options or shapes.Options()
     if stream is None:
-        stream = asked.stream is not False
+        stream = asked.stream is not False  # Ollama, docs/api: true by default
     return Request(
         model=name,
         max_tokens=_max_tokens(options),
@@ -70,7 +70,7 @@ def decode_settings(
 
 
 def _max_tokens(options: shapes.Options) -> int | None:
-    # Ollama, docs/modelfile: -1 is "no limit" and -2 "until the window is full"; to us both mean none.
+    # Ollama, docs/modelfile: -1 is "no limit" and -2 "until the window is full"; both mean no limit here.
     given = int(options.num_predict or 0)
     return given if given > 0 else None
 
@@ -103,6 +103,7 @@ def _count(given: float | None) -> int | None:
 
 
 def _output(given: str | JsonObject | None) -> OutputFormat | None:
+    # Ollama, structured outputs: `format` is "json" or a JSON schema.
     if isinstance(given, dict):
         return OutputFormat(schema=given)
     if given not in {None, "", "json"}:

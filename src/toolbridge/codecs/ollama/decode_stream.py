@@ -70,6 +70,7 @@ class StreamDecoder:
             chunk = decode_frame(line, _chunks)
         except BrokenWire as error:
             return [] if last and _is_cut(line) else self._draft.fail(error.problem)
+        # Ollama, docs/api: an error after the first byte is a line `{"error": …}`.
         if chunk.error is not None:
             return self._draft.fail(decode_error(chunk.error))
         return self._read(chunk)
@@ -91,6 +92,7 @@ class StreamDecoder:
                 events += draft.add(part)
             else:
                 events += draft.lose("answer.images", "one of them is not an image")
+        # Ollama, docs/api: a call comes whole, in any line, also in the last one.
         for call in message.tool_calls or ():
             events += self._call(call)
         if chunk.logprobs is not None:

@@ -66,6 +66,7 @@ class TurnDecoder:
     def _add_message(
         self, number: int, role: Role, message: shapes.Message, source: Origin
     ) -> None:
+        # Ollama, docs/api: a message of the system may stand anywhere.
         if role == "system" and not self._turns:
             self.system.append(sourced(Text(message.content or ""), source))
             return
@@ -120,6 +121,7 @@ class TurnDecoder:
         """Return the id of the call that `message` answers."""
         if message.tool_call_id:
             return message.tool_call_id
+        # Ollama, docs/api: `tool_name` is what SDKs send; `tool_call_id` came later.
         named = self._by_name.get(message.tool_name or "", deque())
         first = self._first(named) or self._first(self._order)
         return first or Ids(f"ollama.{number}.result").call()

@@ -71,6 +71,7 @@ def encode_request(request: EmbeddingRequest, model: str) -> Outgoing:
     body: JsonObject = {"model": model, "input": list(_texts(request))}
     if request.dimensions is not None:
         body["dimensions"] = request.dimensions
+    # Ollama, docs/api: without `truncate: false` a long text is cut.
     if request.truncate is not None:
         body["truncate"] = request.truncate
     losses = [

@@ -40,6 +40,7 @@ class _RequestEncoder:
         think = encode_thinking(request, self._target, self._quirks, self._lose)
         if think is not None:
             body["think"] = think
+        # Ollama, structured outputs: a schema has no name, and it is always enforced.
         if request.output is not None:
             schema = request.output.schema
             body["format"] = "json" if schema is None else schema
@@ -47,6 +48,7 @@ class _RequestEncoder:
             body |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
         if request.sampling.n is not None:
             self._lose("sampling.n", "Ollama gives one answer to a request")
+        # Ollama, docs/api: with `truncate: false` a prompt that is too long is a 400.
         if self._quirks.no_truncate:
             body["truncate"] = False
         options = self._options()
@@ -76,6 +78,7 @@ class _RequestEncoder:
             return [*written, *messages]
         texts = [part.text for part in self._request.system if part.text]
         texts += [order] if order else []
+        # Ollama, docs/modelfile: a system message replaces the SYSTEM of the Modelfile.
         if texts:
             messages.insert(0, {"role": "system", "content": "\n\n".join(texts)})
         return messages

@@ -81,6 +81,7 @@ class StreamEncoder:
                 end = self._envelope.end(reason, message.usage, self.elapsed)
                 end |= loss_field(message, shapes.SHOWS)
                 return [*lines, self._line({"content": ""}, end)]
+            # Ollama, docs/api: a line with `error` ends a stream; there is no line with `done`.
             case ev.Failed(problem):
                 return [*self._flush(), encode_error(problem) + b"\n"]
             case _:
@@ -124,6 +125,7 @@ class _Envelope:
         self._generate = bool(asked.request.extra.get(shapes.GENERATE))
 
     def wrap(self, message: JsonObject, end: JsonObject) -> bytes:
+        # Ollama, docs/api: `created_at` is RFC 3339, and SDKs require it.
         whole: JsonObject = {"model": self.model, "created_at": self._at}
         if self._generate:
             whole["response"] = message["content"]

@@ -7,9 +7,9 @@ result is a message of its own.
 from typing_extensions import TypeIs
 
 from toolbridge.codecs.ollama import shapes
-from toolbridge.codecs.ollama.media import split_data_url
 from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.core.codec import Lose, Target
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     Audio,
@@ -78,6 +78,7 @@ class TurnEncoder:
         if written is not None:
             return written
         message: JsonObject = {"role": "assistant", **content.fields()}
+        # Ollama, docs/api: `thinking` of past answers goes to templates that use it.
         if thought := "".join(thinking):
             message["thinking"] = thought
         if calls:
@@ -92,6 +93,7 @@ class TurnEncoder:
         for index, part in enumerate(result.content):
             content.add(f"{where}.content.{index}", part)
         message: JsonObject = {"role": "tool", **content.fields(error=result.is_error)}
+        # Ollama, docs/api: `tool_name`; newer servers read `tool_call_id` too.
         if name := result.name or self._names.get(result.call_id):
             message["tool_name"] = name
         message["tool_call_id"] = result.call_id
@@ -125,8 +127,9 @@ class TurnEncoder:
             self._lose(where, f"{model} cannot see images")
             return "", f"[image omitted: {model} cannot see images]"
         _, data = split_data_url(image.url)
-        if image.data or data != image.url:
+        if image.data or data:
             return image.data or data, ""
+        # Ollama, docs/api: `images` holds base64; URLs are not fetched.
         self._lose(where, "Ollama takes images as data, not by reference")
         return "", f"[image {image.url or image.file_id} could not be shown to this model]"
 

@@ -7,6 +7,7 @@ so it is derived from the first bytes.
 from base64 import b64decode
 from binascii import Error
 
+from toolbridge.core.data_url import split_data_url
 from toolbridge.core.messages import Audio, Image
 
 _BEGINNINGS = (
@@ -23,19 +24,13 @@ _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 def decode_media(encoded: str) -> Image | Audio:
     """Return an entry of `images`, which may be a sound for models with the capability `audio`."""
+    # Ollama, docs/api: no `data:` in front; some clients send it all the same.
     media_type, data = split_data_url(encoded)
+    data = data or encoded
     media_type = media_type or _sniff(data)
     if media_type.startswith("audio/"):
         return Audio(data, media_type)
     return Image(data, media_type)
-
-
-def split_data_url(url: str) -> tuple[str, str]:
-    """Return the media type and the base64 of a `data:` URL; "" and the text itself otherwise."""
-    head, comma, data = url.partition(",")
-    if not comma or not head.startswith("data:"):
-        return "", url
-    return head.removeprefix("data:").partition(";")[0], data
 
 
 def _sniff(data: str) -> str:

@@ -22,6 +22,7 @@ _BY_STATUS = {
     504: "timed_out",
     529: "overloaded",
 }
+# Ollama, server/routes.go: a missing capability is a 400, a full queue a 503.
 _BY_WORDS = (
     ("does not support thinking", "thinking_not_supported"),
     ("does not support", "unsupported"),  # tools, chat, insert, multimodal requests …
@@ -59,6 +60,7 @@ def decode_error(error: Json, status: int = 0) -> Problem:
 
 
 def _kind(text: str, status: int) -> str:
+    # Ollama, server/routes.go: "model 'x' not found", a 404.
     if _NO_MODEL.search(text):
         return "unknown_model"
     for words, kind in _BY_WORDS:

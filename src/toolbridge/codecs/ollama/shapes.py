@@ -12,7 +12,7 @@ from toolbridge.core.messages import StopReason
 
 ORIGIN = "ollama"
 SHOWS = AnswerFeatures(ORIGIN, foreign=False, links=False, explanations=False)
-"""No images either: Ollama's answers have none, and its Python SDK rejects an answer with one."""
+"""No images: Ollama's answers have no field for them, and its Python SDK rejects unknown ones."""
 
 STOPS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 """Our stop reason for a `done_reason`; "end" for any other, also where old servers send none."""
@@ -26,6 +26,7 @@ SAMPLING = ("temperature", "top_p", "min_p", "frequency_penalty", "presence_pena
 SAMPLING_COUNTS = ("top_k", "seed")
 """The same, for whole numbers."""
 
+# Ollama, docs/modelfile: the parameters of a model; the last six are ignored by new servers.
 OTHER_OPTIONS = (
     "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "use_mmap", "use_mlock",
     "num_thread", "typical_p", "repeat_last_n", "draft_num_predict", "low_vram", "numa",
@@ -41,7 +42,9 @@ ERROR_MARK = "Error: "
 
 MESSAGE = "message"
 """The kind of the part that holds the unknown fields of a message."""
+# Ollama, docs/api: how long the model stays loaded, and what happens to a prompt that is too long.
 CHAT_EXTRAS = ("keep_alive", "truncate", "shift", "_debug_render_only")
+# Ollama, docs/api: a template for the prompt, no template at all, and the tokens of a past answer.
 GENERATE_EXTRAS = ("template", "raw", "context")
 GENERATE = "generate"
 """Marks, in `Request.extra`, a request that came to `/api/generate` and is answered in its shape."""
@@ -57,11 +60,15 @@ class Function(msgspec.Struct):
 
 
 class ToolCall(msgspec.Struct):
+    """Ollama, api/types.go: servers before 0.12 send no `id`."""
+
     function: Function = msgspec.field(default_factory=Function)
     id: str | None = None
 
 
 class Message(msgspec.Struct):
+    """Ollama, docs/api: `content` is always a string; `tool_name` names the call of a result."""
+
     role: str | None = None
     content: str | None = None
     thinking: str | None = None
@@ -89,6 +96,8 @@ class Chunk(msgspec.Struct):
 
 
 class ToolFunction(msgspec.Struct):
+    """Ollama, api/types.go: templates see only a few keywords of `parameters`."""
+
     name: str
     description: str | None = None
     parameters: JsonObject | None = None
@@ -151,11 +160,15 @@ class Body(msgspec.Struct, rename={"debug_render_only": "_debug_render_only"}):
 
 
 class ChatBody(Body):
+    """Ollama, docs/api: the body of `/api/chat`."""
+
     messages: list[msgspec.Raw] | None = None
     tools: list[msgspec.Raw] | None = None
 
 
 class GenerateBody(Body):
+    """Ollama, docs/api: the body of `/api/generate`."""
+
     prompt: str | None = None
     system: str | None = None
     images: list[str] | None = None
