@@ -776,7 +776,7 @@ BREAKS = [
     ),
     Break(
         "ZG-05",
-        "codecs/openai_chat/calls.py",
+        "codecs/openai_chat/decode_calls.py",
         "            self._by_index[piece.index] = slot\n",
         "            pass\n",
         ("tests/sdk/test_growing_calls.py::test_calls_are_kept_apart_by_the_index_of_the_api",),
