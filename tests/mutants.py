@@ -155,6 +155,10 @@ def main() -> int:
         for tree in trees:
             free.put(tree)
         with ThreadPoolExecutor(args.jobs) as pool:
+            suites = sorted({tuple(tests_of(trees[0], mutant.file)) for mutant in chosen})
+            if broken := [suite for suite in suites if _run(trees[0], list(suite))]:
+                print(f"these tests fail without a mutant: {broken}")
+                return 1
             killed = sum(pool.map(one, chosen))
     print(f"{killed} of {len(chosen)} mutants noticed, seed {args.seed}")
     return 0

@@ -136,11 +136,8 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body_timeout: Seconds = 30.0
     """Seconds without a byte of the body."""
     idle_timeout: Seconds = 75.0
-    """Seconds for which an idle connection is kept open.
-
-    Longer than clients keep idle connections (5 to 60 s), so that the gateway does not close one
-    on which a client is sending.
-    """
+    """Seconds for which an idle connection is kept open; longer than in clients (5 to 60 s), so
+    that the gateway does not close one on which a client is sending."""
     max_connections: Annotated[int, msgspec.Meta(ge=1)] = 4096
     """Four times `max_requests`: clients keep idle connections in pools."""
     max_requests: Annotated[int, msgspec.Meta(ge=1)] = 1024
@@ -211,8 +208,9 @@ def read(
     shown = str(source.path or "the environment or the command line")
     _rename_old(values, shown)
     _check_tables(values, shown)
-    named = _map_from_env(env) | ({} if model is None else {"default": model})
-    values["map"] = _table(values.get("map")) | named
+    named = {name: env[variable] for name, variable in _MAP_ENV.items() if env.get(variable)}
+    default = {} if model is None else {"default": model}
+    values["map"] = _table(values.get("map")) | named | default
     loaded = _convert(values, Config, shown)
     return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
 
@@ -320,10 +318,6 @@ def _from_env(env: Mapping[str, str]) -> dict[str, object]:
     return values
 
 
-def _map_from_env(env: Mapping[str, str]) -> dict[str, object]:
-    return {name: env[variable] for name, variable in _MAP_ENV.items() if env.get(variable)}
-
-
 _RENAMED = {"stream": {"most": "max_streams"}}
 """Table → old name of a setting → new name. Old names are accepted with a warning."""
 
@@ -379,7 +373,7 @@ def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
         raise ConfigError(f"{source}: {_explain(str(error), where, shape)}") from None
 
 
-_PLACES: dict[type[msgspec.Struct], str] = {
+_TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
     ProviderConfig: "a [providers.…] table",
     ModelConfig: "a [models.…] table",
@@ -392,21 +386,18 @@ _PLACES: dict[type[msgspec.Struct], str] = {
 def _explain(text: str, where: str, shape: type) -> str:
     text, _, at = text.partition(" - at `")
     inner = at.removesuffix("`").removeprefix("$").strip(".")
-    place = ".".join(part for part in (where, inner) if part) or "the top level"
+    path = ".".join(part for part in (where, inner) if part) or "the top level"
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
     if unknown is None:
-        return f"{place}: {text[:1].lower()}{text[1:]}"
+        return f"{path}: {text[:1].lower()}{text[1:]}"
     holder = {"rates": RatesConfig, "stream": StreamConfig, "http": HttpConfig}.get(inner) or shape
-    return f"{place}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
+    return f"{path}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
 
 
 def _hint(word: str, holder: type[msgspec.Struct]) -> str:
-    known = _fields(holder)
+    known = holder.__struct_fields__
     if near := difflib.get_close_matches(word, known, 1):
         return f"; did you mean `{near[0]}`?"
-    place = next((place for struct, place in _PLACES.items() if word in _fields(struct)), "")
-    return f"; it belongs to {place}" if place else ""
-
-
-def _fields(struct: type[msgspec.Struct]) -> tuple[str, ...]:
-    return struct.__struct_fields__
+    tables = (table for struct, table in _TABLES.items() if word in struct.__struct_fields__)
+    table = next(tables, "")
+    return f"; it belongs to {table}" if table else ""

@@ -361,12 +361,14 @@ async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, config
             f'[map]\ndefault = "ollama/tiny"\nopus = "x/m"\n'
             f'[providers.ollama]\nurl = "{good.url}"\n'
             f'[providers.x]\napi = "openai_chat"\nurl = "{strict.url}"\nkey = "k"\n'
+            'counting = "chars4"\n'
         )
         done = await asyncio.to_thread(run, env, "doctor", cwd=tmp_path)
     shown = done.stdout.decode()
     assert f"ok    ollama answers at {good.url}" in shown
     assert "BAD   x rejects the key (401)" in shown
     assert "default → ollama/tiny, 65536 tokens" in shown
+    assert "opus → x/m, tokens counted by chars4" in shown
     assert done.returncode == 1
     assert strict.heard[0].headers["authorization"] == "Bearer k"
 

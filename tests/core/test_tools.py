@@ -25,6 +25,6 @@ def test_every_shape_is_the_same_tool(given):
 
 @pytest.mark.parametrize("given", [{}, {"name": 1}, {"function": 3}, "f"])
 def test_what_is_no_tool_is_named_with_its_place(given):
-    with pytest.raises(MalformedRequest, match="no name") as caught:
+    with pytest.raises(MalformedRequest, match="needs a .name.") as caught:
         as_tools([Tool("f"), given])
     assert caught.value.problem.where == "tools.1"

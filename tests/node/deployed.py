@@ -9,7 +9,7 @@ from tests.node.local_chain import CHAIN_ID
 
 from toolbridge.node.chain import abi
 from toolbridge.node.chain.address import address_of, model_id
-from toolbridge.node.chain.client import Chain, Receipt
+from toolbridge.node.chain.client import ChainClient, Receipt
 from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.networks import Network
 from toolbridge.node.chain.rpc import Rpc
@@ -38,7 +38,7 @@ def account(key: Secret) -> str:
 class Deployed:
     """A chain with everything on it."""
 
-    chain: Chain
+    chain: ChainClient
 
     @property
     def network(self) -> Network:
@@ -168,7 +168,7 @@ class Deployed:
 async def deployed(url: str):
     """Put the contracts on the chain at `url`."""
     async with Rpc(url) as rpc:
-        bare = Deployed(Chain(rpc, Network(CHAIN_ID, url)))
+        bare = Deployed(ChainClient(rpc, Network(CHAIN_ID, url)))
         await bare.give(OWNER)
         await bare.give(PAYER)
         registry = await bare.deploy(CODE["Registry"])
@@ -178,4 +178,4 @@ async def deployed(url: str):
         await bare.act(OWNER, registry, "approveModel(bytes32)", MODEL_ID)
         await bare.act(OWNER, market, "setTokenMinDeposit(address,uint256)", token, 500_000)
         network = Network(CHAIN_ID, url, market, registry, token, 6, multicall)
-        yield Deployed(Chain(rpc, network))
+        yield Deployed(ChainClient(rpc, network))

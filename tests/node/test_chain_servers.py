@@ -156,7 +156,7 @@ class TestHosts:
                     if order[0].url == url:
                         break
                     order = await provider._finder.order()
-                provider._finder._dice.seed(_seed_for(provider, order))
+                provider._finder._randomness.seed(_seed_for(provider, order))
                 assert (await told(provider)).text == TEXT
                 again = await provider._finder.order()
             assert again[0].url == node.url

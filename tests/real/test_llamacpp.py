@@ -234,7 +234,7 @@ async def test_an_image_for_a_model_that_cannot_see_is_refused_at_once(tiny, sdk
 @every_sdk
 async def test_a_refused_key_is_said_to_be_the_providers(locked, sdk):
     async with bridged(locked, key="wrong") as url, sdk(url) as talk:
-        with pytest.raises(Exception, match="refused the key"):
+        with pytest.raises(Exception, match="rejected the API key"):
             await talk.ask("hi")
     async with bridged(locked, key="open-sesame") as url, sdk(url) as talk:
         assert (await talk.ask("hi")).text == HELLO

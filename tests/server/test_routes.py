@@ -5,7 +5,7 @@ import json
 
 import aiohttp
 import pytest
-from tests.peers import SHOW, bridged, gateway, model_server, ollama, recorded, replay
+from tests.peers import SHOW, bridged, gateway, line_of, model_server, ollama, recorded, replay
 
 from toolbridge.config import Config, ProviderConfig
 
@@ -108,6 +108,20 @@ async def test_chars4_counts_the_characters_of_a_request():
     assert answer.headers["x-toolbridge-token-count"] == "chars4"
     assert counted == {"input_tokens": 3}
     assert longer == {"input_tokens": -(-len(TEXT) // 4)}
+
+
+@pytest.mark.req("CB-12")
+async def test_a_simple_count_stands_in_the_response_but_limits_go_by_the_estimate():
+    asked = GOOD | {"max_tokens": 1_000_000}
+    sent = []
+    for counting in ("auto", "chars4"):
+        answer = replay(line_of("hi", done=True))
+        async with bridged(answer, place={"counting": counting}) as (url, server, _):
+            _, reply = await call(url, "/v1/messages", "POST", asked)
+        sent.append(server.chats()[-1].json["options"])
+    assert reply["usage"]["input_tokens"] == 3
+    assert sent[0] == sent[1]
+    assert sent[0]["num_predict"] == sent[0]["num_ctx"] - 11
 
 
 @pytest.mark.req("PX-X9", "CL-01")

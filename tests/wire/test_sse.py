@@ -92,9 +92,9 @@ _soup = st.lists(
 @given(st.data())
 def test_any_cut_of_any_bytes_gives_the_same_frames(data):
     whole = data.draw(_soup)
-    expected = outcome([whole], max_frame=40)
-    assert outcome(data.draw(cuts(whole)), max_frame=40) == expected
-    assert outcome([bytes([byte]) for byte in whole], max_frame=40) == expected
+    expected = outcome([whole], max_event=40)
+    assert outcome(data.draw(cuts(whole)), max_event=40) == expected
+    assert outcome([bytes([byte]) for byte in whole], max_event=40) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_any_cut_of_any_bytes_gives_the_same_frames(data):
 )
 def test_an_event_that_is_too_long_breaks_the_wire(data):
     for pieces in every_cut(data):
-        with pytest.raises(BrokenWire, match="longer than 24 bytes"):
-            read(pieces, max_frame=24)
+        with pytest.raises(BrokenWire, match="more than 24 bytes"):
+            read(pieces, max_event=24)
 
 
 def test_many_short_events_in_one_piece_are_not_one_long_event():
-    assert len(read([b"data: 12345678\n\n" * 100], max_frame=24)) == 100
+    assert len(read([b"data: 12345678\n\n" * 100], max_event=24)) == 100
 
 
 def test_what_came_before_a_long_event_is_told_first():
-    reader = SseReader(max_frame=24)
+    reader = SseReader(max_event=24)
     assert reader.feed(b"data: a\n\ndata: " + b"x" * 30) == [SseEvent(b"a")]
     for read_on in (lambda: reader.feed(b"\n\n"), reader.close):
         with pytest.raises(BrokenWire):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.core.errors import BrokenWire
-from toolbridge.wire.sse import MAX_FRAME, SseReader
+from toolbridge.wire.sse import MAX_EVENT, SseReader
 from toolbridge.wire.whole_events import WholeEvents, WholeLines
 
 pieces = st.lists(
@@ -55,7 +55,7 @@ def test_lines_are_whole(found):
 
 @pytest.mark.parametrize("splitter", [WholeEvents(), WholeLines()], ids=["events", "lines"])
 def test_what_never_ends_is_not_kept_for_ever(splitter):
-    half = b"x" * (MAX_FRAME // 2 + 1)
+    half = b"x" * (MAX_EVENT // 2 + 1)
     splitter.feed(half)
     with pytest.raises(BrokenWire, match="of more than"):
         splitter.feed(half)

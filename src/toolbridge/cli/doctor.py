@@ -195,6 +195,8 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
     can = route.target.capabilities
     shown = f", capabilities: {', '.join(sorted(can)) or 'none'}" if can is not None else ""
     window = f", {route.target.window} tokens" if route.target.window else ""
+    counting = route.provider_config.counting
+    shown += f", tokens counted by {counting}" if counting != "auto" else ""
     if can is not None and "tools" not in can and not route.is_node:
         return Finding(
             None,

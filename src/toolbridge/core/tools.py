@@ -24,7 +24,7 @@ def as_tool(given: object, where: str = "tool") -> Tool:
         return given
     inner = given.get("function", given) if isinstance(given, Mapping) else None
     if not isinstance(inner, Mapping) or not isinstance(name := inner.get("name"), str):
-        raise MalformedRequest("is not a tool: it has no name", where=where)
+        raise MalformedRequest("a tool needs a `name`, or a `function` with a `name`", where=where)
     schema = next((s for key in _SCHEMAS if isinstance(s := inner.get(key), dict)), {})
     description = inner.get("description")
     return Tool(name, description if isinstance(description, str) else "", schema)

@@ -55,7 +55,7 @@ class MadeUpOutputs:
 
     def __call__(self, writer: EventWriter, _mark: str, /) -> Wait[None]:
         if not (yield from writer.cursor.until(self.ends, lambda _: None)):
-            raise NotACall("results that do not end")
+            raise NotACall("unfinished results")
 
 
 _DEEPSEEK_V3_CALLS = NamedJson(

@@ -25,7 +25,7 @@ class AtemCalls(InvokeCalls):
         cursor = writer.cursor
         yield from cursor.skip()
         if not (yield from cursor.accept("name=")):
-            raise NotACall("a tag without a name")
+            raise NotACall("tag without a name")
         yield from cursor.accept('"', "'")
         name = yield from cursor.match(_NAME)
         cursor.take(len(name))

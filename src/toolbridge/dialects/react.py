@@ -32,7 +32,7 @@ class Scaffold:
         yield from cursor.until(_LINE, lambda _: None)
         yield from cursor.skip()
         if not (yield from cursor.stands(_ACTION)):
-            raise NotACall("a thought")
+            raise NotACall("no action after the thought")
         yield from self.calls(writer, _ACTION)
 
 

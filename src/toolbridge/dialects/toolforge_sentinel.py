@@ -30,7 +30,7 @@ class SentinelCalls:
         cursor.take(len(mark))
         head: list[str] = []
         if (yield from cursor.until(Marks(["⟧", "\n", "⟦"]), head.append)) != "⟧":
-            raise NotACall("a sentinel that does not end")
+            raise NotACall("unfinished sentinel")
         attributes = dict(_ATTRIBUTE.findall("".join(head)))
         name = writer.resolve(attributes.get("name", ""))
         yield from cursor.skip()

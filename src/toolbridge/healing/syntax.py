@@ -189,7 +189,7 @@ class TolerantReader(MemberReader):
         return True
 
     def _skip_filler(self, container: OpenContainer) -> bool:
-        """Pass over what separates two members; return whether anything follows."""
+        """Skip the text between two members; return whether anything follows."""
         text, at = self.text, self.at
         fresh = not container.holder and not container.words
         plain = None if fresh else tokens.PLAIN_FILLER.match(text, at)

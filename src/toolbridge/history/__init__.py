@@ -26,7 +26,7 @@ __all__ = ["Heal", "Prepared", "prepare"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A request that its target accepts, and what was lost on the way."""
+    """A request that its target accepts, with the losses."""
 
     request: Request
     losses: tuple[Loss, ...]

@@ -17,7 +17,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain.abi import Value
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.chain.calls import SessionTerms
-from toolbridge.node.chain.client import Chain
+from toolbridge.node.chain.client import ChainClient
 from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.rpc import Rpc
 from toolbridge.node.funding.account import Account
@@ -199,7 +199,9 @@ class NodeProvider:
 
     async def _chain_funding(self, stack: AsyncExitStack) -> ChainFunding:
         settings = self._settings
-        chain = Chain(await stack.enter_async_context(Rpc(settings.chain.rpc_url)), settings.chain)
+        chain = ChainClient(
+            await stack.enter_async_context(Rpc(settings.chain.rpc_url)), settings.chain
+        )
         ledger = Ledger(
             self._state / LEDGER,
             chain.network.chain_id,

@@ -8,7 +8,7 @@ import msgspec
 
 from toolbridge.core.errors import BrokenWire
 
-MAX_FRAME = 8 * 1024 * 1024
+MAX_EVENT = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -26,8 +26,8 @@ class SseEvent(msgspec.Struct, frozen=True):
 class SseReader:
     """A stage that takes bytes and returns events."""
 
-    def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
-        self._max_frame = max_frame
+    def __init__(self, *, max_event: int = MAX_EVENT) -> None:
+        self._max_event = max_event
         self._line: list[bytes] = []
         """The pieces of a line that has not ended."""
         self._line_size = 0
@@ -81,7 +81,7 @@ class SseReader:
         """Keep a piece of a line that has not ended."""
         self._line.append(piece)
         self._line_size += len(piece)
-        if self._size + self._line_size > self._max_frame:
+        if self._size + self._line_size > self._max_event:
             raise self._too_long()
 
     def _whole_line(self) -> bytes:
@@ -91,7 +91,7 @@ class SseReader:
         return line
 
     def _take(self, line: bytes, events: list[SseEvent]) -> None:
-        if self._size + len(line) > self._max_frame:
+        if self._size + len(line) > self._max_event:
             raise self._too_long()
         if self._first:
             self._first = False
@@ -113,7 +113,7 @@ class SseReader:
         # A line that begins with a colon is a comment; other fields are ignored.
 
     def _too_long(self) -> BrokenWire:
-        return BrokenWire(f"an event is longer than {self._max_frame} bytes")
+        return BrokenWire(f"the provider sent an event of more than {self._max_event} bytes")
 
 
 def write_frame(data: bytes, event: bytes = b"") -> bytes:

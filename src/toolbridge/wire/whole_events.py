@@ -7,7 +7,7 @@ copy. Bytes after the last whole part are held until `close`.
 import re
 
 from toolbridge.core.errors import BrokenWire
-from toolbridge.wire.sse import MAX_FRAME
+from toolbridge.wire.sse import MAX_EVENT
 
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 """Two line ends in a row. WHATWG HTML, section 9.2.6: an empty line dispatches the event."""
@@ -66,5 +66,5 @@ class WholeLines:
 
 
 def _check_size(size: int, what: str) -> None:
-    if size > MAX_FRAME:
-        raise BrokenWire(f"the provider sent {what} of more than {MAX_FRAME} bytes")
+    if size > MAX_EVENT:
+        raise BrokenWire(f"the provider sent {what} of more than {MAX_EVENT} bytes")

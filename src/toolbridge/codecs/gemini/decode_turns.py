@@ -5,8 +5,6 @@ same history has the same ids again. A result belongs to a call by its id, else 
 function, else by order.
 """
 
-from collections import defaultdict, deque
-
 import msgspec
 
 from toolbridge.codecs.gemini import shapes
@@ -27,6 +25,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.pending_calls import PendingCalls
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
@@ -63,10 +62,7 @@ class TurnDecoder:
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
-        self._waiting: dict[str, str] = {}
-        """The names of the functions by the ids of the calls."""
-        self._order: deque[str] = deque()
-        self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._pending = PendingCalls()
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -101,16 +97,14 @@ class TurnDecoder:
     def _call(self, part: shapes.Part, asked: shapes.FunctionCall, position: str) -> Call:
         id = asked.id or Ids(f"gemini.{position}").call()
         name = asked.name or ""
-        self._waiting[id] = name
-        self._order.append(id)
-        self._by_name[name].append(id)
+        self._pending.add(id, name)
         return Call(id, name, asked.args or {}, opaque=decode_signature(part.thought_signature))
 
     def _result(self, given: shapes.FunctionResponse, where: str, position: str) -> Result:
         name = given.name or ""
-        id = given.id or self._answered(name) or Ids(f"gemini.{position}.result").call()
-        name = name or self._waiting.get(id, "")
-        self._waiting.pop(id, None)
+        id = given.id or self._pending.find(name) or Ids(f"gemini.{position}.result").call()
+        asked = self._pending.pop(id)
+        name = name or asked
         text, is_error = _unwrap(given.response or {})
         content: list[ResultPart] = [Text(text)] if text else []
         for i, raw in enumerate(given.parts or ()):
@@ -119,16 +113,6 @@ class TurnDecoder:
             source = _source(raw, at)
             content += [sourced(one, source) for one in found if not isinstance(one, Thinking)]
         return Result(id, tuple(content), is_error=is_error, name=name)
-
-    def _answered(self, name: str) -> str:
-        """Return the id of the first call of this function without a result, or of any function."""
-        return self._first(self._by_name.get(name, deque())) or self._first(self._order)
-
-    def _first(self, queue: deque[str]) -> str:
-        """Return the first id in `queue` without a result, or ""."""
-        while queue and queue[0] not in self._waiting:
-            queue.popleft()
-        return queue[0] if queue else ""
 
 
 def _decode_content(part: shapes.Part, raw: JsonObject) -> list[ResultPart | Thinking]:

@@ -5,8 +5,6 @@ the same history has the same ids again. A result belongs to a call by its id, e
 the tool, else by order.
 """
 
-from collections import defaultdict, deque
-
 import msgspec
 
 from toolbridge.codecs.ollama import shapes
@@ -27,6 +25,7 @@ from toolbridge.core.messages import (
     Thinking,
     Turn,
 )
+from toolbridge.core.pending_calls import PendingCalls
 from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
@@ -41,10 +40,7 @@ class TurnDecoder:
         self.system: list[Text] = []
         """The system messages before the first turn."""
         self._turns: list[tuple[Role, list[Part], Origin]] = []
-        self._waiting: dict[str, str] = {}
-        """The names of the tools by the ids of the calls."""
-        self._order: deque[str] = deque()
-        self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._pending = PendingCalls()
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -96,15 +92,13 @@ class TurnDecoder:
             id = asked.id or Ids(f"ollama.{number}.{index}").call()
             source = Origin(ORIGIN, f"messages.{number}.tool_calls.{index}")
             call = msgspec.structs.replace(_call(id, asked.function), source=source)
-            self._waiting[id] = call.name
-            self._order.append(id)
-            self._by_name[call.name].append(id)
+            self._pending.add(id, call.name)
             calls.append(call)
         return calls
 
     def _add_result(self, number: int, message: shapes.Message, source: Origin) -> None:
         id = self._answered(number, message)
-        asked = self._waiting.pop(id, "")
+        asked = self._pending.pop(id)
         name = message.tool_name or asked
         written = message.content or ""
         text = written.removeprefix(shapes.ERROR_MARK)
@@ -122,15 +116,8 @@ class TurnDecoder:
         if message.tool_call_id:
             return message.tool_call_id
         # Ollama, docs/api: `tool_name` is what SDKs send; `tool_call_id` came later.
-        named = self._by_name.get(message.tool_name or "", deque())
-        first = self._first(named) or self._first(self._order)
-        return first or Ids(f"ollama.{number}.result").call()
-
-    def _first(self, queue: deque[str]) -> str:
-        """Return the first id in `queue` without a result, or ""."""
-        while queue and queue[0] not in self._waiting:
-            queue.popleft()
-        return queue[0] if queue else ""
+        found = self._pending.find(message.tool_name or "")
+        return found or Ids(f"ollama.{number}.result").call()
 
 
 def _at(source: Origin, name: str) -> Origin:

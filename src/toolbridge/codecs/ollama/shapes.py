@@ -36,7 +36,6 @@ OTHER_OPTIONS = (
 
 OPTIONS = frozenset((*SAMPLING, *SAMPLING_COUNTS, *OTHER_OPTIONS, "num_predict", "stop"))
 
-
 ERROR_MARK = "Error: "
 """Begins the content of a result that is an error: the API has no field for that."""
 

@@ -83,7 +83,7 @@ def _read_list(writer: EventWriter, shape: CallShape) -> Wait[None]:
             return
         if here != "{":
             if writer.calls == before:
-                raise NotACall("a list of something else")
+                raise NotACall("not a list of calls")
             return
         position = cursor.remember()
         try:
@@ -165,7 +165,7 @@ class CallObject:
         if key in _INSIDE and here in {"{", "["}:
             return (yield from self._inside(here))
         if self._shape.strict and not self._name and key in _NAMES and here not in {'"', ""}:
-            raise NotACall("a name that is no text")
+            raise NotACall("the name is not a string")
         if key in _NAMES | {"function"} and here == '"' and not self._name:
             name = yield from read_string(self._writer)
             if name is None:
@@ -175,7 +175,7 @@ class CallObject:
         if key in _ARGUMENTS and not self._done:
             return (yield from self._arguments())
         if self._shape.strict and not self._name and here in {"{", "["}:
-            raise NotACall("data")  # not held back: it may be long
+            raise NotACall("JSON data, not a call")  # not held back: it may be long
         value: list[str] = []
         walk = JsonWalk(self._cursor, value.append, self._shape.marks, patient=self._done)
         ending = yield from walk.value()
@@ -194,7 +194,7 @@ class CallObject:
     def _arguments(self) -> Wait[Ending]:
         here = yield from self._cursor.peek()
         if here and here not in _FIRST:
-            raise NotACall("arguments that are no JSON")
+            raise NotACall("arguments are not JSON")
         if self._name and not self._shape.id_last and here == "{":
             self._writer.call(self._name, self._id)
             self._done = True
@@ -204,7 +204,7 @@ class CallObject:
         walk = JsonWalk(self._cursor, self._held.append, self._shape.marks, patient=patient)
         self._held_ending = yield from walk.value()
         if self._held_ending is Ending.BROKEN and not patient:
-            raise NotACall("arguments that are no JSON")
+            raise NotACall("arguments are not JSON")
         return self._held_ending
 
     def _write_held(self, written: str, ending: Ending) -> Ending:

@@ -32,7 +32,7 @@ class InvokeCalls(ParameterCalls):
         written = yield from tag_end(writer)
         name = _NAME.search(written)
         if name is None:
-            raise NotACall("a tag without a name")
+            raise NotACall("tag without a name")
         string = _STRING.search(written)
         return Header(
             next(group for group in name.groups() if group is not None).strip(),

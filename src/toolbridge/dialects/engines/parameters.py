@@ -64,7 +64,7 @@ class ParameterCalls:
             yield from self._wrapped(writer)
             return
         if not self.bare and not writer.tools.known:
-            raise NotACall("a call without its wrapper")
+            raise NotACall("call without its wrapper")
         yield from self._call(writer)
         yield from self._more(writer)
         yield from self._take_after_space(writer, self.wrapper_close)
@@ -97,7 +97,7 @@ class ParameterCalls:
                 raise
         yield from self._more(writer)
         if writer.calls == before:
-            raise NotACall("no call that anybody offers")
+            raise NotACall("no declared tool")
         yield from self._take_after_space(writer, self.wrapper_close)
 
     def _more(self, writer: EventWriter) -> Wait[None]:
@@ -282,7 +282,7 @@ class ParameterCalls:
         written = yield from tag_end(writer, forgive=True)
         match = pattern.fullmatch(written)
         if match is None:
-            raise NotACall("a tag that names nothing")
+            raise NotACall("tag without a name")
         return Header(match.group(1).strip())
 
 
@@ -296,7 +296,7 @@ def tag_end(writer: EventWriter, limit: int = 512, *, forgive: bool = False) -> 
     quote = ""
     while len(taken) < limit:
         if not (yield from cursor.need(1)):
-            raise NotACall("a tag that does not end")
+            raise NotACall("unfinished tag")
         here = yield from cursor.peek()
         if forgive and taken and not quote and here in "<\n":
             return "".join(taken) + ">"
@@ -306,5 +306,5 @@ def tag_end(writer: EventWriter, limit: int = 512, *, forgive: bool = False) -> 
         if here in "\"'" and (not quote or quote == here):
             quote = "" if quote else here
         if here in "<\n":
-            raise NotACall("a tag that does not end")
-    raise NotACall("a tag that is too long")
+            raise NotACall("unfinished tag")
+    raise NotACall("tag too long")

@@ -113,7 +113,7 @@ class NamedJson:
             yield from cursor.skip()
             if (yield from cursor.accept(*self.section_close)):
                 return
-            raise NotACall("an empty section")
+            raise NotACall("empty section")
         else:
             yield from self._one(writer)
         while (yield from self._opens(writer)):
@@ -173,7 +173,7 @@ class NamedJson:
     def _header(self, writer: EventWriter) -> Wait[_Header]:
         cursor = writer.cursor
         if self.before and not (yield from cursor.accept(*self.before)) and self.needs_before:
-            raise NotACall("another form")
+            raise NotACall("another format")
         yield from cursor.skip(" \t")
         id = ""
         if self.id_first:

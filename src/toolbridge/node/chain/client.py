@@ -1,6 +1,6 @@
 """A chain over JSON-RPC: contract reads, logs, fees, transactions and their receipts.
 
-`Chain` wraps the Ethereum JSON-RPC methods that toolbridge uses (`eth_call`, `eth_getLogs`,
+`ChainClient` wraps the Ethereum JSON-RPC methods that toolbridge uses (`eth_call`, `eth_getLogs`,
 `eth_sendRawTransaction` …) and turns reverts into `Reverted`. `hosts` reads the registry with it,
 `funding` pays with it.
 """
@@ -65,7 +65,7 @@ class Receipt:
     block: int
 
 
-class Chain:
+class ChainClient:
     """The chain of one network, reached through one JSON-RPC server."""
 
     def __init__(self, rpc: Rpc, network: Network) -> None:

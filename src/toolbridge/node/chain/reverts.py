@@ -1,6 +1,6 @@
 """Revert reasons of contracts and rejections of servers, with advice from `reverts.toml`.
 
-A contract reverts with a string (`Error(string)`), a declared error, or a panic code. `Chain` uses
+A contract reverts with a string (`Error(string)`), a declared error, or a panic code. `ChainClient` uses
 `explain` to make a `Reverted` of each.
 """
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.chain.calls import ContractCall
-from toolbridge.node.chain.client import Chain, Receipt, advised
+from toolbridge.node.chain.client import ChainClient, Receipt, advised
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.rpc import RpcRejected
 from toolbridge.node.chain.transaction import Signed, Transaction, sign
@@ -41,7 +41,7 @@ class Account:
     """An account with its private key, and a daily budget for gas in the ledger."""
 
     def __init__(
-        self, chain: Chain, key: Secret, ledger: Ledger, gas: Budget, *, wait: float = 120.0
+        self, chain: ChainClient, key: Secret, ledger: Ledger, gas: Budget, *, wait: float = 120.0
     ) -> None:
         self._chain = chain
         self._key = key

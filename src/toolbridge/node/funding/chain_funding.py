@@ -16,7 +16,7 @@ from toolbridge.core.errors import ConfigError, Rejected, ToolbridgeError
 from toolbridge.node.chain.abi import selector, topic
 from toolbridge.node.chain.address import same_account
 from toolbridge.node.chain.calls import PRECISION, SessionTerms
-from toolbridge.node.chain.client import Chain, Receipt, hexed, word
+from toolbridge.node.chain.client import ChainClient, Receipt, hexed, word
 from toolbridge.node.chain.contracts import SESSION_CREATED
 from toolbridge.node.chain.reverts import Reverted, explain
 from toolbridge.node.chain.transaction import Signed
@@ -46,7 +46,7 @@ _log = logging.getLogger("toolbridge.node")
 class FundingContext:
     """The chain, account, ledger, terms and budget of a funding."""
 
-    chain: Chain
+    chain: ChainClient
     account: Account
     ledger: Ledger
     terms: SessionTerms
@@ -70,13 +70,7 @@ class ChainFunding:
         self._tasks: set[asyncio.Task[None]] = set()
         self._payments: dict[str, Payment] = {}
         self._settled_earlier = False
-        chain, account, ledger, terms = (
-            context.chain,
-            context.account,
-            context.ledger,
-            context.terms,
-        )
-        self.settler = Settler(chain, account, ledger, terms)
+        self.settler = Settler(context.chain, context.account, context.ledger, context.terms)
 
     # ── the interface of Funding ──
 
@@ -148,9 +142,8 @@ class ChainFunding:
         (paused,) = await context.chain.read(marketplace, "paused")
         if paused:
             raise explain("createSessionJobForModel", selector("EnforcedPause()"))
-        call = (
-            ("tokenMinDeposits", context.terms.token) if context.terms.token else ("MIN_DEPOSIT",)
-        )
+        token = context.terms.token
+        call = ("tokenMinDeposits", token) if token else ("MIN_DEPOSIT",)
         (least,) = await context.chain.read(marketplace, *call)
         return least if isinstance(least, int) else 0
 
@@ -200,6 +193,7 @@ class ChainFunding:
         return await self._opened(payment_id, receipt)
 
     async def _release_unsent(self, payment_id: int) -> None:
+        """Free the reserved amount unless the transaction was signed and may have been sent."""
         sent = await self._context.ledger.find("sent")
         if all(payment.id != payment_id for payment in sent):
             await self._context.ledger.release(payment_id)
@@ -223,6 +217,7 @@ class ChainFunding:
         raise _unresolved(receipt.hash, why)
 
     def _adopt(self, payment: Payment) -> Job:
+        """Return the job of a payment, and keep the payment for `close`."""
         self._payments[payment.job] = payment
         return Job(
             payment.job,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from toolbridge.node.chain.abi import MalformedAnswer, Value
 from toolbridge.node.chain.calls import SessionTerms
-from toolbridge.node.chain.client import Chain
+from toolbridge.node.chain.client import ChainClient
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.funding.account import Account
 from toolbridge.node.funding.ledger import Ledger, Payment, is_alive
@@ -48,7 +48,7 @@ class SettledJob:
     """The hash of our transaction that ended it; empty if the host had ended it."""
 
 
-async def job_state(chain: Chain, job: str) -> JobState:
+async def job_state(chain: ChainClient, job: str) -> JobState:
     """Return the state of a job on the chain."""
     return _state(await chain.read(chain.network.marketplace, "sessionJobs", int(job)))
 
@@ -70,7 +70,9 @@ def _state(found: list[Value]) -> JobState:
 class Settler:
     """Settles jobs of one account."""
 
-    def __init__(self, chain: Chain, account: Account, ledger: Ledger, terms: SessionTerms) -> None:
+    def __init__(
+        self, chain: ChainClient, account: Account, ledger: Ledger, terms: SessionTerms
+    ) -> None:
         self._chain = chain
         self._account = account
         self._ledger = ledger

@@ -39,11 +39,11 @@ class Finder:
     """Finds hosts for one search, and remembers those that failed."""
 
     def __init__(
-        self, registry: HostRegistry, prober: Prober, search: Search, dice: random.Random
+        self, registry: HostRegistry, prober: Prober, search: Search, randomness: random.Random
     ) -> None:
         self._registry = registry
         self._prober = prober
-        self._dice = dice
+        self._randomness = randomness
         self._resting: dict[str, float] = {}
         self.search = search
 
@@ -72,7 +72,7 @@ class Finder:
             raise NoHosts(f"no host of {self.search.model} is usable; {found.describe()}")
         left, order = list(found.candidates), []
         while left:
-            order.append(take(left, self._dice.random()))
+            order.append(take(left, self._randomness.random()))
         return sorted(order, key=lambda one: self._rests(one.address))
 
     async def answering(

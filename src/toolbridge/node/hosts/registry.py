@@ -11,7 +11,7 @@ from toolbridge.core.errors import BrokenWire, RateLimited, TimedOut, Unreachabl
 from toolbridge.core.json import Json
 from toolbridge.node.chain.abi import MalformedAnswer, Value, topic
 from toolbridge.node.chain.address import address_of, model_id, same_account
-from toolbridge.node.chain.client import Answer, Chain, Log, ReadCall, hexed, word
+from toolbridge.node.chain.client import Answer, ChainClient, Log, ReadCall, hexed, word
 from toolbridge.node.chain.contracts import (
     METADATA_UPDATED,
     NATIVE,
@@ -43,7 +43,7 @@ _MAX_TRANSACTIONS = 5
 class HostRegistry:
     """The hosts in the NodeRegistry contract, with prices in `currency`."""
 
-    def __init__(self, chain: Chain, *, currency: str = NATIVE) -> None:
+    def __init__(self, chain: ChainClient, *, currency: str = NATIVE) -> None:
         self._chain = chain
         self._currency = currency
         self._keys: dict[str, bytes] = {}

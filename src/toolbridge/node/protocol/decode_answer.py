@@ -66,11 +66,10 @@ class AnswerDecoder:
         self._decryptor = decryptor
         self._sent = sent
         self._draft = Draft(ids)
-        self._utf8 = getincrementaldecoder("utf-8")(
-            "replace"
-        )  # nodes before 8.23 split code points
+        # Nodes before 8.23 split code points between chunks.
+        self._utf8 = getincrementaldecoder("utf-8")("replace")
         self._scissors = Scissors(sent.stops)
-        self._suspect: list[str] = []
+        self._held: list[str] = []
         self._next = 0
         self._cut: StopReason | None = None
         self._failed = False
@@ -107,10 +106,6 @@ class AnswerDecoder:
     def idle(self) -> bool:
         """Whether the node has stopped generating, by its own messages."""
         return self.over or self.closing or self._failed
-
-    @property
-    def spoke(self) -> bool:
-        return not self._draft.empty
 
     def feed(self, message: NodeMessage, /) -> list[ev.Event]:
         try:
@@ -157,12 +152,12 @@ class AnswerDecoder:
             self.tokens += chunk.tokens
             self.closing = self.closing or chunk.final
             return []
-        due, self._next = self._next, self._next + 1
-        text = self._utf8.decode(chunk.payload.open(self._decryptor, chunk_aad(due)))
-        if chunk.payload.index not in {due, None}:
-            raise _out_of_order(chunk.payload.index, due)
+        expected, self._next = self._next, self._next + 1
+        text = self._utf8.decode(chunk.payload.open(self._decryptor, chunk_aad(expected)))
+        if chunk.payload.index not in {expected, None}:
+            raise _out_of_order(chunk.payload.index, expected)
         if self.closing:
-            raise _out_of_order(due, "the end of the stream")
+            raise _out_of_order(expected, "the end of the stream")
         self.closing = chunk.final
         self.tokens += chunk.tokens
         limit = self._sent.max_tokens
@@ -173,14 +168,14 @@ class AnswerDecoder:
 
     def _text(self, text: str) -> list[ev.Event]:
         """Return the events of `text`, but hold it while it may be an engine error."""
-        if self._suspect or text.startswith("Error: "):
-            self._suspect.append(text)
-            return [] if len(self._suspect) <= _MAX_ERROR_CHUNKS else self._release()
+        if self._held or text.startswith("Error: "):
+            self._held.append(text)
+            return [] if len(self._held) <= _MAX_ERROR_CHUNKS else self._release()
         return self._write(text)
 
     def _release(self) -> list[ev.Event]:
-        text = "".join(self._suspect)
-        self._suspect.clear()
+        text = "".join(self._held)
+        self._held.clear()
         return self._write(text)
 
     def _write(self, text: str) -> list[ev.Event]:
@@ -223,7 +218,8 @@ class AnswerDecoder:
 
     def _finish(self, end: StreamEnd | None) -> list[ev.Event]:
         counted = end is not None and end.usage is not None
-        if not (self.tokens or counted or self.spoke or self._suspect or self._cut):
+        content = self._held or self._cut or not self._draft.empty
+        if not (self.tokens or counted or content):
             return self._draft.fail(Problem(kind="rejected", text=_EMPTY))
         events = self._release() + self._write(self._utf8.decode(b"", final=True))
         events += self._draft.text(self._scissors.close())
@@ -253,7 +249,7 @@ class AnswerDecoder:
         return self._draft.fail(problem_of(fault))
 
     def _engine_failed(self) -> Problem:
-        message = "".join(self._suspect).removeprefix("Error: ").strip()
+        message = "".join(self._held).removeprefix("Error: ").strip()
         text = f"the node's engine failed: {message}" if message else "the node's engine failed"
         return Problem(kind="rejected", text=text)
 

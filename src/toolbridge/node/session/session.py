@@ -97,6 +97,7 @@ class NodeSession:
     # ── the queue ──
 
     async def enter(self) -> "QueueTurn":
+        """Wait for the head of the queue; raise at once if no request may be sent now."""
         if not await self._may_move_on():
             self._check()
         self.waiting += 1
@@ -110,7 +111,7 @@ class NodeSession:
     def _check(self) -> None:
         """Raise if the gateway is stopping or the circuit breaker is open."""
         if self._stopping:
-            raise Aborted("the gateway is stopping; send the request again when it has started")
+            raise _stopping()
         if rest := self._breaker.wait(_now()):
             raise Overloaded(
                 f"the node failed repeatedly; it gets no requests for another {rest:.0f} s",
@@ -184,7 +185,7 @@ class NodeSession:
         except ConnectionLost:
             await self._drop(failed=True)
         if self._stopping:
-            raise Aborted("the gateway is stopping; send the request again when it has started")
+            raise _stopping()
         return await self._ask(prompt, turn)
 
     async def _ask(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
@@ -230,7 +231,7 @@ class NodeSession:
         )
         if self._stopping:
             await self._connection.close()
-            raise Aborted("the gateway is stopping; send the request again when it has started")
+            raise _stopping()
         return self._connection
 
     async def _paid_job(self) -> Job:
@@ -263,6 +264,10 @@ class NodeSession:
                 await self._funding.close(job, failed=failed)
 
 
+def _stopping() -> Aborted:
+    return Aborted("the gateway is stopping; send the request again when it has started")
+
+
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -285,6 +290,7 @@ class QueueTurn:
 
     @property
     def ended(self) -> bool:
+        """Whether the last event of the answer has been read."""
         return self.exchange is not None and self.exchange.decoder.ended
 
     async def read(self) -> Batch:

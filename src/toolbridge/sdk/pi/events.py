@@ -73,6 +73,11 @@ class Moment:
         message = self._log.message(self._size)
         return replace(message, content=tuple(map(_readable, message.content)))
 
+    @property
+    def last_message(self) -> Message:
+        """The message at the end: a call that was cut has no arguments, so that it is not run."""
+        return self._log.message(self._size)
+
 
 def _readable(part: Part) -> Part:
     """Return an unfinished call with its arguments as far as they can be read."""
@@ -199,7 +204,7 @@ class PiEncoder:
                 return [_end(now, reason)]
             case ev.Failed(problem):
                 why: ErrorReason = "aborted" if problem.kind == "aborted" else "error"
-                return [Error(now, why, now.message)]
+                return [Error(now, why, now.last_message)]
             case ev.PartAdded(index):
                 self._place(index)
                 return []
@@ -258,4 +263,5 @@ _OfBlock: TypeAlias = (
 
 def _end(now: Moment, reason: StopReason) -> Done | Error:
     done = _DONE.get(reason)
-    return Error(now, "error", now.message) if done is None else Done(now, done, now.message)
+    message = now.last_message
+    return Error(now, "error", message) if done is None else Done(now, done, message)
