@@ -776,7 +776,7 @@ BREAKS = [
     ),
     Break(
         "ZG-05",
-        "codecs/openai_chat/calls.py",
+        "codecs/openai_chat/decode_calls.py",
         "            self._by_index[piece.index] = slot\n",
         "            pass\n",
         ("tests/sdk/test_growing_calls.py::test_calls_are_kept_apart_by_the_index_of_the_api",),
@@ -810,10 +810,12 @@ BREAKS = [
     ),
     Break(
         "ZG-10",
-        "codecs/openai_chat/calls.py",
+        "codecs/openai_chat/decode_calls.py",
         "            self._by_index[piece.index] = slot\n",
         "            pass\n",
-        ("tests/codecs/openai_chat/test_calls.py::test_pieces_go_to_the_call_of_their_index",),
+        (
+            "tests/codecs/openai_chat/test_decode_calls.py::test_pieces_go_to_the_call_of_their_index",
+        ),
     ),
     Break(
         "ZG-13",
@@ -956,7 +958,7 @@ BREAKS = [
     ),
     Break(
         "ZG-33",
-        "codecs/openai_chat/calls.py",
+        "codecs/openai_chat/decode_calls.py",
         "            self._by_index[piece.index] = slot\n",
         "            self._by_index.clear()\n",
         ("tests/sdk/test_places.py::test_a_call_comes_out_whole",),
@@ -970,10 +972,12 @@ BREAKS = [
     ),
     Break(
         "ZG-35",
-        "codecs/openai_chat/calls.py",
+        "codecs/openai_chat/decode_calls.py",
         "            self._by_index[piece.index] = slot\n",
         "            pass\n",
-        ("tests/codecs/openai_chat/test_calls.py::test_pieces_go_to_the_call_of_their_index",),
+        (
+            "tests/codecs/openai_chat/test_decode_calls.py::test_pieces_go_to_the_call_of_their_index",
+        ),
     ),
     Break(
         "ZG-36",
@@ -1435,7 +1439,7 @@ BREAKS = [
         "while not id or id in self._called:",
         "while id in self._called:",
         (
-            "tests/codecs/openai_chat/test_calls.py::test_a_call_without_an_id_or_with_a_used_one_gets_its_own",
+            "tests/codecs/openai_chat/test_decode_calls.py::test_a_call_without_an_id_or_with_a_used_one_gets_its_own",
         ),
     ),
     Break(

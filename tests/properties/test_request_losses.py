@@ -23,15 +23,15 @@ TRUE = (
     # content that the target cannot show, or take back
     r"[\w.]+: Ollama takes documents only as text",
     r"[\w.]+: (Gemini|Anthropic|OpenAI) (takes back|accepts) only .*",
-    r"[\w.]+: this place takes no thoughts back.*",
-    r"[\w.]+: only its maker can read it",
+    r"[\w.]+: this provider does not accept thoughts in the history.*",
+    r"[\w.]+: an encrypted thought can be read only by .*",
     r"messages: a system message inside the conversation is sent as a user message.*",
     # fields
     r"messages\.\d+\.output_config: .* has no field for it",
     r"tools\.\d+\.format: .* has no field for it",
     r"text\.verbosity: .*(has no field for it|does not take it)",
     # Anthropic, extended thinking: top_k is refused together with it
-    r"generationConfig\.topK: .* does not take it( together with thinking)?",
+    r"generationConfig\.topK: .* does not (take it( together with thinking)?|accept the field)",
 )
 """What a client is warned of."""
 

@@ -44,7 +44,7 @@ async def count_tokens(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 
 async def completions(app: App, exchange: HttpExchange, entry: Entry) -> None:
-    from toolbridge.codecs.openai_chat.completions import COMPLETIONS
+    from toolbridge.codecs.openai_chat import COMPLETIONS
 
     await app.gateway.converse(exchange, entry, ApiEndpoint(COMPLETIONS))
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import TypeIs
 
-from toolbridge.codecs.openai_responses.decode_items import decode_item
+from toolbridge.codecs.openai_responses.decode_turns import decode_item
 from toolbridge.core.caller import owner_of
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.json import JsonObject, maybe_object

@@ -7,7 +7,7 @@ from tests import strategies
 from tests.codecs.openai_responses import recordings
 from tests.properties import grammar
 
-from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder, decode_rejection
+from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.core import events as ev
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
@@ -551,39 +551,6 @@ def test_a_whole_body_is_a_stream_that_came_at_once():
 )
 def test_a_body_that_is_no_answer_fails(data, kind):
     assert decode(data)[-1].problem.kind == kind
-
-
-# ── rejections ──
-
-
-@pytest.mark.req("CL-09")
-@pytest.mark.parametrize(
-    ("status", "error", "kind"),
-    [
-        (400, {"code": "context_length_exceeded", "message": "exceeds the context window of this model"}, "context_overflow"),
-        (404, {"code": "model_not_found", "type": "invalid_request_error", "message": "x"}, "unknown_model"),
-        (429, {"code": "insufficient_quota", "type": "insufficient_quota", "message": "x"}, "rejected"),
-        (429, {"code": "rate_limit_exceeded", "type": "requests", "message": "x"}, "rate_limited"),
-        (503, {"code": None, "type": "server_error", "message": "x"}, "overloaded"),
-        (400, {"type": "invalid_request_error", "message": "x"}, "rejected"),
-    ],
-)  # fmt: skip
-def test_a_rejection_says_what_to_do(status, error, kind):
-    problem = decode_rejection(status, {"retry-after": "2"}, json.dumps({"error": error}).encode())
-    assert problem.kind == kind
-    assert problem.status == status
-    assert problem.retry_after == 2.0
-
-
-def test_a_recorded_rejection_has_its_words():
-    recording = recordings.read("vllm/resp_err_model")
-    problem = decode_rejection(recording.status, {}, recording.body)
-    assert problem.status == 404
-    assert "does not exist" in problem.text
-
-
-def test_a_rejection_that_is_a_page_is_read():
-    assert decode_rejection(502, {}, b"<html><title>Bad</title>").text.startswith("a page")
 
 
 # ── what servers do beyond the grammar ──

@@ -11,7 +11,6 @@ from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.codecs.openai_responses.encode_stream import (
     StreamEncoder,
     encode_message,
-    encode_rejection,
 )
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.draft import Draft
@@ -443,35 +442,6 @@ def test_a_keep_alive_may_begin_the_answer():
     assert [frame["type"] for frame in found].count("response.created") == 1
     assert found[-1]["response"]["id"] == found[0]["response"]["id"] == encoder.id
     assert encoder.keep_alive() == b""
-
-
-# ── rejections ──
-
-
-@pytest.mark.req("CL-09")
-@pytest.mark.parametrize(
-    ("problem", "status", "type", "code", "headers"),
-    [
-        (Problem("overloaded", "busy"), 503, "server_error", "server_is_overloaded", {"retry-after": "5"}),
-        (Problem("rate_limited", "x", retry_after=1.2), 429, "requests", "rate_limit_exceeded", {"retry-after": "2"}),
-        (Problem("unknown_model", "x"), 404, "invalid_request_error", "model_not_found", {"x-should-retry": "false"}),
-        (Problem("rejected", "x", status=402), 402, "invalid_request_error", None, {"x-should-retry": "false"}),
-        (Problem("rejected", "x"), 502, "server_error", None, {}),
-        (Problem("unauthenticated", "x"), 401, "invalid_request_error", "invalid_api_key", {"x-should-retry": "false"}),
-    ],
-)  # fmt: skip
-def test_a_rejection_is_in_the_envelope_of_the_api(problem, status, type, code, headers):
-    rejection = encode_rejection(problem, "req_1")
-    error = json.loads(rejection.body)["error"]
-    assert rejection.status == status
-    assert (error["type"], error["code"], error["param"]) == (type, code, None)
-    assert rejection.headers == headers | {"x-request-id": "req_1"}
-
-
-def test_a_rejection_names_the_fault():
-    rejection = encode_rejection(Problem("malformed_request", "field required", where="input"), "")
-    error = json.loads(rejection.body)["error"]
-    assert (error["param"], error["message"]) == ("input", "input: field required")
 
 
 def test_a_key_is_a_bearer():

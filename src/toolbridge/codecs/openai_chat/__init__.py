@@ -1,19 +1,25 @@
-"""OpenAI's Chat Completions, and all the places that speak it."""
+"""OpenAI's Chat Completions API, which most providers and local servers offer."""
 
-from toolbridge.codecs.openai_chat.decode_rejection import decode_rejection
+import dataclasses
+
+from toolbridge.codecs.openai_chat.completions import (
+    CompletionEncoder,
+    completes,
+    decode_completion,
+    encode_completion,
+)
 from toolbridge.codecs.openai_chat.decode_request import decode_request
 from toolbridge.codecs.openai_chat.decode_stream import StreamDecoder
-from toolbridge.codecs.openai_chat.encode_completion import completes
-from toolbridge.codecs.openai_chat.encode_rejection import encode_rejection
 from toolbridge.codecs.openai_chat.encode_request import encode_request
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.openai_chat.field_names import FIELD_NAMES
+from toolbridge.codecs.openai_chat.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.openai_chat.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
 
 
 def authorize(key: str) -> dict[str, str]:
-    """Return the header that carries a key; a server at home needs none."""
+    """Return the header with the API key; a local server needs none."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
@@ -30,8 +36,9 @@ CODEC = Codec(
     authorize=authorize,
     content_type="text/event-stream",
     rules=Rules(
-        # Older models take ids of 40 characters, newer ones of 64; of any characters.
+        # OpenAI chat: call ids have at most 40 characters (older models) or 64 (newer ones).
         id_length=40,
+        # OpenAI chat, tools: "Invalid 'tools[0].function.name'" for any other name.
         name_pattern=r"[a-zA-Z0-9_-]+",
         name_length=64,
         pairs=True,
@@ -40,3 +47,12 @@ CODEC = Codec(
     completes=completes,
     field_names=FIELD_NAMES,
 )
+
+COMPLETIONS = dataclasses.replace(
+    CODEC,
+    name="openai_completions",
+    decode_request=decode_completion,
+    stream_encoder=CompletionEncoder,
+    encode_message=encode_completion,
+)
+"""The codec of `/v1/completions`: its own requests and answers, the errors of Chat Completions."""

@@ -1,22 +1,19 @@
-"""Text completions: `/v1/completions`, in front and behind.
+"""Text completions: `/v1/completions`, for clients and at providers.
 
-OpenAI calls the endpoint legacy; editors still use it to fill in the middle (`prompt` and `suffix`),
-and evaluation programs to continue a text. A request becomes one user turn with a `Completion`;
-a provider whose `completions` quirk names its endpoint gets it as it was, every other model gets
-a chat (`policy.completion`).
+OpenAI calls the endpoint legacy. Editors still use it to fill in the middle (`prompt` and `suffix`),
+and evaluation programs to continue a text. A request becomes one user turn with a `Completion`. A
+provider whose quirk `completions` names the endpoint gets a text completion; for every other model
+`policy.completion` makes a chat of it.
 """
-
-import dataclasses
 
 import msgspec
 
-from toolbridge.codecs.openai_chat import CODEC
-from toolbridge.codecs.openai_chat.counts import write_counts
-from toolbridge.codecs.openai_chat.encode_completion import prompt_of
-from toolbridge.codecs.openai_chat.encode_rejection import encode_error
+from toolbridge.codecs.openai_chat.quirks import read_quirks
+from toolbridge.codecs.openai_chat.rejections import encode_error
 from toolbridge.codecs.openai_chat.shapes import FINISH_REASONS, ORIGIN
+from toolbridge.codecs.openai_chat.usage import encode_usage
 from toolbridge.core import events as ev
-from toolbridge.core.codec import AnswerContext
+from toolbridge.core.codec import AnswerContext, Target
 from toolbridge.core.errors import MalformedRequest, Unsupported
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
@@ -62,6 +59,43 @@ class _Body(msgspec.Struct):
 
 
 _bodies = msgspec.json.Decoder(_Body)
+_CHAT_ONLY = frozenset(
+    {
+        "messages", "max_completion_tokens", "reasoning_effort", "logprobs", "top_logprobs",
+        "tools", "tool_choice",
+    }
+)  # fmt: skip
+"""Fields of a chat request that `/completions` does not have, or has with another meaning."""
+
+# ── requests ─────────────────────────────────────────────────────────────────
+
+
+def completes(request: Request, target: Target) -> bool:
+    """Return True if the provider has a completion endpoint that accepts this request."""
+    if request.completion is None:
+        return False
+    quirks = read_quirks(target.quirks)
+    return bool(quirks.completions) and (quirks.completion_suffix or not request.completion.suffix)
+
+
+def encode_completion_request(body: JsonObject, request: Request) -> JsonObject:
+    """Return the chat body `body` as a body of `/completions`: the same settings and a prompt."""
+    kept = {name: value for name, value in body.items() if name not in _CHAT_ONLY}
+    found: JsonObject = {**kept, "prompt": prompt_of(request)}
+    if request.completion is not None and request.completion.suffix:
+        found["suffix"] = request.completion.suffix
+    if request.max_tokens is not None:
+        found["max_tokens"] = request.max_tokens
+    if request.sampling.logprobs is not None:
+        # OpenAI, legacy completions: `logprobs` is a number here, not a switch.
+        found["logprobs"] = request.sampling.logprobs
+    return found
+
+
+def prompt_of(request: Request) -> str:
+    """Return the text to complete."""
+    parts = request.turns[-1].content if request.turns else ()
+    return "".join(part.text for part in parts if isinstance(part, Text))
 
 
 def decode_completion(
@@ -69,9 +103,9 @@ def decode_completion(
     *,
     model: str = "",
     stream: bool | None = None,
-    counting: bool = False,  # noqa: ARG001 (no field is required only when an answer is wanted)
+    counting: bool = False,  # noqa: ARG001 (counting needs the same fields)
 ) -> Request:
-    """Read what was sent to `/v1/completions`."""
+    """Return a request of `/v1/completions`; raise `MalformedRequest` with the path of a fault."""
     asked = wire.decode_request(body, _bodies)
     name = model or asked.model or ""
     if not name:
@@ -80,7 +114,7 @@ def decode_completion(
         raise MalformedRequest("must be at least 1", where="max_tokens")
     for field, value in (("n", asked.n), ("best_of", asked.best_of)):
         if value not in {None, 1}:
-            raise Unsupported("one completion per request is offered here", where=field)
+            raise Unsupported("only one completion per request is supported", where=field)
     stop = asked.stop or ()
     options = asked.stream_options or _StreamOptions()
     extra = wire.rest(body, _Body)
@@ -117,12 +151,15 @@ def _prompt(given: Json) -> str:
     if given is None:
         raise MalformedRequest("field required", where="prompt")
     raise Unsupported(
-        "one text per request is offered here, not token ids or a list of texts", where="prompt"
+        "only one text per request is supported, no token ids and no list of texts", where="prompt"
     )
 
 
+# ── answers ──────────────────────────────────────────────────────────────────
+
+
 class CompletionEncoder:
-    """Events in, chunks of a text completion out. Calls and thoughts have no place in one."""
+    """Events in, chunks of a text completion out. The endpoint has no calls and no thoughts."""
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
@@ -132,7 +169,7 @@ class CompletionEncoder:
         self._counts = isinstance(options, dict) and bool(options.get("include_usage"))
         self._usage = Usage()
         self._offset = 0
-        """Characters that the log probabilities have told of."""
+        """Characters before the next token, for `text_offset` of the log probabilities."""
         self._ended = False
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
@@ -165,15 +202,16 @@ class CompletionEncoder:
         return []
 
     def keep_alive(self) -> bytes:
+        """Return a chunk with an empty text."""
         return self._chunk("")
 
     def _finish(self, reason: StopReason, usage: Usage) -> list[bytes]:
         self._ended = True
-        said = [self._chunk("", _finish_reason(reason))]
+        written = [self._chunk("", _finish_reason(reason))]
         if self._counts:
-            counts = {"usage": write_counts(usage, self._asked.estimate)}
-            said.append(write_frame(dump_bytes(self._head() | {"choices": []} | counts)))
-        return [*said, _DONE]
+            counts = {"usage": encode_usage(usage, self._asked.estimate)}
+            written.append(write_frame(dump_bytes(self._head() | {"choices": []} | counts)))
+        return [*written, _DONE]
 
     def _chunk(
         self, text: str, finish: str | None = None, logprobs: JsonObject | None = None
@@ -184,7 +222,7 @@ class CompletionEncoder:
         return write_frame(dump_bytes(self._head() | {"choices": [choice]}))
 
     def _head(self) -> JsonObject:
-        # A keep-alive may be sent before the answer has begun and has its own id.
+        # A keep-alive before the start of the answer needs an id as well.
         self._id = self._id or _write_id(Ids(str(self._asked.at)).message())
         return _head(self._id, self._asked)
 
@@ -201,7 +239,7 @@ def encode_completion(message: Message, asked: AnswerContext) -> bytes:
         "logprobs": likely,
         "finish_reason": _finish_reason(message.stop or "end"),
     }
-    counts = write_counts(message.usage, asked.estimate)
+    counts = encode_usage(message.usage, asked.estimate)
     head = _head(_write_id(message.id), asked)
     return dump_bytes(head | {"choices": [choice], "usage": counts})
 
@@ -216,7 +254,7 @@ def _head(id: str, asked: AnswerContext) -> JsonObject:
 
 
 def _echo(request: Request) -> str:
-    """Return the prompt where the client wants it in front of the completion."""
+    """Return the prompt if the client set `echo`; it comes before the completion."""
     return prompt_of(request) if request.completion and request.completion.echo else ""
 
 
@@ -227,13 +265,3 @@ def _write_id(id: str) -> str:
 def _finish_reason(reason: StopReason) -> str:
     found = FINISH_REASONS.get(reason, "stop")
     return "stop" if found == "tool_calls" else found
-
-
-COMPLETIONS = dataclasses.replace(
-    CODEC,
-    name="openai_completions",
-    decode_request=decode_completion,
-    stream_encoder=CompletionEncoder,
-    encode_message=encode_completion,
-)
-"""The codec of the endpoint: requests and answers of its own, errors as everywhere in this API."""

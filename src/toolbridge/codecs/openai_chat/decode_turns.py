@@ -1,22 +1,21 @@
-"""A client's messages, as our turns.
+"""Messages of Chat Completions to turns.
 
-Results are messages of their own here and parts of a user turn with us: those that follow one
-another make one turn, and what the user says next belongs to it.
+OpenAI chat, messages: each result is a message of its own (`role: tool`). Ours are parts of a user
+turn: results that follow one another become one turn, together with the user message after them.
 """
 
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
-from toolbridge.codecs.openai_chat.shapes import ERROR_MARK, ORIGIN, split_data_url
+from toolbridge.codecs.openai_chat.content import decode_content
+from toolbridge.codecs.openai_chat.shapes import ERROR_MARK, MESSAGE, ORIGIN
+from toolbridge.codecs.openai_chat.thinking import decode_seal
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dumps, maybe_object
 from toolbridge.core.messages import (
-    Audio,
     Call,
-    Document,
     Foreign,
-    Image,
     Opaque,
     Origin,
     Part,
@@ -31,14 +30,6 @@ from toolbridge.core.source import sourced
 from toolbridge.wire import shapes as wire
 
 _messages = wire.StrictDecoder(shapes.Message)
-_parts = wire.StrictDecoder(shapes.ContentPart)
-_objects = msgspec.json.Decoder(wire.AnyObject)
-
-MESSAGE = "message"
-"""The kind of a part that holds fields of a message which have no place of their own."""
-FILE_NAME = "document.pdf"
-"""The name of a file that nobody named; the API demands one."""
-AUDIO_TYPES = {"mp3": "audio/mpeg"}
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -48,13 +39,13 @@ _ROLES: dict[str, Role] = {
 
 
 class TurnDecoder:
-    """The messages so far: the system in front, then turns."""
+    """Collects messages: leading system texts in `system`, all others in `turns`."""
 
     def __init__(self) -> None:
         self.system: list[Text] = []
         self._turns: list[tuple[Role, list[Part], Origin]] = []
-        self._called: dict[str, str] = {}
-        """The id of the last call of each function, for clients that know only its name."""
+        self._call_ids: dict[str, str] = {}
+        """By function name the id of its last call, for results of the deprecated role `function`."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -63,6 +54,7 @@ class TurnDecoder:
         )
 
     def add(self, number: int, raw: msgspec.Raw) -> None:
+        """Add the message with this number."""
         where = f"messages.{number}"
         message, unknown = _messages.decode(raw, where)
         if message.role in {"tool", "function"}:
@@ -72,13 +64,13 @@ class TurnDecoder:
         if role is None:
             raise MalformedRequest(f"there is no role {message.role!r}", where=f"{where}.role")
         if role == "assistant":
-            parts = self._answer(number, message)
+            parts = self._assistant_parts(number, message)
         else:
             parts = list(decode_content(message.content, f"{where}.content"))
         if role == "system" and not self._turns:
             self.system += _system_texts(parts, Origin(ORIGIN, where, raw, unknown))
             return
-        parts += _rest(raw, message, where) if unknown or message.name else ()
+        parts += _other_fields(raw, message, where) if unknown or message.name else ()
         if role == "user" and self._after_results():
             self._turns[-1][1].extend(parts)
         elif role == "assistant":
@@ -91,30 +83,31 @@ class TurnDecoder:
         last = self._turns[-1][1] if self._turns else []
         return bool(last) and all(isinstance(part, Result) for part in last)
 
-    def _answer(self, number: int, message: shapes.Message) -> list[Part]:
+    def _assistant_parts(self, number: int, message: shapes.Message) -> list[Part]:
         where = f"messages.{number}"
         parts: list[Part] = [*decode_thoughts(message)]
         parts += decode_content(message.content, f"{where}.content")
         if message.refusal:
             parts.append(Text(message.refusal, source=Origin(ORIGIN, f"{where}.refusal")))
-        for place, call in enumerate(message.tool_calls or ()):
-            parts.append(self._call(call, f"{where}.tool_calls.{place}"))
+        for i, call in enumerate(message.tool_calls or ()):
+            parts.append(self._call(call, f"{where}.tool_calls.{i}"))
         if message.function_call is not None:
-            id = Ids(f"{ORIGIN}.{number}").call()  # the same history gives the same ids
+            # The deprecated `function_call` has no id; the same history gets the same ids.
+            id = Ids(f"{ORIGIN}.{number}").call()
             parts.append(self._call(shapes.ToolCall(id, function=message.function_call), where))
         return parts
 
-    def _call(self, asked: shapes.ToolCall, where: str) -> Call:
-        id = asked.id or Ids(f"{ORIGIN}.{where}").call()
-        call = msgspec.structs.replace(decode_call(asked, id), source=Origin(ORIGIN, where))
-        self._called[call.name] = id
+    def _call(self, given: shapes.ToolCall, where: str) -> Call:
+        id = given.id or Ids(f"{ORIGIN}.{where}").call()
+        call = msgspec.structs.replace(decode_call(given, id), source=Origin(ORIGIN, where))
+        self._call_ids[call.name] = id
         return call
 
     def _add_result(
         self, message: shapes.Message, raw: msgspec.Raw, where: str, unknown: tuple[str, ...]
     ) -> None:
         name = message.name or ""
-        id = message.tool_call_id or self._called.get(name, "")
+        id = message.tool_call_id or self._call_ids.get(name, "")
         if not id:
             raise MalformedRequest("field required", where=f"{where}.tool_call_id")
         content, is_error = _result_content(message.content, f"{where}.content")
@@ -127,7 +120,7 @@ class TurnDecoder:
 
 
 def _system_texts(parts: list[Part], source: Origin) -> list[Text]:
-    """Return what the system says first; the first text of a message stands for all of it."""
+    """Return the texts of a leading system message; the first has the message as its source."""
     texts = [part for part in parts if isinstance(part, Text)]
     if texts:
         inner = texts[0].source.unknown if texts[0].source else ()
@@ -136,8 +129,8 @@ def _system_texts(parts: list[Part], source: Origin) -> list[Text]:
     return texts
 
 
-def _rest(raw: msgspec.Raw, message: shapes.Message, where: str) -> list[Part]:
-    """Return what a message says beside its content: a speaker's name, a place's own fields."""
+def _other_fields(raw: msgspec.Raw, message: shapes.Message, where: str) -> list[Part]:
+    """Return the fields of a message that have no counterpart: `name`, a provider's own fields."""
     fields: JsonObject = {
         name: value
         for name, value in wire.leftovers(raw, shapes.Message).items()
@@ -150,121 +143,61 @@ def _rest(raw: msgspec.Raw, message: shapes.Message, where: str) -> list[Part]:
 
 
 def decode_thoughts(message: shapes.Message) -> list[Thinking]:
-    """Return what the model had thought. A token stays only where the text it seals is certain."""
+    """Return the thoughts of an assistant message.
+
+    A token is kept only if it is certain which text it seals: `reasoning_content` (DeepSeek, Qwen,
+    Kimi, GLM) or `reasoning` (OpenRouter, vLLM) repeats the text of the details, or adds to it.
+    """
     details = message.reasoning_details or []
-    pieces = [(d.text or d.summary or "", shapes.read_seal(d)) for d in details]
-    told = message.reasoning_content or message.reasoning or ""
-    written = "".join(text for text, _ in pieces)
+    pieces = [(d.text or d.summary or "", decode_seal(d)) for d in details]
+    plain = message.reasoning_content or message.reasoning or ""
+    sealed = "".join(text for text, _ in pieces)
     if sum(bool(detail.signature) for detail in details) > 1:
-        if written:
+        if sealed:
             return [Thinking(text, (seal,) if seal else ()) for text, seal in pieces]
-        return [Thinking(told)] if told else []
+        return [Thinking(plain)] if plain else []
     seals = tuple(seal for _, seal in pieces if seal)
-    if seals and written and told != written and written in told:
-        # Only a part of it is sealed: the rest was thought without a token.
-        before, _, after = told.partition(written)
-        found = (Thinking(before), Thinking(written, seals), Thinking(after))
+    if seals and sealed and plain != sealed and sealed in plain:
+        # Only a part of the text is sealed; the text around it has no token.
+        before, _, after = plain.partition(sealed)
+        found = (Thinking(before), Thinking(sealed, seals), Thinking(after))
         return [thought for thought in found if thought.text]
-    if seals and told and not written and not any(detail.signature for detail in details):
-        return [Thinking(told), Thinking("", seals)]  # what is encrypted seals no other text
-    text = told or written
+    if seals and plain and not sealed and not any(detail.signature for detail in details):
+        return [Thinking(plain), Thinking("", seals)]  # an encrypted detail seals no other text
+    text = plain or sealed
     return [Thinking(text, seals)] if text or seals else []
 
 
-def decode_call(asked: shapes.ToolCall, id: str) -> Call:
-    """Return a call of the past. What is no JSON object stays as it was written."""
+def decode_call(given: shapes.ToolCall, id: str) -> Call:
+    """Return a call of the history; arguments that are not a JSON object are kept in `raw`."""
     opaque: tuple[Opaque, ...] = ()
-    google = asked.extra_content and asked.extra_content.google
+    # Gemini, OpenAI compatibility: the signature of a call is in `extra_content.google`.
+    google = given.extra_content and given.extra_content.google
     if google and google.thought_signature:
         opaque = (Opaque(ORIGIN, "thought_signature", google.thought_signature),)
-    if asked.custom is not None:
-        input: JsonObject = {"input": asked.custom.input or ""}
-        return Call(id, asked.custom.name or "", input, opaque=opaque)
-    function = asked.function or shapes.Function()
-    name, given = function.name or "", function.arguments
-    if isinstance(given, dict):
-        return Call(id, name, given, opaque=opaque)
-    written = given if isinstance(given, str) else "" if given is None else dumps(given)
-    if not written.strip():
+    if given.custom is not None:
+        input: JsonObject = {"input": given.custom.input or ""}
+        return Call(id, given.custom.name or "", input, opaque=opaque)
+    function = given.function or shapes.Function()
+    name, written = function.name or "", function.arguments
+    if isinstance(written, dict):
+        return Call(id, name, written, opaque=opaque)
+    text = written if isinstance(written, str) else "" if written is None else dumps(written)
+    if not text.strip():
         return Call(id, name, opaque=opaque)
-    arguments = maybe_object(written)
+    arguments = maybe_object(text)
     if arguments is None:
-        return Call(id, name, raw=written, opaque=opaque)
+        return Call(id, name, raw=text, opaque=opaque)
     return Call(id, name, arguments, opaque=opaque)
-
-
-# ── content ──────────────────────────────────────────────────────────────────
-
-
-def decode_content(content: str | list[msgspec.Raw] | None, where: str) -> list[ResultPart]:
-    if isinstance(content, str):
-        return [Text(content, source=Origin(ORIGIN, where))] if content else []
-    return [_decode_part(raw, f"{where}.{i}") for i, raw in enumerate(content or ())]
 
 
 def _result_content(
     content: str | list[msgspec.Raw] | None, where: str
 ) -> tuple[tuple[ResultPart, ...], bool]:
+    """Return the content of a result, without the error mark, and True if it had the mark."""
     parts = decode_content(content, where)
     first = parts[0] if parts else None
     if not isinstance(first, Text) or not first.text.startswith(ERROR_MARK):
         return tuple(parts), False
-    told = msgspec.structs.replace(first, text=first.text.removeprefix(ERROR_MARK))
-    return (*([told] if told.text else []), *parts[1:]), True
-
-
-def _decode_part(raw: msgspec.Raw, where: str) -> ResultPart:
-    part, unknown = _parts.decode(raw, where)
-    found = _decode_known(part, raw, where)
-    if isinstance(found, Foreign):
-        return msgspec.structs.replace(found, source=Origin(ORIGIN, where))
-    return sourced(found, Origin(ORIGIN, where, raw, unknown))
-
-
-def _decode_known(part: shapes.ContentPart, raw: msgspec.Raw, where: str) -> ResultPart:
-    match part.type:
-        case "text":
-            return Text(_needed(part.text, f"{where}.text"), cache=shapes.read_cache(part))
-        case "refusal":
-            return Text(_needed(part.refusal, f"{where}.refusal"))
-        case "image_url":
-            return _decode_image(part, f"{where}.image_url")
-        case "input_audio":
-            audio = _needed(part.input_audio, f"{where}.input_audio")
-            return Audio(audio.data, AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
-        case "file":
-            return _decode_file(_needed(part.file, f"{where}.file"), part, where)
-        case kind:
-            return Foreign(ORIGIN, kind, wire.decode_request(raw, _objects, where))
-
-
-def _needed(value: wire.T | None, where: str) -> wire.T:
-    if value is None:
-        raise MalformedRequest("field required", where=where)
-    return value
-
-
-def _decode_image(part: shapes.ContentPart, where: str) -> Image:
-    given = part.image_url
-    image = shapes.ImageUrl(given) if isinstance(given, str) else _needed(given, where)
-    media_type, data = split_data_url(image.url)
-    return Image(
-        data=data,
-        media_type=media_type,
-        url="" if data else image.url,
-        detail=image.detail or "",
-        cache=shapes.read_cache(part),
-    )
-
-
-def _decode_file(file: shapes.File, part: shapes.ContentPart, where: str) -> Document:
-    title = "" if file.filename == FILE_NAME else file.filename or ""
-    cache = shapes.read_cache(part)
-    if file.file_id:
-        return Document(file_id=file.file_id, title=title, cache=cache)
-    given = _needed(file.file_data, f"{where}.file.file_data")
-    media_type, data = split_data_url(given)
-    # Some clients send bare base64; the API's own documents are PDFs.
-    return Document(
-        data=data or given, media_type=media_type or "application/pdf", title=title, cache=cache
-    )
+    rest = msgspec.structs.replace(first, text=first.text.removeprefix(ERROR_MARK))
+    return (*([rest] if rest.text else []), *parts[1:]), True

@@ -1,4 +1,4 @@
-"""OpenAI's `/v1/embeddings`, which every OpenAI-compatible server repeats."""
+"""Embeddings: OpenAI's `/v1/embeddings`, which OpenAI-compatible servers offer as well."""
 
 import array
 import base64
@@ -47,10 +47,10 @@ _token_lists = msgspec.json.Decoder(tuple[int, ...])
 
 
 def decode_embedding_request(body: bytes) -> EmbeddingRequest:
-    """Read what was sent to `/v1/embeddings`."""
+    """Return a request of `/v1/embeddings`; raise `MalformedRequest` with the path of a fault."""
     asked = wire.decode_request(body, _bodies)
     if asked.dimensions is not None and asked.dimensions < 1:
-        raise MalformedRequest("dimensions must be at least 1", where="dimensions")
+        raise MalformedRequest("must be at least 1", where="dimensions")
     return EmbeddingRequest(
         model=asked.model,
         inputs=_inputs(asked.input),
@@ -63,7 +63,7 @@ def decode_embedding_request(body: bytes) -> EmbeddingRequest:
 
 
 def _inputs(given: str | list[msgspec.Raw]) -> tuple[EmbeddingInput, ...]:
-    """Return the inputs: one text, texts, the token ids of one text, or of several."""
+    """Return the inputs: one text, several texts, or the token ids of one or several texts."""
     if isinstance(given, str):
         return (given,)
     if not given:
@@ -100,12 +100,13 @@ def encode_request(request: EmbeddingRequest, model: str) -> Outgoing:
         body |= request.extra
     else:
         losses += [Loss(n, "OpenAI's embeddings have no such field") for n in request.extra]
+    # OpenAI, embeddings: vectors come as floats here; `encode_answer` packs them for the client.
     return Outgoing("/embeddings", body, tuple(losses))
 
 
 def decode_answer(body: bytes) -> Embeddings:
     answer = wire.decode_frame(body, _answers)
-    # `index` is the position of the input; servers may answer in any order.
+    # OpenAI, embeddings: `index` is the position of the input; the order of `data` is free.
     data = sorted(enumerate(answer.data), key=lambda d: d[0] if d[1].index is None else d[1].index)
     vectors = tuple(_floats(vector.embedding) for _, vector in data)
     return Embeddings(answer.model, vectors, answer.usage.prompt_tokens if answer.usage else 0)
@@ -124,7 +125,7 @@ def _floats(given: list[float] | str) -> tuple[float, ...]:
 
 
 def _base64(vector: tuple[float, ...]) -> str:
-    """Return the vector as OpenAI packs it: little-endian 32-bit floats."""
+    """Return the vector as base64 of little-endian 32-bit floats (OpenAI, `encoding_format`)."""
     packed = array.array("f", vector)
     if sys.byteorder == "big":
         packed.byteswap()

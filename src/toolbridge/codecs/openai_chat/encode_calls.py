@@ -1,7 +1,7 @@
-"""Our calls as those of Chat Completions, piece by piece and whole.
+"""Calls of an answer, as deltas of a stream or as fields of a whole message.
 
-A client that offers its tools as `functions`, as all did before there were tools, reads its call
-from `function_call` and looks nowhere else. It can make one call at a time, so it is told one.
+A client that sent the deprecated `functions` reads its call from `function_call` only. That field
+has room for one call, so such a client gets the first one.
 """
 
 from typing import Protocol
@@ -14,20 +14,23 @@ from toolbridge.core.messages import Call, Message, Request, StopReason
 
 
 class CallWriter(Protocol):
+    """Writes the calls of one stream."""
+
     def write(self, event: ev.CallStart | ev.CallDelta | ev.CallEnd, /) -> JsonObject:
-        """Return the delta that says what `event` does; empty where it says nothing."""
+        """Return the delta for `event`; empty if there is nothing to write."""
         ...
 
 
 def call_writer(request: Request) -> CallWriter:
-    return _FunctionCall() if _is_old(request) else _ToolCalls(request)
+    """Return the writer for the shape of tools that the client sent."""
+    return _FunctionCall() if _uses_functions(request) else _ToolCalls(request)
 
 
 def encode_calls(message: Message, request: Request) -> JsonObject:
-    """Return the field that holds the calls of a whole answer; none where there are none."""
+    """Return the field with the calls of a whole answer; no field without calls."""
     if not message.calls:
         return {}
-    if _is_old(request):
+    if _uses_functions(request):
         call = message.calls[0]
         return {"function_call": {"name": call.name, "arguments": _written(call, custom=False)}}
     freeform = {tool.name for tool in request.tools if tool.freeform}
@@ -36,17 +39,18 @@ def encode_calls(message: Message, request: Request) -> JsonObject:
 
 
 def finish_reason(stop: StopReason, request: Request) -> str:
-    if stop == "tool_use" and _is_old(request):
+    """Return the `finish_reason` of an answer."""
+    if stop == "tool_use" and _uses_functions(request):
         return "function_call"
     return FINISH_REASONS.get(stop, "stop")
 
 
-def _is_old(request: Request) -> bool:
+def _uses_functions(request: Request) -> bool:
     return any(tool.native is not None and tool.origin == ORIGIN for tool in request.tools)
 
 
 class _ToolCalls:
-    """Calls, one after the other, numbered as they come."""
+    """Writes `tool_calls`, numbered in the order of the calls."""
 
     def __init__(self, request: Request) -> None:
         self._freeform = {tool.name for tool in request.tools if tool.freeform}
@@ -62,7 +66,7 @@ class _ToolCalls:
                 self._written = False
                 return self._delta(_head(id, name, custom=self._custom))
             case ev.CallDelta(_, piece):
-                # Free text lies inside an object, and is known when that object is whole.
+                # Free text is a string inside a JSON object; it is written once that is complete.
                 self._written = not self._custom
                 return self._delta(self._piece("" if self._custom else piece))
             case ev.CallEnd(_, call):
@@ -79,7 +83,7 @@ class _ToolCalls:
 
 
 class _FunctionCall:
-    """The one call of an old client."""
+    """Writes the deprecated `function_call`."""
 
     def __init__(self) -> None:
         self._called = -1
@@ -114,7 +118,7 @@ def _whole(call: Call, *, custom: bool) -> JsonObject:
 
 
 def _written(call: Call, *, custom: bool) -> str:
-    """Return what the model wrote: free text, or an object, which for no arguments is `{}`."""
+    """Return the text of a call's input: free text, or a JSON object (`{}` without arguments)."""
     if not custom:
         return call.raw or dumps(call.arguments)
     input = call.arguments.get("input", "")

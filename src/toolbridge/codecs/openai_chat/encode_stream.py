@@ -1,20 +1,23 @@
-"""Our events as chunks of Chat Completions, our message as a whole body.
+"""Events to chunks of Chat Completions, and a message to a whole body.
 
-A chunk says only what it adds, and belongs to no block: text, thoughts and calls are three flows.
-Blocks of one kind that interleave are let through one after another; the API could number calls
-that are mixed, but some clients mix up their arguments then.
+OpenAI chat, streaming: a delta belongs to no block; text, thoughts and calls are separate fields.
+Blocks of one kind that interleave are written one after another. The API could interleave calls by
+`index`, but OpenAI sends them in sequence and some clients mix up the arguments otherwise
+(huggingface/smolagents#1569, QwenLM/Qwen-Agent#943).
 """
 
-from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
-from toolbridge.codecs.openai_chat.counts import write_counts
 from toolbridge.codecs.openai_chat.encode_calls import call_writer, encode_calls, finish_reason
-from toolbridge.codecs.openai_chat.encode_rejection import encode_error
+from toolbridge.codecs.openai_chat.rejections import encode_error
+from toolbridge.codecs.openai_chat.thinking import encode_seals
+from toolbridge.codecs.openai_chat.usage import encode_usage
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
+from toolbridge.core.block_order import BlockOrder
 from toolbridge.core.citations import maybe_link
 from toolbridge.core.codec import AnswerContext
 from toolbridge.core.fold import Fold
@@ -35,32 +38,32 @@ from toolbridge.core.messages import (
 from toolbridge.wire.sse import write_frame
 
 THINKING = "reasoning_content"
-"""The name of a thought, unless the provider gave it another."""
+"""The field of a thought, unless the provider sent another: the name that most clients read."""
 _DONE = write_frame(b"[DONE]")
 
 
 class StreamEncoder:
-    """Events in, server-sent events out."""
+    """Events in, SSE events of one choice out."""
 
     def __init__(
         self, asked: AnswerContext, *, choice: int = 0, envelope: "_Envelope | None" = None
     ) -> None:
         self._asked = asked
         self._fold = Fold()
-        """The answer without its deltas: its last chunks report counts and losses."""
+        """The answer without its deltas: the last chunks report its usage and losses."""
         self._choice = choice
         self._others: dict[int, StreamEncoder] = {}
-        """The encoders of the other answers to the same request."""
+        """The encoders of the choices with an index above 0."""
         self._envelope = envelope or _Envelope(asked)
-        self._counts = _wants_counts(asked.request)
-        self._texts = _Lane()
-        self._thoughts = _Lane()
-        self._calls = _Lane()
+        self._counts = _includes_usage(asked.request)
+        self._texts = BlockOrder()
+        self._thoughts = BlockOrder()
+        self._calls = BlockOrder()
         self._writer = call_writer(asked.request)
         self._request = asked.request
-        self._text_frame: tuple[bytes, bytes] | None = None
+        self._text_chunk: tuple[bytes, bytes] | None = None
         self._length = 0
-        """Of all text so far: citations say where in it they belong."""
+        """Characters of text so far: the spans of citations are offsets in the whole answer."""
         self._thinking_field = THINKING
         self._ended = False
 
@@ -68,19 +71,19 @@ class StreamEncoder:
         if self._ended:
             return []
         if isinstance(event, ev.TextDelta) and self._texts.current == event.index:
-            # Nearly every event of nearly every stream.
+            # The fast path: most events of a stream are text deltas of the current block.
             self._length += len(event.text)
-            head, tail = self._text_frame or self._frame_text()
+            head, tail = self._text_chunk or self._split_text_chunk()
             return [head + dump_bytes(event.text) + tail]
         if not isinstance(event, ev.DELTAS):
             self._fold.feed(event)
         match event:
-            case ev.TextStart(index) | ev.TextDelta(index) | ev.TextEnd(index):
-                return self._deltas(self._texts.feed(index, event))
-            case ev.ThinkingStart(index) | ev.ThinkingDelta(index) | ev.ThinkingEnd(index):
-                return self._deltas(self._thoughts.feed(index, event))
-            case ev.CallStart(index) | ev.CallDelta(index) | ev.CallEnd(index):
-                return self._deltas(self._calls.feed(index, event))
+            case ev.TextStart() | ev.TextDelta() | ev.TextEnd():
+                return self._deltas(self._texts.feed(event))
+            case ev.ThinkingStart() | ev.ThinkingDelta() | ev.ThinkingEnd():
+                return self._deltas(self._thoughts.feed(event))
+            case ev.CallStart() | ev.CallDelta() | ev.CallEnd():
+                return self._deltas(self._calls.feed(event))
             case ev.Started(id, model, envelope):
                 self._envelope.start(id, model, envelope)
                 return [self._chunk({"role": "assistant", "content": ""})]
@@ -100,27 +103,28 @@ class StreamEncoder:
             case ev.LogprobsReported(tokens):
                 return [self._chunk({}, logprobs=_logprobs(tokens))]
             case _:
-                return []  # The end tells the counts and losses; healing is no part of the API.
+                return []  # usage and losses are written at the end; healing has no field here
 
     def close(self) -> list[bytes]:
         return []
 
     def keep_alive(self) -> bytes:
+        """Return a chunk with an empty delta."""
         return self._chunk({})
 
     def _alternative(self, choice: int, event: ev.Event) -> list[bytes]:
-        """Write what another answer does, under its number and in the same envelope."""
+        """Write the event of another choice, with its index and in the same envelope."""
         if choice not in self._others:
             other = StreamEncoder(self._asked, choice=choice, envelope=self._envelope)
             self._others[choice] = other
-        # One that was cut off has no finish reason: an error would end all of them.
+        # A choice that failed gets no finish reason: an error event would end all choices.
         return [] if isinstance(event, ev.Failed) else self._others[choice].feed(event)
 
     def _add(self, event: ev.PartAdded) -> list[bytes]:
-        said: list[bytes] = []
+        written: list[bytes] = []
         for one in spelled(event, shapes.SHOWS):
-            said += self._deltas([one]) if isinstance(one, ev.PartAdded) else self.feed(one)
-        return said
+            written += self._deltas([one]) if isinstance(one, ev.PartAdded) else self.feed(one)
+        return written
 
     def _finish(self, reason: StopReason, message: Message) -> list[bytes]:
         self._ended = True
@@ -131,13 +135,14 @@ class StreamEncoder:
         if self._choice:
             return said
         if self._counts:
-            counts = write_counts(message.usage, self._envelope.estimate)
+            # OpenAI chat, `include_usage`: the counts are in a last chunk without choices.
+            counts = encode_usage(message.usage, self._envelope.estimate)
             said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
         return [*said, _DONE]
 
     def _fail(self, problem: Problem) -> list[bytes]:
         self._ended = True
-        # What waits behind a block that will never end was said all the same.
+        # The held events of later blocks are written too: their block can no longer end in order.
         waiting = [*self._thoughts.flush(), *self._texts.flush(), *self._calls.flush()]
         return [*self._deltas(waiting), write_frame(encode_error(problem))]
 
@@ -157,13 +162,13 @@ class StreamEncoder:
         rest: JsonObject = {"usage": None} if self._counts else {}
         return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
 
-    def _frame_text(self) -> tuple[bytes, bytes]:
-        """Return the bytes before and after the text of a chunk that adds text."""
+    def _split_text_chunk(self) -> tuple[bytes, bytes]:
+        """Return the bytes before and after the text of a chunk with a text delta."""
         head, name, tail = self._chunk({"content": ""}).rpartition(b'"content":""')
-        self._text_frame = (head + name[:-2], tail)
-        return self._text_frame
+        self._text_chunk = (head + name[:-2], tail)
+        return self._text_chunk
 
-    def _deltas(self, events: list[ev.Event]) -> list[bytes]:
+    def _deltas(self, events: Sequence[ev.Event]) -> list[bytes]:
         found = (self._delta(event) for event in events)
         return [self._chunk(delta) for delta in found if delta]
 
@@ -181,7 +186,7 @@ class StreamEncoder:
             case ev.ThinkingDelta(_, piece):
                 return {self._thinking_field: piece}
             case ev.ThinkingEnd(_, thought):
-                details = _details(thought)
+                details = _details(thought)  # seals only: the text was written in the deltas
                 return {"reasoning_details": details} if details else {}
             case ev.PartAdded(_, Image() as image):
                 return {"images": [_image(image)]}
@@ -193,54 +198,11 @@ class StreamEncoder:
                 return {}
 
 
-class _Lane:
-    """Blocks of one kind: the oldest that is open speaks, what the others say waits."""
-
-    def __init__(self) -> None:
-        self._order: deque[int] = deque()
-        self.current = -1
-        """The index of the block that is written, -1 where none is open."""
-        self._held: dict[int, list[ev.Event]] = {}
-        self._ended: set[int] = set()
-
-    def feed(self, index: int, event: ev.Event) -> list[ev.Event]:
-        if index not in self._held:
-            self._order.append(index)
-            self._held[index] = []
-            self.current = self._order[0]
-        if self._order[0] != index:
-            self._held[index].append(event)
-            if _is_end(event):
-                self._ended.add(index)
-            return []
-        return [event, *self._next()] if _is_end(event) else [event]
-
-    def _next(self) -> list[ev.Event]:
-        """Return what waited for the block in front, which has ended."""
-        freed: list[ev.Event] = []
-        self._held.pop(self._order.popleft())
-        while self._order:
-            freed += self._held[self._order[0]]
-            if self._order[0] not in self._ended:
-                self._held[self._order[0]] = []
-                break
-            self._held.pop(self._order.popleft())
-        self.current = self._order[0] if self._order else -1
-        return freed
-
-    def flush(self) -> list[ev.Event]:
-        return [event for index in self._order for event in self._held.pop(index)]
-
-
-def _is_end(event: ev.Event) -> bool:
-    return isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd)
-
-
 # ── whole bodies ─────────────────────────────────────────────────────────────
 
 
 class _Envelope:
-    """What stands around every chunk: one id from the first to the last."""
+    """The fields around the choices. OpenAI chat: `id` is the same in all chunks of a stream."""
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
@@ -251,16 +213,16 @@ class _Envelope:
 
     def start(self, id: str, model: str, envelope: Foreign | None) -> None:
         own = envelope if envelope is not None and envelope.origin == shapes.ORIGIN else None
-        # Our own ids begin with "msg_"; any other is the provider's.
+        # Ids that the gateway made begin with "msg_"; every other id is the provider's.
         given = id if own is not None and not id.startswith("msg_") else write_id(id)
-        # A keep-alive may have come first, and the head must not change within an answer.
+        # After a keep-alive the id is fixed: it must not change within a stream.
         if own is not None and not self._id:
             self._rest |= own.raw
         self._id = self._id or given
         self._model = self._model or model
 
     def head(self, object: str) -> JsonObject:
-        # A client that waits may be sent a chunk before the answer has begun and has its own id.
+        # A keep-alive before the start of the answer needs an id as well.
         self._id = self._id or write_id(Ids(str(self._asked.at)).message())
         return {
             "id": self._id,
@@ -274,11 +236,12 @@ class _Envelope:
 
 
 def write_id(id: str) -> str:
+    """Return an id with the prefix that OpenAI's clients expect."""
     return id if id.startswith("chatcmpl-") else f"chatcmpl-{id.removeprefix('msg_')}"
 
 
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
-    """Return the answer as one body: what its stream says, said at once."""
+    """Return the answer as one body, equal to what a client collects from the stream."""
     if message.problem is not None:
         return encode_error(message.problem)
     envelope = _Envelope(asked)
@@ -288,7 +251,7 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
         _encode_choice(number, one, asked.request) for number, one in enumerate((message, *whole))
     ]
     body = envelope.head("chat.completion") | {"choices": choices}
-    return dump_bytes(body | {"usage": write_counts(message.usage, asked.estimate)})
+    return dump_bytes(body | {"usage": encode_usage(message.usage, asked.estimate)})
 
 
 def _encode_choice(number: int, message: Message, request: Request) -> JsonObject:
@@ -347,7 +310,7 @@ def _logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
 
 
 def _explanation(message: Message) -> str:
-    """Return why a provider refused, which is told as if the model had said it."""
+    """Return the provider's explanation of a refusal, for the field `refusal`."""
     return message.stop_details.explanation if message.stop_details else ""
 
 
@@ -355,8 +318,7 @@ def _explanation(message: Message) -> str:
 
 
 def _details(thought: Thinking) -> list[Json]:
-    seals = (shapes.write_seal(opaque) for opaque in thought.opaque)
-    return [msgspec.to_builtins(seal) for seal in seals if seal is not None]
+    return [msgspec.to_builtins(seal) for seal in encode_seals(thought)]
 
 
 def _image(image: Image) -> JsonObject:
@@ -365,7 +327,7 @@ def _image(image: Image) -> JsonObject:
 
 
 def _annotations(text: Text, end: int) -> list[Json]:
-    """Return the citations of a text that ends at `end`: spans count from the first character."""
+    """Return the citations of a text that ends at `end`; spans are offsets in the answer."""
     found: list[Json] = []
     before = end - len(text.text)
     for citation in text.citations:
@@ -382,6 +344,6 @@ def _annotations(text: Text, end: int) -> list[Json]:
     return found
 
 
-def _wants_counts(request: Request) -> bool:
+def _includes_usage(request: Request) -> bool:
     options = request.extra.get("stream_options")
     return isinstance(options, dict) and bool(options.get("include_usage"))

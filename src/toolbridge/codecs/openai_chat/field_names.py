@@ -1,4 +1,7 @@
-"""What this API calls the fields of a request of ours: losses are told in the client's words."""
+"""Names of our request fields in Chat Completions.
+
+Losses are reported to a client with the field names of its own API. `*` stands for any part or tool.
+"""
 
 FIELD_NAMES = {
     "sampling": "",
@@ -22,4 +25,4 @@ FIELD_NAMES = {
     "*.strict": "function.strict",
     "*.detail": "image_url.detail",
 }
-"""Our names of a request's fields → this API's, for what users are told; `*` is any part or tool."""
+"""From our name to the name in this API; a prefix with an empty name is dropped."""

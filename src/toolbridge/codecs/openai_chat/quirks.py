@@ -1,96 +1,98 @@
-"""What differs from place to place: the closed list of quirks.
+"""Quirks of Chat Completions: what differs between the providers of this API.
 
-Each is a fact about a place, said in its file under `providers/` or in the configuration, also for
-one model. The defaults are the API as most places speak it.
+A provider's file in `providers/` or the configuration sets them, also for a single model. The
+defaults fit most OpenAI-compatible servers; `encode_request` reads the quirks once per request.
 """
 
 from typing import Literal
 
 import msgspec
 
-from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Effort
+from toolbridge.core.quirks import decode_quirks
 
 
-class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Quirks(msgspec.Struct, frozen=True):
+    """The closed list of switches."""
+
     completions: str = ""
-    """The path of the text completion endpoint, such as `/completions`; empty where there is none."""
+    """The path of the text completion endpoint, such as `/completions`; empty for a provider without one."""
     completion_suffix: bool = False
-    """Whether that endpoint fills in the middle: takes a `suffix`."""
+    """True if that endpoint accepts `suffix` and fills in the middle."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """OpenAI chat: reasoning models reject `max_tokens`; most other servers know nothing else."""
     max_stop: int = 4
-    """How many stop sequences are taken; 0 where the field is refused."""
+    """How many stop sequences the provider accepts; 0 if it rejects the field (o3 and later)."""
     sampling: bool = True
-    """False where temperature, top_p, penalties and logprobs are refused: reasoning models."""
+    """False for models that reject temperature, top_p, penalties and logprobs (OpenAI, reasoning
+    models: "Unsupported parameter: 'temperature' is not supported with this model")."""
     extra_sampling: tuple[
         Literal["top_k", "min_p", "repetition_penalty", "repeat_penalty"], ...
     ] = ()
-    """Which fields beyond OpenAI's the place takes."""
+    """The sampling fields beyond OpenAI's that the provider accepts (vLLM, llama.cpp, Together)."""
     user_field: Literal["user", "safety_identifier", ""] = "user"
+    """OpenAI chat: `safety_identifier` replaces the deprecated `user`."""
     store: bool = False
-    """Whether to send `store: false`; places that do not know the field may refuse it."""
+    """Send `store: false`; servers that do not know the field may reject it."""
     stream_usage: bool = True
-    """Whether to ask for the counts at the end of a stream."""
+    """Send `stream_options.include_usage`, so that a stream ends with the token counts."""
     prompt_cache_key: bool = False
-    """Whether the session is sent as the key under which a prefix is cached."""
+    """Send the session as `prompt_cache_key`, which routes a prefix to the same cache."""
     cache_retention: Literal["none", "short", "long"] = "short"
-    """How long prefixes are kept: "none" sends no cache key, "long" asks for a day."""
+    """How long prefixes are cached: "none" sends no cache key, "long" requests 24 hours."""
     cache_breakpoints: bool = False
-    """Whether parts may be marked as the end of a prefix to cache: gpt-5.6 and later."""
+    """Mark cached prefixes with `prompt_cache_breakpoint` (OpenAI, gpt-5.6 and later)."""
     cache_control: bool = False
-    """Whether parts may be marked in Anthropic's way: OpenRouter, LiteLLM."""
+    """Mark cached prefixes with Anthropic's `cache_control` (OpenRouter, LiteLLM)."""
     fields: tuple[str, ...] = ()
-    """Fields of OpenAI's beyond the common ones that the provider takes: `metadata`, `verbosity` …
-    A client of another API has them carried here; a client of this one sends what it likes."""
+    """Fields of OpenAI's beyond the common ones that the provider accepts: `metadata`, `verbosity` …
+    They are carried over from clients of other APIs; a client of this API sends any field."""
     developer_role: bool = False
-    """Whether the system speaks as `developer`."""
+    """Send system messages with the role `developer`."""
     system_in_place: bool = True
-    """False where a system message may only stand in front: the user says later ones, marked."""
+    """False if a system message may only be the first one; later ones become user messages inside
+    `<system-reminder>` tags."""
     images_in_results: bool = False
-    """Whether a result may hold pictures; else they follow in a user message."""
+    """True if a tool message may contain images; otherwise they follow in a user message (OpenAI
+    chat: tool messages contain text parts only)."""
     tool_result_name: bool = False
-    """Whether a result is sent with the name of its tool."""
+    """Send the tool's name in tool messages."""
     nine_character_ids: bool = False
-    """Whether call ids must be nine letters and digits; others are hashed into that."""
+    """Hash call ids to nine letters and digits (Mistral rejects all others)."""
     strict_tools: bool = True
-    """Whether a tool may ask that its schema is kept to."""
+    """True if the provider accepts `strict` in a tool."""
     custom_tools: bool = True
-    """False where a tool with free text for input must be a function."""
+    """False if a tool with free text as its input must be offered as a function."""
     tool_choice_required: bool = True
-    """False where a model cannot be made to call a tool."""
+    """False if the provider cannot force a tool call."""
     tool_choice_named: bool = True
-    """False where a named tool is ignored: that tool alone is then offered, and required."""
+    """False if the provider ignores a named tool: only that tool is offered then, as required."""
     allowed_tools: bool = False
-    """Whether a choice may list the tools that are allowed; else only they are offered."""
+    """True if `tool_choice` may list the allowed tools; otherwise only those are offered."""
     parallel_tool_calls: bool = True
-    """Whether the field is taken."""
+    """True if the provider accepts the field."""
     json_schema: bool = True
-    """False where only `json_object` is known."""
+    """False if `response_format` can be `json_object` only."""
     thinking_field: Literal["reasoning_content", "reasoning", ""] = ""
-    """The field in which thoughts of the past are sent back; empty where they are refused."""
+    """The field in which thoughts of the history are sent back; empty if they are rejected.
+    DeepSeek and Kimi, thinking mode: an assistant message with tool calls must have it."""
     reasoning_details: bool = False
-    """Whether sealed thoughts are sent back as OpenRouter's details."""
+    """Send sealed thoughts back as `reasoning_details` (OpenRouter)."""
     thinking_format: Literal["openai", "zai", "qwen", "openrouter", "llamacpp", "none"] = "openai"
-    """How thinking is asked for: `reasoning_effort`, `thinking`, `enable_thinking`, `reasoning`,
-    `chat_template_kwargs`, or not at all."""
+    """The field that controls thinking: `reasoning_effort`, `thinking`, `enable_thinking`,
+    `reasoning`, `chat_template_kwargs`, or none."""
     efforts: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max")
-    """The levels of `reasoning_effort` that the place knows."""
+    """The values of `reasoning_effort` that the provider accepts."""
     effort_none: bool = False
-    """Whether the effort "none" turns thinking off."""
+    """True if `reasoning_effort: "none"` turns thinking off."""
     effort_off: Effort = ""
-    """The effort that stands for no thinking where a model always thinks; empty sends none."""
+    """The effort to send for a model that always thinks when thinking is off; empty sends none."""
     effort_with_tools: bool = True
-    """False where tools are refused unless the effort is "none": gpt-5.6 and later."""
+    """False for models that accept tools only with the effort "none" (OpenAI chat, gpt-5.6 and
+    later)."""
 
 
 def read_quirks(given: JsonObject) -> Quirks:
-    """Return the quirks of a target; raise `ConfigError` that names one that does not exist."""
-    try:
-        return msgspec.convert(given, Quirks)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `")
-        name = at.removesuffix("`").removeprefix("$.")
-        known = ", ".join(Quirks.__struct_fields__)
-        hint = f"; there are {known}" if "unknown field" in text else ""
-        raise ConfigError(f"{text}{hint}", where=f"quirks.{name}".rstrip(".$")) from None
+    """Return the quirks of a target; raise `ConfigError` for one that does not exist."""
+    return decode_quirks(given, Quirks)

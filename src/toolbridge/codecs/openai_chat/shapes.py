@@ -1,34 +1,36 @@
-"""The shapes of OpenAI's Chat Completions, and the tables that both directions read.
+"""Wire structs of Chat Completions, and the tables that both directions use.
 
-Many places speak this API, each with a few words of its own. What a request may say and what an
-answer may hold is listed here once, whoever invented it.
+Many providers offer this API, each with fields of its own. The structs list the fields that are
+read, OpenAI's and those of other providers; a comment names who sends the latter.
 """
 
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
-from toolbridge.core.messages import Cache, Effort, Opaque, StopReason
+from toolbridge.core.messages import StopReason
 from toolbridge.wire.shapes import AnyObject
 
 ORIGIN = "openai_chat"
 ANNOTATIONS = frozenset({"file"})
-"""The types of annotation beside links: OpenRouter's, for a file that it has read."""
+"""The types of annotation beside `url_citation`: OpenRouter's, for a file that it has parsed."""
 SHOWS = AnswerFeatures(
     ORIGIN, images=frozenset({"data", "url"}), citations=ANNOTATIONS, alternatives=True
 )
 AUDIO = "audio"
-"""The kind of a part that holds speech; its transcript is a text of its own."""
+"""The kind of a `Foreign` part with generated speech; its transcript is a text part."""
+MESSAGE = "message"
+"""The kind of a `Foreign` part with fields of a message that have no counterpart."""
 ERROR_MARK = "Error: "
-"""How a result says that it is an error: the API has no field for it."""
+"""Begins the text of a failed result: tool messages have no field for errors."""
 ANSWER_NAME = "response"
-"""The name of an output schema that nobody named; the API demands one."""
+"""The name of an output schema without one. OpenAI, structured outputs: `name` is required."""
 
 # ── requests ─────────────────────────────────────────────────────────────────
 
 
 class Breakpoint(msgspec.Struct):
-    """The end of a prefix to cache."""
+    """Marks the end of a cached prefix."""
 
     type: str | None = None
     mode: str | None = None
@@ -52,7 +54,7 @@ class File(msgspec.Struct):
 
 
 class ContentPart(msgspec.Struct):
-    """A part of a message, of whatever type."""
+    """A content part with the fields of all known types."""
 
     type: str
     text: str | None = None
@@ -62,15 +64,15 @@ class ContentPart(msgspec.Struct):
     file: File | None = None
     prompt_cache_breakpoint: Breakpoint | None = None
     cache_control: Breakpoint | None = None
-    """Anthropic's mark, which OpenRouter and LiteLLM take too."""
+    """Anthropic's mark, which OpenRouter and LiteLLM accept as well."""
 
 
 class Function(msgspec.Struct):
-    """A function that is called, whole or in pieces."""
+    """The function of a tool call, whole or a piece of one."""
 
     name: str | None = None
     arguments: Json = None
-    """Text that holds an object; careless servers send the object itself."""
+    """OpenAI chat: JSON text. Some servers send the object itself."""
 
 
 class Custom(msgspec.Struct):
@@ -96,7 +98,7 @@ class ToolCall(msgspec.Struct):
 
 
 class Detail(msgspec.Struct, omit_defaults=True):
-    """A piece of reasoning, as OpenRouter tells it."""
+    """One element of `reasoning_details` (OpenRouter, reasoning tokens)."""
 
     type: str = ""
     text: str | None = None
@@ -120,7 +122,7 @@ class Message(msgspec.Struct):
     reasoning: str | None = None
     reasoning_details: list[Detail] | None = None
     annotations: Json = None
-    """What the model cited. No place takes it back, so nobody reads it."""
+    """Citations of an earlier answer. No provider accepts them in a request; they are ignored."""
 
 
 class ToolFunction(msgspec.Struct):
@@ -139,7 +141,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class ToolDefinition(msgspec.Struct):
-    """A tool with the shapes inside it, to see what is in none of them."""
+    """A tool with its nested structs, to find the fields that none of them has."""
 
     function: ToolFunction | None = None
     custom: CustomTool | None = None
@@ -160,7 +162,7 @@ class NamedTool(msgspec.Struct):
     function: Named | None = None
     custom: Named | None = None
     name: str = ""
-    """Where the Responses API has the name; some clients mix the two up."""
+    """Where the Responses API has the name; some clients send this shape here."""
 
 
 class AllowedTools(msgspec.Struct):
@@ -169,7 +171,7 @@ class AllowedTools(msgspec.Struct):
 
 
 class Choice(NamedTool):
-    """A tool choice that is more than a word."""
+    """A `tool_choice` that is an object."""
 
     allowed_tools: AllowedTools | None = None
 
@@ -186,7 +188,7 @@ class ResponseFormat(msgspec.Struct):
 
 
 class Body(msgspec.Struct):
-    """A request. Fields that are not listed are kept by their own names."""
+    """A request. Fields that are not listed are kept in `Request.extra`."""
 
     model: str | None = None
     messages: list[msgspec.Raw] | None = None
@@ -235,11 +237,11 @@ class Counts(msgspec.Struct):
     prompt_tokens_details: PromptDetails | None = None
     completion_tokens_details: CompletionDetails | None = None
     prompt_cache_hit_tokens: int | None = None
-    """DeepSeek's word for the cached ones."""
+    """Cached tokens at DeepSeek."""
 
 
 class AudioPiece(msgspec.Struct, omit_defaults=True):
-    """Speech, whole or in pieces; the transcript is what is said in it."""
+    """Generated speech and its transcript, whole or a piece of it."""
 
     id: str | None = None
     data: str | None = None
@@ -248,7 +250,7 @@ class AudioPiece(msgspec.Struct, omit_defaults=True):
 
 
 class Delta(msgspec.Struct):
-    """What a chunk adds, or the whole message of an answer that came at once."""
+    """The delta of a chunk, or the message of a whole answer."""
 
     content: str | list[AnyObject] | None = None
     reasoning_content: Json = None
@@ -268,13 +270,13 @@ class AnswerChoice(msgspec.Struct):
     delta: Delta | None = None
     message: Delta | None = None
     text: str | None = None
-    """In answers of `/completions`."""
+    """The text of an answer of `/completions`."""
     finish_reason: str | None = None
     stop_reason: Json = None
-    """At vLLM, the stop sequence that was met."""
+    """The stop sequence that ended the answer (vLLM)."""
     logprobs: Json = None
     usage: Counts | None = None
-    """Where Moonshot counts."""
+    """Moonshot sends the usage of a stream inside the last choice."""
     error: Json = None
 
 
@@ -284,7 +286,7 @@ class GroqPart(msgspec.Struct):
 
 
 class Chunk(msgspec.Struct):
-    """One event of a stream, or a whole body."""
+    """One chunk of a stream, or a whole body."""
 
     id: str | None = None
     model: str | None = None
@@ -296,7 +298,7 @@ class Chunk(msgspec.Struct):
     system_fingerprint: Json = None
     service_tier: Json = None
     provider: Json = None
-    """Who served it, at OpenRouter."""
+    """The provider that served the request (OpenRouter)."""
 
 
 # ── tables ───────────────────────────────────────────────────────────────────
@@ -312,7 +314,7 @@ STOPS: dict[str, StopReason] = {
     "sensitive": "refusal",  # GLM
     "safety": "refusal",
 }
-"""What a `finish_reason` means; any other is an end like "stop"."""
+"""The stop reason for a `finish_reason`; every other value ends the answer like "stop"."""
 
 BROKEN_STOPS = {
     "error": "rejected",
@@ -320,7 +322,8 @@ BROKEN_STOPS = {
     "network_error": "truncated",
     "insufficient_system_resource": "overloaded",
 }
-"""Reasons by which a place says that the answer is not whole, and what is wrong then."""
+"""The kind of problem for a `finish_reason` of an incomplete answer: OpenRouter's "error", SGLang's
+"abort", GLM's "network_error", DeepSeek's "insufficient_system_resource"."""
 
 FINISH_REASONS: dict[StopReason, str] = {
     "tool_use": "tool_calls",
@@ -328,95 +331,4 @@ FINISH_REASONS: dict[StopReason, str] = {
     "context_overflow": "length",
     "refusal": "content_filter",
 }
-"""The `finish_reason` of a stop; every other one is "stop"."""
-
-EFFORTS: dict[str, Effort] = {
-    "none": "none",
-    "minimal": "minimal",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "max",
-}
-
-ERROR_KINDS = {
-    "requests": "rate_limited",
-    "tokens": "rate_limited",
-    "rate_limit_error": "rate_limited",
-    "rate_limit_exceeded": "rate_limited",
-    "insufficient_quota": "rejected",  # comes with 429, but waiting does not help
-    "exceed_context_size_error": "context_overflow",
-    "context_length_exceeded": "context_overflow",
-    "model_not_found": "unknown_model",
-    "overloaded": "overloaded",
-    "overloaded_error": "overloaded",
-    "engine_overloaded": "overloaded",
-    "service_unavailable": "overloaded",
-    "timeout": "timed_out",
-}
-"""Error types and codes that say what to do; of the others, the status says it."""
-
-ERROR_TYPES: dict[str, tuple[str, str | None]] = {
-    "malformed_request": ("invalid_request_error", None),
-    "unsupported": ("invalid_request_error", "unsupported_value"),
-    "thinking_not_supported": ("invalid_request_error", "thinking_not_supported"),
-    "context_overflow": ("invalid_request_error", "context_length_exceeded"),
-    "too_large": ("invalid_request_error", "request_too_large"),
-    "unknown_model": ("invalid_request_error", "model_not_found"),
-    "unknown_route": ("invalid_request_error", "unknown_url"),
-    "wrong_method": ("invalid_request_error", "method_not_supported"),
-    "not_allowed": ("permission_error", None),
-    "unauthenticated": ("invalid_request_error", "invalid_api_key"),
-    "rate_limited": ("requests", "rate_limit_exceeded"),
-    "overloaded": ("server_error", "overloaded"),
-    "timed_out": ("server_error", "timeout"),
-}
-"""The type and the code of a problem; what is not here is told by its status."""
-
-# ── small readings that both directions share ────────────────────────────────
-
-
-def read_cache(part: ContentPart) -> Cache:
-    given = part.prompt_cache_breakpoint or part.cache_control
-    if given is None:
-        return ""
-    return "1h" if given.ttl in {"1h", "12h"} else "5m"
-
-
-def write_cache(cache: Cache) -> str:
-    """Return the lifetime that stands for ours: this API keeps a prefix longer."""
-    return "12h" if cache == "1h" else "30m"
-
-
-def split_data_url(url: str) -> tuple[str, str]:
-    """Return the media type and the base64 of a `data:` URL; two empty texts for any other."""
-    head, comma, data = url.partition(",")
-    if not comma or not head.startswith("data:"):
-        return "", ""
-    return head.removeprefix("data:").partition(";")[0], data
-
-
-def read_seal(detail: Detail) -> Opaque | None:
-    """Return the token that a piece of reasoning carries, with all that must be sent back.
-
-    OpenRouter wants its details as they were, so a token with a name or a number is kept whole.
-    """
-    token = detail.signature or detail.data
-    if not token:
-        return None
-    if (detail.id, detail.format, detail.index) == (None, None, None):
-        return Opaque(ORIGIN, "signature" if detail.signature else "redacted", token)
-    bare = msgspec.structs.replace(detail, text=None, summary=None)
-    return Opaque(ORIGIN, "item", msgspec.json.encode(bare).decode())
-
-
-def write_seal(opaque: Opaque) -> Detail | None:
-    """Return a token as the detail that it came in; one of another API has no place here."""
-    if opaque.origin.partition("/")[0] != ORIGIN:
-        return None
-    if opaque.kind == "signature":
-        return Detail("reasoning.text", signature=opaque.value)
-    if opaque.kind == "item":
-        return msgspec.json.decode(opaque.value, type=Detail)
-    return Detail("reasoning.encrypted", data=opaque.value)
+"""The `finish_reason` for a stop reason; every other one is "stop"."""

@@ -1,9 +1,9 @@
-"""Tools that this API knows by their types and the client runs: shells, patches, a tool search.
+"""Built-in tools that the client runs: shells, patches, and the tool search of the client.
 
-No other API has them, so elsewhere each is a function with a schema of ours. Its calls become that
-function's calls, its outputs their results, and what a model calls becomes the item again that the
-client runs. A shell in a container and a search by the server are none of these: nobody else has
-what runs them.
+OpenAI Responses, built-in tools: they are declared by type, without a schema, and have items of
+their own for calls and outputs. For other APIs each becomes a function with a schema from here; a
+call of that function becomes the item again that the client runs. A shell in OpenAI's container and
+a tool search of the server are hosted tools, not these.
 """
 
 from collections.abc import Callable
@@ -13,73 +13,80 @@ from toolbridge.codecs.openai_responses.shapes import ORIGIN
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Tool
 
-Reading = Callable[[JsonObject], JsonObject | None]
+Conversion = Callable[[JsonObject], JsonObject | None]
+"""Returns None for an input that cannot be converted."""
 
 
 @dataclass(frozen=True)
 class Builtin:
+    """One built-in tool and its function for other APIs."""
+
     type: str
-    """Of the tool, and its name elsewhere."""
+    """The type of the tool, and its name as a function."""
     call: str
-    """The type of the item that calls it."""
+    """The type of the item of a call."""
     output: str
-    """The type of the item that answers."""
+    """The type of the item of an output."""
     prefix: str
-    """Begins the ids of its items."""
+    """The prefix of the ids of its items."""
     content: str
-    """The field of a call that holds what is asked."""
+    """The field of a call's item that contains its arguments."""
     description: str
     schema: JsonObject
-    arguments: Reading
-    """Returns what a call's content asks as arguments; None where it cannot be told."""
-    asks: Reading
-    """Returns arguments as a call's content; None where they make none."""
+    decode: Conversion
+    """Returns the function's arguments for the content of a call."""
+    encode: Conversion
+    """Returns the content of a call for the function's arguments."""
 
 
-def read_call(item: JsonObject) -> JsonObject | None:
-    """Return the arguments of a call of a built-in tool; None for any other item."""
+def decode_call_arguments(item: JsonObject) -> JsonObject | None:
+    """Return the function's arguments for a call of a built-in tool; None for any other item."""
     builtin = BY_CALL.get(str(item.get("type")))
-    if builtin is None or not runs_here(builtin, item):
+    if builtin is None or not is_run_by_client(builtin, item):
         return None
     content = item.get(builtin.content)
-    return builtin.arguments(content) if isinstance(content, dict) else None
+    return builtin.decode(content) if isinstance(content, dict) else None
 
 
-def read_known(item: JsonObject) -> JsonObject | None:
-    """Return the arguments of a call as far as our schema knows them: fields are added any time."""
-    arguments = read_call(item)
+def decode_known_arguments(item: JsonObject) -> JsonObject | None:
+    """Return the arguments that the schema has: OpenAI may add fields to an item at any time."""
+    arguments = decode_call_arguments(item)
     known = BY_CALL[str(item.get("type"))].schema["properties"] if arguments else None
     if arguments is None or not isinstance(known, dict) or item["type"] == "tool_search_call":
         return arguments
     return {name: value for name, value in arguments.items() if name in known}
 
 
-def write_call(builtin: Builtin, arguments: JsonObject) -> JsonObject | None:
-    """Return the fields of an item that asks for what `arguments` say."""
-    content = builtin.asks(arguments)
+def encode_call_content(builtin: Builtin, arguments: JsonObject) -> JsonObject | None:
+    """Return the fields of a call's item for the function's arguments; None if they do not fit."""
+    content = builtin.encode(arguments)
     if content is None:
         return None
     fields: JsonObject = {builtin.content: content}
     return {"execution": "client", **fields} if builtin.type == "tool_search" else fields
 
 
-def runs_here(builtin: Builtin, declared: JsonObject) -> bool:
-    """Whether the client runs what is declared, or was called, in these words."""
+def is_run_by_client(builtin: Builtin, declared: JsonObject) -> bool:
+    """Return True if the client runs the tool that `declared` declares or calls.
+
+    OpenAI Responses: a tool search of the client has `execution: client`; a shell without an
+    `environment`, or with a local one, runs at the client.
+    """
     if builtin.type == "tool_search":
         return declared.get("execution") == "client"
-    place = declared.get("environment")
-    return not isinstance(place, dict) or place.get("type") == "local"
+    environment = declared.get("environment")
+    return not isinstance(environment, dict) or environment.get("type") == "local"
 
 
-def read_tool(declared: JsonObject) -> Tool | None:
-    """Return a built-in tool as one that any API can offer; None for a tool of another kind."""
+def decode_builtin(declared: JsonObject) -> Tool | None:
+    """Return a built-in tool as a function that any API can offer; None for any other tool."""
     builtin = BUILTINS.get(str(declared.get("type")))
-    if builtin is None or not runs_here(builtin, declared):
+    if builtin is None or not is_run_by_client(builtin, declared):
         return None
-    said, given = declared.get("description"), declared.get("parameters")
+    text, given = declared.get("description"), declared.get("parameters")
     return Tool(
         builtin.type,
-        description=said if isinstance(said, str) and said else builtin.description,
+        description=text if isinstance(text, str) and text else builtin.description,
         schema=given if isinstance(given, dict) and given else builtin.schema,
         origin=ORIGIN,
         native=declared,
@@ -87,7 +94,7 @@ def read_tool(declared: JsonObject) -> Tool | None:
 
 
 def builtins_of(tools: tuple[Tool, ...]) -> dict[str, Builtin]:
-    """Return the built-in tools among `tools`, by their names there."""
+    """Return the built-in tools among `tools` by name."""
     return {
         tool.name: BUILTINS[str(tool.native["type"])]
         for tool in tools
@@ -95,17 +102,17 @@ def builtins_of(tools: tuple[Tool, ...]) -> dict[str, Builtin]:
     }
 
 
-# ── what outputs say ─────────────────────────────────────────────────────────
+# ── outputs ──────────────────────────────────────────────────────────────────
 
 
-def read_output(item: JsonObject) -> tuple[str, bool] | None:
-    """Return what an output says as text, and whether it is an error; None for any other item."""
+def decode_output_text(item: JsonObject) -> tuple[str, bool] | None:
+    """Return the text of an output, and True if it is an error; None for any other item."""
     match item.get("type"):
         case "local_shell_call_output":
             return _text(item, "output"), False
         case "shell_call_output":
             runs = (run for run in _list(item, "output") if isinstance(run, dict))
-            return "\n\n".join(map(_tell_run, runs)), False
+            return "\n\n".join(map(_run_text, runs)), False
         case "apply_patch_call_output":
             status = _text(item, "status")
             return _text(item, "output") or status, status == "failed"
@@ -115,18 +122,18 @@ def read_output(item: JsonObject) -> tuple[str, bool] | None:
             return None
 
 
-def _tell_run(run: JsonObject) -> str:
+def _run_text(run: JsonObject) -> str:
     outcome = run.get("outcome")
     ended = outcome if isinstance(outcome, dict) else {}
     code = ended.get("exit_code", 0)
     ending = "It ran out of time." if ended.get("type") == "timeout" else f"Exit code: {code}"
     errors = _text(run, "stderr")
-    said = (_text(run, "stdout"), f"Errors:\n{errors}" if errors else "", ending)
-    return "\n".join(text.removesuffix("\n") for text in said if text)
+    texts = (_text(run, "stdout"), f"Errors:\n{errors}" if errors else "", ending)
+    return "\n".join(text.removesuffix("\n") for text in texts if text)
 
 
 def _count(tool: Json) -> int:
-    """Return how many tools are meant: a namespace holds several."""
+    """Return the number of tools in an entry: a namespace contains several."""
     return len(_list(tool, "tools")) or 1 if isinstance(tool, dict) else 0
 
 
@@ -140,26 +147,26 @@ def _text(fields: JsonObject, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-# ── what calls ask ───────────────────────────────────────────────────────────
+# ── calls ────────────────────────────────────────────────────────────────────
 
 
-def _said(fields: JsonObject) -> JsonObject:
+def _without_nulls(fields: JsonObject) -> JsonObject:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _local_shell_arguments(action: JsonObject) -> JsonObject | None:
+def _decode_local_shell(action: JsonObject) -> JsonObject | None:
     if not isinstance(action.get("command"), list):
         return None
-    kept = {name: value for name, value in _said(action).items() if name != "type"}
+    kept = {name: value for name, value in _without_nulls(action).items() if name != "type"}
     return kept if kept.get("env") else {n: v for n, v in kept.items() if n != "env"}
 
 
-def _local_shell_asks(arguments: JsonObject) -> JsonObject | None:
-    command = _lines(arguments.get("command"))
+def _encode_local_shell(arguments: JsonObject) -> JsonObject | None:
+    command = _strings(arguments.get("command"))
     if not command:
         return None
     if len(command) == 1 and " " in str(command[0]).strip():
-        # Models write a line for a shell where the words of a program are asked for.
+        # `command` is a list of a program and its arguments; models often write a shell command.
         command = ["bash", "-lc", command[0]]
     env = arguments.get("env")
     kept = _typed(arguments, {"timeout_ms": int, "working_directory": str, "user": str})
@@ -167,12 +174,12 @@ def _local_shell_asks(arguments: JsonObject) -> JsonObject | None:
     return fields | kept | {"command": command, "env": env if isinstance(env, dict) else {}}
 
 
-def _shell_arguments(action: JsonObject) -> JsonObject | None:
-    return _said(action) if isinstance(action.get("commands"), list) else None
+def _decode_shell(action: JsonObject) -> JsonObject | None:
+    return _without_nulls(action) if isinstance(action.get("commands"), list) else None
 
 
-def _shell_asks(arguments: JsonObject) -> JsonObject | None:
-    commands = _lines(arguments.get("commands", arguments.get("command")))
+def _encode_shell(arguments: JsonObject) -> JsonObject | None:
+    commands = _strings(arguments.get("commands", arguments.get("command")))
     if not commands:
         return None
     kept = _typed(arguments, {"timeout_ms": int, "max_output_length": int})
@@ -181,11 +188,11 @@ def _shell_asks(arguments: JsonObject) -> JsonObject | None:
     }
 
 
-def _patch_arguments(operation: JsonObject) -> JsonObject | None:
+def _decode_patch(operation: JsonObject) -> JsonObject | None:
     return operation if isinstance(operation.get("path"), str) else None
 
 
-def _patch_asks(arguments: JsonObject) -> JsonObject | None:
+def _encode_patch(arguments: JsonObject) -> JsonObject | None:
     inner = arguments.get("operation")
     asked = inner if isinstance(inner, dict) else arguments
     if asked.get("type") not in _OPERATIONS or not isinstance(asked.get("path"), str):
@@ -195,12 +202,12 @@ def _patch_asks(arguments: JsonObject) -> JsonObject | None:
     return asked if isinstance(asked.get("diff"), str) else None
 
 
-def _as_it_is(arguments: JsonObject) -> JsonObject | None:
+def _unchanged(arguments: JsonObject) -> JsonObject | None:
     return arguments
 
 
-def _lines(given: Json) -> list[Json]:
-    """Return a list of texts; one text is a list of one, and anything else is none."""
+def _strings(given: Json) -> list[Json]:
+    """Return a list of strings; a single string is a list of one, any other value is empty."""
     if isinstance(given, str):
         return [given] if given.strip() else []
     if not isinstance(given, list) or not all(isinstance(line, str) for line in given):
@@ -209,7 +216,7 @@ def _lines(given: Json) -> list[Json]:
 
 
 def _typed(arguments: JsonObject, types: dict[str, type]) -> JsonObject:
-    """Return what `arguments` say, without optional fields of a wrong type: clients refuse those."""
+    """Return the arguments without fields of a wrong type: clients reject an item with one."""
     return {
         name: value
         for name, value in arguments.items()
@@ -261,8 +268,8 @@ _ALL = (
             },
             "command",
         ),
-        arguments=_local_shell_arguments,
-        asks=_local_shell_asks,
+        decode=_decode_local_shell,
+        encode=_encode_local_shell,
     ),
     Builtin(
         type="shell",
@@ -284,8 +291,8 @@ _ALL = (
             },
             "commands",
         ),
-        arguments=_shell_arguments,
-        asks=_shell_asks,
+        decode=_decode_shell,
+        encode=_encode_shell,
     ),
     Builtin(
         type="apply_patch",
@@ -309,8 +316,8 @@ _ALL = (
             "type",
             "path",
         ),
-        arguments=_patch_arguments,
-        asks=_patch_asks,
+        decode=_decode_patch,
+        encode=_encode_patch,
     ),
     Builtin(
         type="tool_search",
@@ -320,8 +327,8 @@ _ALL = (
         content="arguments",
         description="Searches for more tools. What it finds may be called afterwards.",
         schema=_schema({"query": _field("string", "What the tool should do.")}, "query"),
-        arguments=_as_it_is,
-        asks=_as_it_is,
+        decode=_unchanged,
+        encode=_unchanged,
     ),
 )
 

@@ -1,8 +1,8 @@
-"""Compaction: a conversation as its user messages and a summary.
+"""Compaction: replace a conversation by its user messages and a summary.
 
-OpenAI's `POST /v1/responses/compact` returns an item whose `encrypted_content` only OpenAI can read.
-The items made here hold a summary that a model wrote, marked with a prefix and in base64, not
-encrypted; sent back as input they become the summary again, for any model.
+OpenAI Responses, `POST /v1/responses/compact`: the item that it returns has `encrypted_content`,
+which only OpenAI can read. The items made here contain a summary that a model wrote, as base64 with
+a prefix, not encrypted. As input they become the summary again, for any model.
 """
 
 import base64
@@ -29,7 +29,7 @@ def summary_request(request: Request) -> Request:
     return msgspec.structs.replace(
         request,
         turns=(*request.turns, Turn("user", (Text(_ORDER),))),
-        # The tools stay where they are: the beginning of the prompt is in the provider's cache.
+        # The tools are still sent: the beginning of the prompt is in the provider's cache.
         tool_choice=ToolChoice("none"),
         output=None,
         stream=False,
@@ -38,7 +38,7 @@ def summary_request(request: Request) -> Request:
 
 
 def compaction_output(items: list[Json], summary: str, ids: Ids) -> list[Json]:
-    """Return the items that stand for the conversation: what users said, then the summary."""
+    """Return the items that replace the conversation: the user messages, then the summary."""
     kept: list[Json] = [
         {"id": ids.message(), **item}
         for item in items
@@ -50,7 +50,7 @@ def compaction_output(items: list[Json], summary: str, ids: Ids) -> list[Json]:
 
 
 def read_summary(item: JsonObject) -> str | None:
-    """Return the summary in a compaction item that was made here; None for any other item."""
+    """Return the summary in a compaction item of `compaction_output`; None for any other item."""
     packed = item.get("encrypted_content")
     if item.get("type") != "compaction" or not isinstance(packed, str):
         return None

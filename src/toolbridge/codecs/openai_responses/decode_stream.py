@@ -1,42 +1,37 @@
-"""Answers of the Responses API, as our events.
+"""Answers of the Responses API, streams and whole bodies, to events.
 
-A whole answer is a stream that came at once: its items are read as ends of items that hold
-everything. Real servers bend the grammar, and all of these are read: items without a number, items
-that nobody announced, arguments that come only at the end, the same number for two items.
+OpenAI Responses, streaming events: every item is announced (`output_item.added`), streamed in
+deltas and completed (`output_item.done`); the last event repeats the whole response with its usage.
+A whole body is read as such a last event. Compatible servers deviate: items without `output_index`,
+items without an announcement, arguments only at the end, one index for two items. All are read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from toolbridge.codecs.openai_responses.builtins import BY_CALL
-from toolbridge.codecs.openai_responses.decode_output import (
+from toolbridge.codecs.openai_responses.decode_output_items import (
     OUTPUTS,
+    ImageOutput,
+    MessageOutput,
     OutputItem,
-    PictureOutput,
-    SpokenOutput,
 )
-from toolbridge.codecs.openai_responses.marks import read_counts
-from toolbridge.codecs.openai_responses.shapes import (
-    ERROR_KINDS,
-    INCOMPLETE,
-    Error,
-    Item,
-    Reply,
-    StreamEvent,
-)
+from toolbridge.codecs.openai_responses.rejections import decode_error
+from toolbridge.codecs.openai_responses.shapes import INCOMPLETE, Error, Item, Reply, StreamEvent
+from toolbridge.codecs.openai_responses.usage import decode_usage
 from toolbridge.core.draft import Draft
 from toolbridge.core.errors import Aborted, BrokenWire, Truncated
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Problem, StopReason
-from toolbridge.wire.rejections import read_error, read_problem, read_rejection
+from toolbridge.wire.rejections import read_error
+from toolbridge.wire.reply import ReplyReader, WholeBody
 from toolbridge.wire.shapes import decode_frame
-from toolbridge.wire.sse import SseEvent as SseFrame
-from toolbridge.wire.sse import SseReader
+from toolbridge.wire.sse import SseEvent
 
-_frames = msgspec.json.Decoder(StreamEvent)
+_events = msgspec.json.Decoder(StreamEvent)
 _replies = msgspec.json.Decoder(Reply)
 
 _ENDS = {
@@ -45,6 +40,7 @@ _ENDS = {
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
+"""The status of the answer by the type of its last event."""
 _DELTAS = {
     "response.output_text.delta": ("message", "text"),
     "response.refusal.delta": ("message", "refusal"),
@@ -54,6 +50,7 @@ _DELTAS = {
     "response.function_call_arguments.delta": ("function_call", ""),
     "response.custom_tool_call_input.delta": ("custom_tool_call", ""),
 }
+"""The type of the item and the channel of a delta, by the type of the event."""
 _WHOLES = {name.replace(".delta", ".done"): kind for name, kind in _DELTAS.items()}
 _OTHERS = frozenset(
     {
@@ -63,80 +60,55 @@ _OTHERS = frozenset(
 )  # fmt: skip
 
 
-def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Problem:
-    """Read a rejection. What is wrong stands in its code, and in its type where it has none."""
-    problem = read_rejection(status, headers, body, ERROR_KINDS)
-    error = (maybe_object(body) or {}).get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    kind = ERROR_KINDS.get(str(code), problem.kind)
-    return problem if problem.kind == "context_overflow" else _as(problem, kind)
-
-
-def _as(problem: Problem, kind: str) -> Problem:
-    return msgspec.structs.replace(problem, kind=kind)
-
-
 class StreamDecoder:
-    """A stream, or a whole body, into events."""
+    """Bytes of a stream or of a whole body in, events out."""
 
     def __init__(self, ids: Ids) -> None:
         self._answer = _Answer(ids)
-        self._sse = SseReader()
-        self._begun = False
-        self._whole: list[bytes] | None = None
-        """The pieces of a body that is one JSON object."""
+        self._reply = ReplyReader()
 
     def feed(self, piece: bytes, /) -> list[Event]:
-        if not self._begun:
-            piece = piece.lstrip(b" \t\r\n")
-            if not piece:
-                return []
-            self._begun = True
-            self._whole = [] if piece.startswith(b"{") else None
-        if self._whole is not None:
-            self._whole.append(piece)
-            return []
         try:
-            return self._read(self._sse.feed(piece))
+            return self._answer.read_all(self._reply.feed(piece))
         except BrokenWire as error:
             return self._answer.fail(error.problem)
 
     def close(self) -> list[Event]:
         try:
-            if self._whole is not None:
-                said = self._answer.read_all(_cut_up(b"".join(self._whole)))
-            else:
-                said = self._read(self._sse.close())
+            events = self._answer.read_all(self._reply.close())
         except BrokenWire as error:
             return self._answer.fail(error.problem)
-        return said + self._answer.close()
-
-    def _read(self, frames: list[SseFrame]) -> list[Event]:
-        return self._answer.read_all(map(_frame, frames))
+        return events + self._answer.close()
 
 
-def _frame(sse: SseFrame) -> StreamEvent:
-    """Read a frame; one that we do not know, or that was cut, becomes an empty one."""
+def _decode_record(record: SseEvent | WholeBody) -> list[StreamEvent]:
+    """Return the event of an SSE record, or the events that a whole body stands for.
+
+    An unknown event, or one that the end of the stream cut, is dropped.
+    """
+    if isinstance(record, WholeBody):
+        return _decode_body(record.data)
     try:
-        frame = decode_frame(sse.data, _frames)
+        event = decode_frame(record.data, _events)
     except BrokenWire:
-        if sse.data == b"[DONE]" or not sse.whole or _is_stranger(maybe_object(sse.data)):
-            return StreamEvent()
+        # OpenAI Responses has no [DONE]; some compatible servers send it all the same.
+        if record.data == b"[DONE]" or not record.whole or _is_unknown(maybe_object(record.data)):
+            return []
         raise
-    frame.type = frame.type or sse.event
-    return frame
+    event.type = event.type or record.event
+    return [event]
 
 
-def _is_stranger(found: JsonObject | None) -> bool:
-    """Whether a frame is of a type that may have any shape, because we do not know it."""
+def _is_unknown(found: JsonObject | None) -> bool:
+    """Return True for an event of an unknown type, whose fields may have any shape."""
     if found is None:
         return False
     type = str(found.get("type"))
     return not any(type in known for known in (_ENDS, _DELTAS, _WHOLES, _OTHERS))
 
 
-def _cut_up(body: bytes) -> list[StreamEvent]:
-    """Return a whole answer as the stream that would have told it."""
+def _decode_body(body: bytes) -> list[StreamEvent]:
+    """Return a whole body as the first and the last event of a stream."""
     found = maybe_object(body) or {}
     if found.get("error") and "output" not in found:
         type, text = read_error(body)
@@ -151,17 +123,17 @@ def _cut_up(body: bytes) -> list[StreamEvent]:
 
 
 class _Answer:
-    """Frames into events."""
+    """Builds one answer from the events of its stream."""
 
     def __init__(self, ids: Ids) -> None:
         self._draft = Draft(ids)
         self._outputs: list[OutputItem] = []
         self._open: dict[int | str, OutputItem] = {}
-        """By number, or by id at servers that do not number their items."""
+        """By `output_index`; by id for servers that send no index."""
         self._named: dict[str, OutputItem] = {}
-        """By id, where an item has one: not every event has the number as well."""
+        """By id: some events have only the id of their item."""
         self._last: int | str = ""
-        self._ways: dict[str, Callable[[StreamEvent], list[Event]]] = {
+        self._others: dict[str, Callable[[StreamEvent], list[Event]]] = {
             "response.created": self._start,
             "response.in_progress": self._start,
             "response.output_item.added": self._add,
@@ -170,71 +142,75 @@ class _Answer:
             "error": self._read_error,
         }
 
-    def read_all(self, frames: Iterable[StreamEvent]) -> list[Event]:
-        said: list[Event] = []
+    def read_all(self, reply: list[SseEvent | WholeBody]) -> list[Event]:
+        """Read the records of a reply; one that cannot be decoded fails the answer."""
+        events: list[Event] = []
         try:
-            for frame in frames:
-                said += self._read(frame)
+            for record in reply:
+                for event in _decode_record(record):
+                    events += self._read(event)
         except BrokenWire as error:
-            said += self._draft.fail(error.problem)
-        return said
+            events += self._draft.fail(error.problem)
+        return events
 
     def fail(self, problem: Problem) -> list[Event]:
         return self._draft.fail(problem)
 
     def close(self) -> list[Event]:
-        return self._draft.fail(Truncated("the upstream stopped before its answer ended").problem)
+        text = "the provider's stream ended before the last event of the response"
+        return self._draft.fail(Truncated(text).problem)
 
-    def _read(self, frame: StreamEvent) -> list[Event]:
+    def _read(self, event: StreamEvent) -> list[Event]:
         if self._draft.ended:
             return []
-        if frame.type in _DELTAS:
-            return self._write(frame, *_DELTAS[frame.type])
-        if frame.type in _WHOLES:
-            return self._fill(frame, *_WHOLES[frame.type])
-        if frame.type in _ENDS:
-            return self._finish(frame.response or Reply(), _ENDS[frame.type])
-        if frame.type in self._ways:
-            return self._ways[frame.type](frame)
-        return self._read_error(frame) if frame.error is not None else []
+        if event.type in _DELTAS:
+            return self._write(event, *_DELTAS[event.type])
+        if event.type in _WHOLES:
+            return self._fill(event, *_WHOLES[event.type])
+        if event.type in _ENDS:
+            return self._finish(event.response or Reply(), _ENDS[event.type])
+        # OpenAI adds event types without notice: unknown ones are ignored, unless they are errors.
+        if event.type in self._others:
+            return self._others[event.type](event)
+        return self._read_error(event) if event.error is not None else []
 
-    def _start(self, frame: StreamEvent) -> list[Event]:
-        reply = frame.response or Reply()
+    def _start(self, event: StreamEvent) -> list[Event]:
+        reply = event.response or Reply()
         return self._draft.start(id=reply.id, model=reply.model)
 
     # ── items ────────────────────────────────────────────────────────────────
 
-    def _key(self, frame: StreamEvent, id: str) -> int | str:
-        """Return what an event's item is known by: its number first, for ids may change."""
-        if frame.output_index is not None:
-            self._last = frame.output_index
+    def _key(self, event: StreamEvent, id: str) -> int | str:
+        """Return the key of an event's item: its index, because some servers change its id."""
+        if event.output_index is not None:
+            self._last = event.output_index
         elif id and id not in self._named:
             self._last = id
         return self._last
 
-    def _add(self, frame: StreamEvent) -> list[Event]:
-        item = _read_item(frame.item or {})
-        key = self._key(frame, item.id or "")
-        numbered = frame.output_index is not None
+    def _add(self, event: StreamEvent) -> list[Event]:
+        item = _read_item(event.item or {})
+        key = self._key(event, item.id or "")
+        numbered = event.output_index is not None
         known = self._open.get(key) if numbered else self._named.get(item.id or "")
         if known is not None and _names(known.item) == _names(item):
             return []  # announced twice
-        said = self._settle(key)
+        events = self._settle(key)
         if not numbered:
-            said += self._settle_flow()
+            events += self._settle_flow()
         output = self._open[key] = self._output(item)
-        return said + output.begin()
+        return events + output.begin()
 
     def _settle_flow(self) -> list[Event]:
-        """End what was said before the next item of a server that does not number its items.
+        """End messages and thoughts before the next item of a server that sends no index.
 
-        Such a server writes one after the other, but may end all of them only after the last.
+        Such a server writes items in sequence, but may complete all of them after the last.
         """
-        said: list[Event] = []
+        events: list[Event] = []
         for key, output in [*self._open.items()]:
             if output.kind in {"message", "reasoning"}:
-                said += self._settle(key)
-        return said
+                events += self._settle(key)
+        return events
 
     def _output(self, item: Item) -> OutputItem:
         output = OUTPUTS.get(item.type, OutputItem)(self._draft, item)
@@ -243,49 +219,49 @@ class _Answer:
             self._named[item.id] = output
         return output
 
-    def _at(self, frame: StreamEvent, kind: str) -> tuple[OutputItem, list[Event]]:
-        """Return the item that an event belongs to, be it announced or not."""
-        key = self._key(frame, frame.item_id or "")
-        for output in (self._named.get(frame.item_id or ""), self._open.get(key)):
+    def _at(self, event: StreamEvent, kind: str) -> tuple[OutputItem, list[Event]]:
+        """Return the item of an event; one that was not announced is created."""
+        key = self._key(event, event.item_id or "")
+        for output in (self._named.get(event.item_id or ""), self._open.get(key)):
             if output is not None and output.kind == kind:
                 return output, []
-        said = self._settle(key)
-        output = self._open[key] = self._output(Item(kind, frame.item_id))
-        return output, said
+        events = self._settle(key)
+        output = self._open[key] = self._output(Item(kind, event.item_id))
+        return output, events
 
-    def _write(self, frame: StreamEvent, kind: str, channel: str) -> list[Event]:
-        output, said = self._at(frame, kind)
+    def _write(self, event: StreamEvent, kind: str, channel: str) -> list[Event]:
+        output, events = self._at(event, kind)
         if output.done:
-            return said
-        said += output.write(_piece(frame.delta), _place(frame, channel), channel)
-        if frame.logprobs and isinstance(output, SpokenOutput):
-            said += output.measure(frame.logprobs)
-        return said
+            return events
+        events += output.write(_piece(event.delta), _part_index(event, channel), channel)
+        if event.logprobs and isinstance(output, MessageOutput):
+            events += output.add_logprobs(event.logprobs)
+        return events
 
-    def _fill(self, frame: StreamEvent, kind: str, channel: str) -> list[Event]:
-        output, said = self._at(frame, kind)
+    def _fill(self, event: StreamEvent, kind: str, channel: str) -> list[Event]:
+        output, events = self._at(event, kind)
         if output.done:
-            return said
-        found = (frame.text, frame.refusal, frame.arguments, frame.input)
+            return events
+        found = (event.text, event.refusal, event.arguments, event.input)
         whole = next((text for text in found if text is not None), "")
-        return said + output.fill(whole, _place(frame, channel), channel)
+        return events + output.fill(whole, _part_index(event, channel), channel)
 
-    def _cite(self, frame: StreamEvent) -> list[Event]:
-        output, said = self._at(frame, "message")
-        if isinstance(output, SpokenOutput) and frame.annotation:
-            output.cite(frame.annotation, frame.content_index)
-        return said
+    def _cite(self, event: StreamEvent) -> list[Event]:
+        output, events = self._at(event, "message")
+        if isinstance(output, MessageOutput) and event.annotation:
+            output.cite(event.annotation, event.content_index)
+        return events
 
-    def _end_item(self, frame: StreamEvent) -> list[Event]:
-        raw = frame.item or {}
+    def _end_item(self, event: StreamEvent) -> list[Event]:
+        raw = event.item or {}
         item = _read_item(raw)
-        key = self._key(frame, item.id or frame.item_id or "")
+        key = self._key(event, item.id or event.item_id or "")
         for output in (self._named.get(item.id or ""), self._open.get(key)):
             if output is not None and output.kind == _kind(item.type):
                 return self._end(output, item, raw)
-        said = self._settle(key)
+        events = self._settle(key)
         output = self._open[key] = self._output(item)
-        return said + self._end(output, item, raw)
+        return events + self._end(output, item, raw)
 
     def _end(self, output: OutputItem, item: Item, raw: JsonObject) -> list[Event]:
         if output.done:
@@ -294,7 +270,7 @@ class _Answer:
         return output.finish(item, raw)
 
     def _settle(self, key: int | str, status: str | None = None) -> list[Event]:
-        """End an item with what came of it so far; its own end may still come, and add to it."""
+        """End an item without its `output_item.done`, which may still arrive and complete it."""
         output = self._open.pop(key, None)
         if output is None or output.done:
             return []
@@ -303,55 +279,54 @@ class _Answer:
     # ── the end ──────────────────────────────────────────────────────────────
 
     def _finish(self, reply: Reply, claimed: str) -> list[Event]:
-        said = self._draft.start(id=reply.id, model=reply.model)
+        events = self._draft.start(id=reply.id, model=reply.model)
+        # Some servers end every answer with `response.completed`; the status is more precise.
         status = reply.status if f"response.{reply.status}" in _ENDS else claimed
         if status in {"failed", "cancelled"}:
-            return said + self._count(reply) + self._fail(reply, status)
-        for place, raw in enumerate(reply.output or ()):
-            said += self._reconcile(place, raw)
+            return events + self._count(reply) + self._fail(reply, status)
+        for index, raw in enumerate(reply.output or ()):
+            events += self._reconcile(index, raw)
         for key in [*self._open]:
-            said += self._settle(key, status)
-        return said + self._count(reply) + self._draft.finish(self._stop(reply, status))
+            events += self._settle(key, status)
+        return events + self._count(reply) + self._draft.finish(self._stop(reply, status))
 
-    def _reconcile(self, place: int, raw: JsonObject) -> list[Event]:
-        """Read an item of the whole answer: it may be the first word on it, or the last."""
+    def _reconcile(self, index: int, raw: JsonObject) -> list[Event]:
+        """Read an item of the last event: it completes a known item, or is a new one."""
         item = _read_item(raw)
-        there = self._outputs[place] if place < len(self._outputs) else None
-        for known in (self._named.get(item.id or ""), there):
+        at_index = self._outputs[index] if index < len(self._outputs) else None
+        for known in (self._named.get(item.id or ""), at_index):
             if known is not None and known.kind == _kind(item.type):
                 return self._end(known, item, raw)
         return self._end(self._output(item), item, raw)
 
     def _stop(self, reply: Reply, status: str) -> StopReason:
         if status == "incomplete":
+            # OpenAI Responses: max_output_tokens, content_filter, steered …
             reason = reply.incomplete_details and reply.incomplete_details.reason
             return INCOMPLETE.get(reason or "", "length")
-        spoken = (output for output in self._outputs if isinstance(output, SpokenOutput))
-        return "refusal" if any(output.refused for output in spoken) else "end"
+        # OpenAI Responses: a refusal is a content part; the status is still `completed`.
+        messages = (output for output in self._outputs if isinstance(output, MessageOutput))
+        return "refusal" if any(output.refused for output in messages) else "end"
 
     def _count(self, reply: Reply) -> list[Event]:
-        return self._draft.usage(read_counts(reply.usage)) if reply.usage else []
+        return self._draft.usage(decode_usage(reply.usage)) if reply.usage else []
 
     def _fail(self, reply: Reply, status: str) -> list[Event]:
         if status == "cancelled":
-            return self._draft.fail(Aborted("the answer was cancelled at the upstream").problem)
-        return self._fail_with(reply.error or Error())
+            return self._draft.fail(Aborted("the provider cancelled the response").problem)
+        return self._draft.fail(decode_error(reply.error or Error()))
 
-    def _read_error(self, frame: StreamEvent) -> list[Event]:
-        return self._fail_with(frame.error or Error(frame.message, code=frame.code))
-
-    def _fail_with(self, error: Error) -> list[Event]:
-        text = error.message or "the upstream failed without a word"
-        code = error.code if isinstance(error.code, str) else error.type or ""
-        return self._draft.fail(read_problem(0, code, text, ERROR_KINDS))
+    def _read_error(self, event: StreamEvent) -> list[Event]:
+        error = event.error or Error(event.message, code=event.code)
+        return self._draft.fail(decode_error(error))
 
 
-def _place(frame: StreamEvent, channel: str) -> int:
-    return frame.summary_index if channel == "summary" else frame.content_index
+def _part_index(event: StreamEvent, channel: str) -> int:
+    return event.summary_index if channel == "summary" else event.content_index
 
 
 def _piece(delta: Json) -> str:
-    """Return the text of a delta; an early draft of the API wrapped it."""
+    """Return the text of a delta; early servers sent `{"text": …}` for reasoning."""
     if isinstance(delta, dict):
         delta = delta.get("text")
     return delta if isinstance(delta, str) else ""
@@ -365,10 +340,10 @@ def _kind(type: str) -> str:
     return type if type in OUTPUTS else ""
 
 
-_READ = OUTPUTS.keys() - BY_CALL.keys() - {PictureOutput.kind}
-"""The items that are read whole."""
+_READ = OUTPUTS.keys() - BY_CALL.keys() - {ImageOutput.kind}
+"""The types of items whose fields are all known."""
 _NAMES = ("id", "call_id", "status")
-"""What is read of an item whose other fields may have any shape."""
+"""The fields that are read of every other item."""
 
 
 def _read_item(raw: JsonObject) -> Item:
@@ -379,4 +354,4 @@ def _read_item(raw: JsonObject) -> Item:
     try:
         return msgspec.convert(raw, Item)
     except msgspec.ValidationError as error:
-        raise BrokenWire(f"the upstream sent an item that cannot be read: {error}") from None
+        raise BrokenWire(f"an output item of the provider cannot be read: {error}") from None

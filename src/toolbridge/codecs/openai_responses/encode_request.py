@@ -1,32 +1,42 @@
-"""What we ask, in the words of the Responses API."""
+"""A `Request` to a request body of `/responses`.
+
+The gateway keeps the history, so it requests `store: false` and encrypted reasoning, which can be
+sent back without a stored response. What the API has no field for becomes a loss.
+"""
 
 from hashlib import blake2b
 
-from toolbridge.codecs.openai_responses.encode_items import ItemEncoder
-from toolbridge.codecs.openai_responses.encode_tools import ToolEncoder
+from toolbridge.codecs.openai_responses.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
-from toolbridge.codecs.openai_responses.shapes import ANSWER_NAME, LOGPROBS, ORIGIN, SEALED
+from toolbridge.codecs.openai_responses.shapes import (
+    ANSWER_NAME,
+    ENCRYPTED_REASONING,
+    LOGPROBS,
+    ORIGIN,
+)
+from toolbridge.codecs.openai_responses.thinking import encode_thinking
+from toolbridge.codecs.openai_responses.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Effort, Loss, OutputFormat, Request, Text, Think
+from toolbridge.core.messages import Loss, OutputFormat, Request, Text
 from toolbridge.core.shared_fields import carry
 
 PATH = "/responses"
-LEAST_TOKENS = 16
-"""A smaller limit is refused."""
+MIN_TOKENS = 16
+"""OpenAI Responses: `max_output_tokens` is at least 16."""
 MAX_USER = 64
-JSON_ASKED = "Answer with JSON."
+"""OpenAI Responses: `safety_identifier` has at most 64 characters."""
+JSON_PROMPT = "Answer with JSON."
 
-_BUDGETS: tuple[tuple[int, Effort], ...] = ((1_024, "low"), (8_192, "medium"), (24_576, "high"))
-"""The effort that a budget of thinking tokens stands for; above the last, "xhigh"."""
 _STATEFUL = ("previous_response_id", "conversation", "background")
-"""Fields that need an answer to be stored; with one of them, the client decides about storing."""
-_PLACED = frozenset({"namespaces", "tool_choice", "include"})
-"""Kept fields that stand in their places already."""
+"""Fields that require a stored response; with one of them, the client decides about `store`."""
+_WRITTEN = frozenset({"namespaces", "tool_choice", "include"})
+"""Fields of `extra` that are written elsewhere in the body."""
 _RETENTIONS: dict[Json, Retention] = {"none": "none", "short": "short", "long": "long"}
 
 
 def encode_request(request: Request, target: Target) -> Outgoing:
+    """Return the path, the body and the losses of a request."""
     return _RequestEncoder(request, target).encode()
 
 
@@ -43,48 +53,52 @@ class _RequestEncoder:
         self._converse()
         self._limit()
         self._sample()
-        if reasoning := self._reasoning(request.think):
+        if reasoning := encode_thinking(request, self._target, self._quirks, self._lose):
             body["reasoning"] = reasoning
         if request.output is not None:
             body["text"] = {"format": encode_format(request.output)}
-        self._remember()
+        self._store()
         self._identify()
         if request.stream:
             body["stream"] = True
         self._restore()
         body |= self._target.options
+        # OpenAI Responses has no `stop`: the gateway searches the answer for the sequences.
         return Outgoing(PATH, body, tuple(self._losses), stops=request.stop)
 
-    def _lose(self, what: str, why: str, *, minor: bool = False) -> None:
-        self._losses.append(Loss(what, why, minor))
+    def _lose(self, what: str, why: str) -> None:
+        self._losses.append(Loss(what, why))
+
+    def _lose_minor(self, what: str, why: str) -> None:
+        self._losses.append(Loss(what, why, minor=True))
 
     def _converse(self) -> None:
-        items = ItemEncoder(self._request, self._target, self._quirks)
-        instructions, said = items.encode()
-        if self._must_say_json():
-            asked: JsonObject = {"type": "message", "role": "developer", "content": JSON_ASKED}
-            said.insert(0, asked)
+        turns = TurnEncoder(self._request, self._target, self._quirks)
+        instructions, items = turns.encode()
+        self._losses += turns.losses
+        if self._needs_json_prompt():
+            prompt: JsonObject = {"type": "message", "role": "developer", "content": JSON_PROMPT}
+            items.insert(0, prompt)
         if instructions:
             self._body["instructions"] = instructions
-        if said or not any(name in self._request.extra for name in _STATEFUL):
-            self._body["input"] = said
-        tools = ToolEncoder(self._request, self._quirks)
-        if offers := tools.tools():
-            self._body["tools"] = offers
-        self._body |= tools.choice()
-        self._losses += items.losses + tools.losses
+        if items or not any(name in self._request.extra for name in _STATEFUL):
+            self._body["input"] = items
+        if tools := encode_tools(self._request, self._quirks, self._lose):
+            self._body["tools"] = tools
+        self._body |= encode_choice(self._request, self._quirks, self._lose)
 
-    def _must_say_json(self) -> bool:
-        """Whether the word is missing without which OpenAI refuses to write JSON.
+    def _needs_json_prompt(self) -> bool:
+        """Return True if no item of the input contains the word "JSON".
 
-        Clients of this API know that; those of others have no need to say it. The instructions do
-        not count: the word must stand in the input.
+        OpenAI Responses, `text.format: json_object`: a request without the word in `input` is
+        rejected; `instructions` do not count. Clients of this API follow that rule; other APIs
+        have no such rule.
         """
         request = self._request
         if request.output is None or request.output.schema is not None or request.origin == ORIGIN:
             return False
-        said = (request.system[1:], *(turn.content for turn in request.turns))
-        texts = (part.text for parts in said for part in parts if isinstance(part, Text))
+        contents = (request.system[1:], *(turn.content for turn in request.turns))
+        texts = (part.text for parts in contents for part in parts if isinstance(part, Text))
         return not any("json" in text.lower() for text in texts)
 
     # ── settings ──
@@ -92,68 +106,41 @@ class _RequestEncoder:
     def _limit(self) -> None:
         request = self._request
         if request.max_tokens is not None:
-            limit = max(request.max_tokens, LEAST_TOKENS)
+            limit = max(request.max_tokens, MIN_TOKENS)
             if limit != request.max_tokens:
-                self._lose("max_tokens", f"raised to {limit}, the least that OpenAI takes")
+                self._lose("max_tokens", f"raised to {limit}, OpenAI's minimum")
             self._body["max_output_tokens"] = limit
 
     def _sample(self) -> None:
         sampling = self._request.sampling
-        taken = {"temperature": "temperature", "top_p": "top_p", "logprobs": "top_logprobs"}
-        taken = taken if self._quirks.sampling else {}
+        # OpenAI Responses has no penalties, seed, top_k or n.
+        accepted = {"temperature": "temperature", "top_p": "top_p", "logprobs": "top_logprobs"}
+        accepted = accepted if self._quirks.sampling else {}
         for name in type(sampling).__struct_fields__:
             value: float | None = getattr(sampling, name)
-            if value is not None and name in taken:
-                self._body[taken[name]] = value
+            if value is not None and name in accepted:
+                self._body[accepted[name]] = value
             elif value is not None:
-                self._lose(f"sampling.{name}", "this API does not take it")
+                self._lose(f"sampling.{name}", "this API does not accept the field")
 
-    def _reasoning(self, think: Think) -> JsonObject:
-        if think.mode == "off" or think.effort == "none":
-            if not self._quirks.effort_none:
-                self._lose("think", "this model cannot be told not to think")
-                return {}
-            return {"effort": "none"} | self._summary(think)
-        if think.mode == "unset" and not think.effort:
-            return self._summary(think) if think.show else {}
-        if not self._target.can("thinking"):
-            self._lose("think", f"{self._target.model} cannot think")
-            return {}
-        effort = self._effort(think)
-        return ({"effort": effort} if effort else {}) | self._summary(think)
+    # ── storage, caching and the user ──
 
-    def _effort(self, think: Think) -> Effort:
-        if think.mode == "between_tools":
-            self._lose("think.mode", "when to think is left to the model")
-        if think.effort or think.budget is None:
-            return think.effort or ("medium" if think.mode == "on" else "")
-        most: Effort = "xhigh"
-        effort = next((level for limit, level in _BUDGETS if think.budget <= limit), most)
-        self._lose("think", f"a budget of {think.budget} tokens became the effort {effort!r}")
-        return effort
+    def _store(self) -> None:
+        """Write `store`, `include` and the cache key.
 
-    def _summary(self, think: Think) -> JsonObject:
-        """Return the wish to see thoughts; a client of this API says it, any other just looks."""
-        if think.show in {"full", "updates"}:
-            self._lose("think.show", "OpenAI shows a summary at most")
-        if think.show == "omitted" or (not think.show and self._request.origin == ORIGIN):
-            return {}
-        return {} if think.mode == "off" and not think.show else {"summary": "auto"}
-
-    # ── who asks, and what is kept ──
-
-    def _remember(self) -> None:
-        """Ask that nothing is stored, and for the seals that then must be sent back."""
+        OpenAI Responses: `store` defaults to true. With false, reasoning items can be sent back
+        only with their `encrypted_content`.
+        """
         extra = self._request.extra if self._request.origin == ORIGIN else {}
         if not any(extra.get(name) for name in _STATEFUL):
             self._body["store"] = False
-        include: list[Json] = [SEALED]
+        include: list[Json] = [ENCRYPTED_REASONING]
         asked = extra.get("include")
         include += asked if isinstance(asked, list) else []
         if "top_logprobs" in self._body and self._request.origin != ORIGIN:
             include.append(LOGPROBS)
         if LOGPROBS in include and self._body.get("top_logprobs") == 0:
-            del self._body["top_logprobs"]  # what `include` alone asks for
+            del self._body["top_logprobs"]  # `include` alone means no alternatives
         self._body["include"] = include
         retention = _RETENTIONS.get(_word(self._request.extra, "cache_retention"))
         retention = retention or self._quirks.cache_retention
@@ -167,42 +154,43 @@ class _RequestEncoder:
         if user and field:
             self._body[field] = _short(user)
             if len(user) > MAX_USER:
-                why = f"a name of more than {MAX_USER} characters is sent as a hash"
-                self._lose("user", why, minor=True)
+                why = f"an id of more than {MAX_USER} characters is sent as a hash"
+                self._lose_minor("user", why)
         elif user:
-            self._lose("user", "this place does not ask who the user is", minor=True)
+            self._lose_minor("user", "this provider has no field for the user's id")
 
     def _restore(self) -> None:
-        """Put back the fields that only this API knows; a request from elsewhere loses its own."""
+        """Add the fields of `extra`: all for a client of this API, else those that both APIs have."""
         request, body = self._request, self._body
         if request.origin != ORIGIN:
             fields, losses = carry(request, ORIGIN)
-            body |= {name: _joined(value, body.get(name)) for name, value in fields.items()}
+            body |= {name: _merged(value, body.get(name)) for name, value in fields.items()}
             self._losses += losses
             return
         for name, value in request.extra.items():
             if name == "cache_retention":
                 continue
             if name in {"reasoning", "text"}:
-                body[name] = _joined(value, body.get(name))
-            elif name not in _PLACED:
+                body[name] = _merged(value, body.get(name))
+            elif name not in _WRITTEN:
                 body[name] = value
 
 
 def encode_format(output: OutputFormat) -> JsonObject:
+    """Return `text.format`. OpenAI Responses: the fields of `json_schema` have no wrapper here."""
     if output.schema is None:
         return {"type": "json_object"}
-    wanted: JsonObject = {"type": "json_schema", "name": output.name or ANSWER_NAME}
-    wanted["schema"] = output.schema
+    format: JsonObject = {"type": "json_schema", "name": output.name or ANSWER_NAME}
+    format["schema"] = output.schema
     if output.strict is not None:
-        wanted["strict"] = output.strict
-    return wanted
+        format["strict"] = output.strict
+    return format
 
 
-def _joined(kept: Json, ours: Json) -> Json:
-    """Return an object of ours with the fields that were kept beside it, which know better."""
+def _merged(kept: Json, ours: Json) -> Json:
+    """Return `ours` with the fields of `kept` added at every level; `kept` wins."""
     if isinstance(kept, dict) and isinstance(ours, dict):
-        return ours | {name: _joined(value, ours.get(name)) for name, value in kept.items()}
+        return ours | {name: _merged(value, ours.get(name)) for name, value in kept.items()}
     return kept
 
 

@@ -1,83 +1,71 @@
-"""Our events, as answers of the Responses API.
+"""Events to a stream of the Responses API, and a message to a whole response.
 
-Clients take one item at a time: Codex adds text to the item that was announced last. Ours may
-interleave, so the encoder writes one block after the other, in the order in which they began, and
-holds what belongs to the others.
+Codex adds a text delta to the item that was announced last, whatever its `item_id` is. Blocks that
+interleave are therefore written one after another (`core.block_order`).
 """
 
-import math
 from hashlib import blake2b
 
-from toolbridge.codecs.openai_responses.encode_blocks import (
-    BlockEvent,
+from toolbridge.codecs.openai_responses.encode_output_items import (
     BlockWriter,
-    EventNumbers,
+    OutputLog,
     open_block,
     write_refusal,
 )
-from toolbridge.codecs.openai_responses.envelope import (
-    ResponseEnvelope,
+from toolbridge.codecs.openai_responses.envelope import ResponseEnvelope
+from toolbridge.codecs.openai_responses.item_fields import own_id
+from toolbridge.codecs.openai_responses.output_items import (
     ToolNames,
     add_logprobs,
     encode_parts,
-    failure,
     refusal_item,
 )
-from toolbridge.codecs.openai_responses.marks import own_id
-from toolbridge.codecs.openai_responses.shapes import ERROR_TYPES, SHOWS
+from toolbridge.codecs.openai_responses.shapes import SHOWS
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import in_words, loss_field, spelled
-from toolbridge.core.codec import AnswerContext, Rejection
-from toolbridge.core.errors import status_of
+from toolbridge.core.block_order import BlockEvent, BlockOrder
+from toolbridge.core.codec import AnswerContext
 from toolbridge.core.fold import Fold
-from toolbridge.core.json import JsonObject, dump_bytes
+from toolbridge.core.json import dump_bytes
 from toolbridge.core.logprobs import write_logprobs
-from toolbridge.core.messages import Message, Problem
-
-_WAIT = 5.0
-"""Seconds before asking again, where the upstream names none: without the header, clients give up."""
-_PASSING = frozenset({408, 409, 429, 499})
-"""Statuses of the client's side that another try may mend."""
-
-_NONE = -1
-"""The current block, where none is open."""
+from toolbridge.core.messages import Message
 
 
 class StreamEncoder:
-    """Events into a stream."""
+    """Events in, SSE events out."""
 
     def __init__(self, asked: AnswerContext) -> None:
         self._asked = asked
         self._fold = Fold()
-        """The answer without its deltas: its last event reports counts and losses."""
+        """The answer without its deltas: the last event reports its usage and losses."""
         self._names = ToolNames(asked.request)
-        self._tape = EventNumbers()
+        self._log = OutputLog()
         self._envelope: ResponseEnvelope | None = None
         self._block: BlockWriter | None = None
-        self._current = _NONE
-        self._held: dict[int, list[BlockEvent]] = {}
+        self._order = BlockOrder()
         self._ended = False
 
     @property
     def id(self) -> str:
-        """The id that the client has seen; nothing before the answer began."""
+        """The id of the response; empty before the first event."""
         return self._envelope.id if self._envelope else ""
 
     def keep_alive(self) -> bytes:
-        """Return an event that changes nothing: Codex does not count comments as life."""
+        """Return an event without content: Codex' idle timer ignores SSE comments."""
         if self._ended:
             return b""
         if self._envelope is None:
             return b"".join(self._start(_early_id(self._asked), ""))
-        return self._tape.frame("response.in_progress", {"response": self._envelope.begun()})
+        return self._log.event("response.in_progress", {"response": self._envelope.begun()})
 
     def continue_from(self, number: int) -> None:
-        self._tape.next_number = number
+        """Give the next event this sequence number."""
+        self._log.next_number = number
 
     def feed(self, event: ev.Event, /) -> list[bytes]:
         if isinstance(event, ev.DELTAS):
-            if event.index == self._current and self._block is not None:
-                return self._block.write(event)  # nearly every event of nearly every stream
+            if event.index == self._order.current and self._block is not None:
+                return self._block.write(event)  # the fast path: most events are deltas
         else:
             self._fold.feed(event)
         match event:
@@ -86,27 +74,27 @@ class StreamEncoder:
             case ev.Finished() | ev.Failed():
                 return self._end(event)
             case ev.LogprobsReported(tokens):
-                self._tape.logprobs += write_logprobs(tokens)  # told at the end of the text
+                self._log.logprobs += write_logprobs(tokens)  # written at the end of the text
                 return []
             case ev.UsageReported() | ev.Healed() | ev.Lost() | ev.Alternative():
-                return []  # The end tells the counts and losses; healing is no part of the API.
+                return []  # usage and losses are written at the end; healing has no field here
             case ev.PartAdded():
-                return [said for one in spelled(event, SHOWS) for said in self._in_turn(one)]
+                return [data for one in spelled(event, SHOWS) for data in self._write_in_order(one)]
             case _:
-                return self._in_turn(event)
+                return self._write_in_order(event)
 
     def close(self) -> list[bytes]:
         return []
 
     def _start(self, id: str, model: str) -> list[bytes]:
-        if self._envelope is not None:  # a keep-alive had to begin before the upstream did
+        if self._envelope is not None:  # a keep-alive has already started the response
             return []
         self._envelope = ResponseEnvelope(self._asked, id, model)
-        self._tape.stem = self._envelope.id.removeprefix("resp_")
+        self._log.stem = self._envelope.id.removeprefix("resp_")
         response = self._envelope.begun()
         return [
-            self._tape.frame("response.created", {"response": response}),
-            self._tape.frame("response.in_progress", {"response": response}),
+            self._log.event("response.created", {"response": response}),
+            self._log.event("response.in_progress", {"response": response}),
         ]
 
     def _end(self, event: ev.Finished | ev.Failed) -> list[bytes]:
@@ -115,46 +103,34 @@ class StreamEncoder:
         envelope = self._envelope or ResponseEnvelope(self._asked, message.id, message.model)
         self._ended = True
         if isinstance(event, ev.Failed):
-            # What is open stays open: a half call that was closed would be run.
-            response = envelope.failed(event.problem, message.usage, self._tape.output)
+            # The open item is not completed: Codex would run a call that is cut.
+            response = envelope.failed(event.problem, message.usage, self._log.output)
         else:
             said += self._refuse(message)
-            response = envelope.ended(event.reason, message.usage, self._tape.output)
+            response = envelope.ended(event.reason, message.usage, self._log.output)
             response |= loss_field(message, SHOWS)
-        return [*said, self._tape.frame(f"response.{response['status']}", {"response": response})]
+        return [*said, self._log.event(f"response.{response['status']}", {"response": response})]
 
     def _refuse(self, message: Message) -> list[bytes]:
-        """Say why the provider refused, as an item of its own."""
+        """Write the provider's explanation of a refusal as an item of its own."""
         if message.stop_details is None or not message.stop_details.explanation:
             return []
-        return write_refusal(self._tape, message.stop_details)
+        return write_refusal(self._log, message.stop_details)
 
-    def _in_turn(self, event: BlockEvent) -> list[bytes]:
-        """Write what belongs to the current block; hold what belongs to a later one."""
-        if self._current == _NONE:
-            self._current = event.index
-        if event.index != self._current:
-            self._held.setdefault(event.index, []).append(event)
-            return []
-        written = self._write(event)
-        while self._current == _NONE and self._held:
-            self._current = next(iter(self._held))
-            for held in self._held.pop(self._current):
-                written += self._write(held)
-        return written
+    def _write_in_order(self, event: BlockEvent) -> list[bytes]:
+        return [data for one in self._order.feed(event) for data in self._write(one)]
 
     def _write(self, event: BlockEvent) -> list[bytes]:
         if self._block is None:
-            self._block = open_block(event, self._tape, self._names)
+            self._block = open_block(event, self._log, self._names)
         written = self._block.write(event)
         if isinstance(event, ev.TextEnd | ev.ThinkingEnd | ev.CallEnd | ev.PartAdded):
             self._block = None
-            self._current = _NONE
         return written
 
 
 def _early_id(asked: AnswerContext) -> str:
-    """Return an id for an answer whose own is not known yet."""
+    """Return an id for a keep-alive before the provider's answer has begun."""
     known = f"{asked.at!r} {asked.estimate} {asked.request.model}"
     return f"resp_{blake2b(known.encode(), digest_size=8).hexdigest()}"
 
@@ -163,7 +139,7 @@ def _early_id(asked: AnswerContext) -> str:
 
 
 def encode_message(message: Message, asked: AnswerContext) -> bytes:
-    """Return the whole answer: what folding its stream gives."""
+    """Return the whole response, equal to the one in the last event of the stream."""
     envelope = ResponseEnvelope(asked, message.id, message.model)
     stem = envelope.id.removeprefix("resp_")
     content = in_words(message.content, SHOWS)
@@ -175,30 +151,3 @@ def encode_message(message: Message, asked: AnswerContext) -> bytes:
     if message.problem is not None:
         return dump_bytes(envelope.failed(message.problem, message.usage, output))
     return dump_bytes(envelope.ended(message.stop or "end", message.usage, output))
-
-
-# ── problems ─────────────────────────────────────────────────────────────────
-
-
-def encode_rejection(problem: Problem, request_id: str) -> Rejection:
-    status = 503 if problem.kind == "overloaded" else status_of(problem)
-    if problem.permanent:
-        status = 400  # Codex repeats every other status 30 times
-    headers = {"x-request-id": request_id} if request_id else {}
-    if problem.retry_after is not None or problem.kind in {"overloaded", "rate_limited"}:
-        wait = _WAIT if problem.retry_after is None else problem.retry_after
-        headers["retry-after"] = str(math.ceil(wait))
-    elif problem.kind == "config" or (400 <= status < 500 and status not in _PASSING):
-        headers["x-should-retry"] = "false"
-    return Rejection(status, dump_bytes({"error": _encode_problem(problem)}), headers)
-
-
-def _encode_problem(problem: Problem) -> JsonObject:
-    fault = "invalid_request_error" if 400 <= status_of(problem) < 500 else "server_error"
-    type, code = ERROR_TYPES.get(problem.kind, (fault, None))
-    return {
-        "message": failure(problem)["message"],
-        "type": type,
-        "param": problem.where or None,
-        "code": code,
-    }

@@ -1,14 +1,18 @@
-"""The one text inside the arguments of a tool that takes free text, as it comes."""
+"""The text input of a custom tool, extracted from JSON arguments that arrive in pieces.
 
-from toolbridge.codecs.openai_responses.encode_items import free_text
+OpenAI Responses, custom tools: `input` is plain text and streams as text. Other APIs have only
+functions, whose arguments are `{"input": "…"}`.
+"""
+
+from toolbridge.codecs.openai_responses.encode_turns import free_text
 from toolbridge.core.messages import Call
 from toolbridge.wire.json_stream import JsonReader
 
 
 class FreeInput:
-    """Reads `{"input": "…"}` in pieces and gives the text within.
+    """Pieces of `{"input": "…"}` in, pieces of the text out.
 
-    What is not such an object is held until the call ends.
+    Arguments of any other shape give nothing until the call ends.
     """
 
     def __init__(self) -> None:
@@ -17,6 +21,7 @@ class FreeInput:
         self._size = 0
 
     def feed(self, piece: str) -> str:
+        """Return the text that `piece` adds."""
         if self._reader.fault:
             return ""
         self._reader.feed(piece)
@@ -28,15 +33,16 @@ class FreeInput:
 
     @property
     def cut(self) -> bool:
-        """Whether the arguments are the beginning of JSON, and no more."""
+        """True if the arguments end in the middle of valid JSON."""
         return not self._reader.complete and not self._reader.fault
 
     @property
     def given(self) -> str:
+        """The text so far."""
         return "".join(self._given)
 
     def close(self, call: Call) -> str:
-        """Return what is missing of the text."""
+        """Return the rest of the text; nothing if the call has another text than was given."""
         text = free_text(call)
         return self._give(text) if text.startswith(self.given) else ""
 

@@ -1,44 +1,40 @@
-"""What differs from place to place: the closed list of quirks.
+"""Quirks of the Responses API: what differs between providers and between models.
 
-Each is a fact about a place, said in its file under `providers/` or in the configuration, also for
-one model. The defaults are the API as OpenAI speaks it.
+A provider's file in `providers/` or the configuration sets them, also for a single model. The
+defaults fit OpenAI's own servers; `encode_request` reads the quirks once per request.
 """
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
+from toolbridge.core.quirks import decode_quirks
 
 Retention: TypeAlias = Literal["none", "short", "long"]
 
 
-class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Quirks(msgspec.Struct, frozen=True):
+    """The closed list of switches."""
+
     openai: bool = False
-    """Whether the place is OpenAI's own, which alone keeps a prefix for a day."""
+    """True for OpenAI's own servers; only these accept `prompt_cache_retention: "24h"`."""
     cache_retention: Retention = "short"
-    """How long prefixes are kept: "none" sends no cache key, "long" asks for a day."""
+    """How long prefixes are cached: "none" sends no cache key, "long" requests 24 hours."""
     cache_breakpoints: bool = False
-    """Whether parts may be marked as the end of a prefix to cache: gpt-5.6 and later."""
+    """Mark cached prefixes with `prompt_cache_breakpoint` (OpenAI, gpt-5.6 and later)."""
     sampling: bool = True
-    """False where temperature, top_p and logprobs are refused: reasoning models."""
+    """False for models that reject temperature, top_p and logprobs (OpenAI, reasoning models)."""
     effort_none: bool = True
-    """False where a model cannot be told not to think."""
+    """False for models that reject `reasoning.effort: "none"`: they always think."""
     custom_tools: bool = True
-    """False where a tool with free text for input must be a function."""
+    """False if a tool with free text as its input must be offered as a function."""
     namespaces: bool = True
-    """False where tools in namespaces must be laid flat."""
+    """False if tools in namespaces must be offered as `namespace__name`."""
     user_field: Literal["safety_identifier", "user", ""] = "safety_identifier"
+    """OpenAI Responses: `safety_identifier` replaces the deprecated `user`."""
 
 
 def read_quirks(given: JsonObject) -> Quirks:
-    """Return the quirks of a target; raise `ConfigError` that names one that does not exist."""
-    try:
-        return msgspec.convert(given, Quirks)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `")
-        name = at.removesuffix("`").removeprefix("$.")
-        known = ", ".join(Quirks.__struct_fields__)
-        hint = f"; there are {known}" if "unknown field" in text else ""
-        raise ConfigError(f"{text}{hint}", where=f"quirks.{name}".rstrip(".$")) from None
+    """Return the quirks of a target; raise `ConfigError` for one that does not exist."""
+    return decode_quirks(given, Quirks)

@@ -1,4 +1,8 @@
-"""The shapes of OpenAI's Responses, and the tables that both directions read."""
+"""Wire structs of the Responses API, and the tables that both directions use.
+
+OpenAI adds item types and fields without notice. The structs list only the fields that are read,
+and the unions are open: an unknown type stays as it is.
+"""
 
 from typing import TypeAlias
 
@@ -6,22 +10,22 @@ import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
 from toolbridge.core.json import Json
-from toolbridge.core.messages import Effort, StopReason
+from toolbridge.core.messages import StopReason
 from toolbridge.wire.shapes import AnyObject, OpenUnion
 
 ORIGIN = "openai_responses"
 ERROR_MARK = "Error: "
-"""How a result says that it is an error: the API has no field for it."""
+"""Begins the text of a failed result: `function_call_output` has no field for errors."""
 ANSWER_NAME = "response"
-"""The name of an output schema that nobody named; the API demands one."""
+"""The name of an output schema without one. OpenAI, structured outputs: `name` is required."""
 CONTENT = "content/"
-"""Begins the kind of a foreign part that stands inside a message; others are items of their own."""
+"""Prefix for the kind of a foreign part inside a message; without it, the part is an item."""
 FILENAME = "document"
-"""The name of a file that has none; the API demands one beside the data."""
-SEALED = "reasoning.encrypted_content"
-"""What `include` says so that thoughts can be sent back where nothing is stored."""
+"""The name of a file without one. OpenAI Responses: `file_data` needs a `filename`."""
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+"""The value of `include` that returns thoughts encrypted, to be sent back without storage."""
 LOGPROBS = "message.output_text.logprobs"
-"""What `include` says so that the answer holds the log probabilities of its tokens."""
+"""The value of `include` that returns the log probabilities of the output tokens."""
 
 # ── requests ─────────────────────────────────────────────────────────────────
 
@@ -36,7 +40,7 @@ class TextPart(msgspec.Struct):
     annotations: list[AnyObject] | None = None
     prompt_cache_breakpoint: Breakpoint | None = None
     logprobs: Json = None
-    """Of what the model said; it is never read again."""
+    """Log probabilities of an earlier answer; they are ignored in a request."""
 
 
 class RefusalPart(msgspec.Struct):
@@ -154,7 +158,7 @@ class Namespace(msgspec.Struct):
 
 
 class Chosen(msgspec.Struct):
-    """A tool that a choice names."""
+    """A tool in a `tool_choice`."""
 
     type: str = ""
     name: str = ""
@@ -163,7 +167,7 @@ class Chosen(msgspec.Struct):
 
 
 class Choice(Chosen):
-    """A tool choice that is more than a word."""
+    """A `tool_choice` that is an object."""
 
     mode: str = "auto"
     tools: list[Chosen] = []
@@ -189,7 +193,7 @@ class TextConfig(msgspec.Struct):
 
 
 class Body(msgspec.Struct):
-    """A request. Fields that are not listed are kept by their own names."""
+    """A request. Fields that are not listed are kept in `Request.extra`."""
 
     model: str | None = None
     input: str | list[msgspec.Raw] | None = None
@@ -244,7 +248,7 @@ class Error(msgspec.Struct):
 
 
 class Reply(msgspec.Struct):
-    """A whole answer, or the beginning of one."""
+    """A response object, of a whole answer or inside an event."""
 
     id: str = ""
     model: str = ""
@@ -256,7 +260,7 @@ class Reply(msgspec.Struct):
 
 
 class Item(msgspec.Struct):
-    """An item of an answer: in a stream its start or its end."""
+    """An output item with the fields of all known types, at its start or its end."""
 
     type: str = ""
     id: str | None = None
@@ -273,7 +277,7 @@ class Item(msgspec.Struct):
 
 
 class StreamEvent(msgspec.Struct):
-    """One event of a stream, of whatever type: one pass over the bytes reads it."""
+    """An event with the fields of all known types, so that one pass decodes it."""
 
     type: str = ""
     output_index: int | None = None
@@ -298,73 +302,23 @@ class StreamEvent(msgspec.Struct):
 
 # ── tables ───────────────────────────────────────────────────────────────────
 
-EFFORTS: dict[str, Effort] = {
-    "minimal": "minimal",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "max",
-}
-
 INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": "length",
     "content_filter": "refusal",
     "steered": "end",
 }
-"""Why an answer is incomplete; any other reason cut it as a limit does."""
+"""The stop reason for `incomplete_details.reason`; "length" for every other value."""
 
 REASONS: dict[StopReason, str] = {
     "length": "max_output_tokens",
     "context_overflow": "max_output_tokens",
     "refusal": "content_filter",
 }
-"""The stops that leave an answer incomplete; after every other one it is completed."""
+"""The `incomplete_details.reason` for a stop reason; every other answer is `completed`."""
 
 AUDIO_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 ANNOTATIONS = frozenset({"url_citation", "file_citation", "container_file_citation", "file_path"})
+"""OpenAI Responses, annotations: flat objects, unlike `url_citation` of Chat Completions."""
 SHOWS = AnswerFeatures(ORIGIN, images=frozenset({"data"}), citations=ANNOTATIONS)
-
-ERROR_KINDS = {
-    "rate_limit_exceeded": "rate_limited",
-    "rate_limit_error": "rate_limited",
-    "requests": "rate_limited",
-    "tokens": "rate_limited",
-    "insufficient_quota": "rejected",  # comes with 429, but waiting does not help
-    "context_length_exceeded": "context_overflow",
-    "exceed_context_size_error": "context_overflow",
-    "model_not_found": "unknown_model",
-    "server_is_overloaded": "overloaded",
-    "slow_down": "overloaded",
-    "overloaded_error": "overloaded",
-    "timeout": "timed_out",
-}
-"""Error types and codes that say what to do; of the others, the status says it."""
-
-FAILURE_CODES = {
-    "rate_limited": "rate_limit_exceeded",
-    "context_overflow": "context_length_exceeded",
-    "overloaded": "server_is_overloaded",
-    "malformed_request": "invalid_prompt",
-    "unsupported": "invalid_prompt",
-}
-"""The code of a failure in mid-answer, as Codex knows them; any other is a server's error."""
-
-ERROR_TYPES: dict[str, tuple[str, str | None]] = {
-    "malformed_request": ("invalid_request_error", None),
-    "unsupported": ("invalid_request_error", "unsupported_value"),
-    "thinking_not_supported": ("invalid_request_error", "thinking_not_supported"),
-    "context_overflow": ("invalid_request_error", "context_length_exceeded"),
-    "too_large": ("invalid_request_error", "request_too_large"),
-    "unknown_model": ("invalid_request_error", "model_not_found"),
-    "unknown_route": ("invalid_request_error", "unknown_url"),
-    "wrong_method": ("invalid_request_error", "method_not_supported"),
-    "not_allowed": ("permission_error", None),
-    "unauthenticated": ("invalid_request_error", "invalid_api_key"),
-    "rate_limited": ("requests", "rate_limit_exceeded"),
-    "overloaded": ("server_error", "server_is_overloaded"),
-    "timed_out": ("server_error", "timeout"),
-}
-"""The type and the code of a problem; what is not here is told by its status."""

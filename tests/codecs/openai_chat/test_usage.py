@@ -1,5 +1,5 @@
-from toolbridge.codecs.openai_chat.counts import maybe_all_counts, read_counts, write_counts
 from toolbridge.codecs.openai_chat.shapes import Counts
+from toolbridge.codecs.openai_chat.usage import decode_counts, decode_usage, encode_usage
 from toolbridge.core.usage import Usage
 
 GIVEN = {
@@ -10,14 +10,14 @@ GIVEN = {
 
 
 def test_counts_may_be_missing():
-    assert read_counts(Counts()) == Usage()
+    assert decode_counts(Counts()) == Usage()
 
 
 def test_counts_of_the_providers_own_come_back_to_the_same_api():
-    usage = maybe_all_counts(GIVEN)
+    usage = decode_usage(GIVEN)
     assert usage is not None
     assert (usage.input, usage.cache_read, usage.output, usage.reasoning) == (7, 3, 5, 2)
-    written = write_counts(usage, 0)
+    written = encode_usage(usage, 0)
     assert {name: written[name] for name in GIVEN} == GIVEN | {
         "prompt_tokens_details": GIVEN["prompt_tokens_details"] | {"cache_write_tokens": 0}
     }
@@ -25,8 +25,8 @@ def test_counts_of_the_providers_own_come_back_to_the_same_api():
 
 def test_counts_of_another_api_are_not_written():
     usage = Usage(input=1, output=2, native={"anthropic": {"service_tier": "standard"}})
-    assert "service_tier" not in write_counts(usage, 0)
+    assert "service_tier" not in encode_usage(usage, 0)
 
 
 def test_counts_that_cannot_be_read_are_passed_over():
-    assert maybe_all_counts({"prompt_tokens": {"odd": 1}}) is None
+    assert decode_usage({"prompt_tokens": {"odd": 1}}) is None

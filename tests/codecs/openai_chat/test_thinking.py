@@ -1,9 +1,10 @@
 import pytest
 
-from toolbridge.codecs.openai_chat.encode_thinking import encode_thinking
 from toolbridge.codecs.openai_chat.quirks import read_quirks
+from toolbridge.codecs.openai_chat.shapes import Detail
+from toolbridge.codecs.openai_chat.thinking import decode_seal, encode_seal, encode_thinking
 from toolbridge.core.codec import Target
-from toolbridge.core.messages import Think
+from toolbridge.core.messages import Opaque, Think
 
 
 def ask(think, *, capabilities=None, tools=False, **quirks):
@@ -70,3 +71,25 @@ def test_tools_may_cost_the_reasoning():
     )
     assert ask(Think(), tools=True, effort_with_tools=False) == ({"reasoning_effort": "none"}, [])
     assert ask(wanted, tools=False, effort_with_tools=False) == ({"reasoning_effort": "high"}, [])
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        Detail("reasoning.text", signature="s"),
+        Detail("reasoning.encrypted", data="z"),
+        Detail("reasoning.text", signature="s", format="anthropic-claude-v1", index=0),
+        Detail("reasoning.encrypted", data="z", id="rs_1", format="openai-responses-v1"),
+    ],
+)
+def test_a_seal_goes_back_as_it_came(detail):
+    assert encode_seal(decode_seal(detail)) == detail
+
+
+def test_a_detail_without_a_token_is_no_seal():
+    assert decode_seal(Detail("reasoning.text", text="A", index=0)) is None
+
+
+def test_a_seal_of_another_api_stays_away():
+    assert encode_seal(Opaque("anthropic", "signature", "s")) is None
+    assert encode_seal(Opaque("openai_chat/openrouter", "signature", "s")) is not None

@@ -1,9 +1,10 @@
-"""Calls that come in pieces.
+"""Tool calls that arrive in pieces: `delta.tool_calls` of a stream.
 
-The API says that pieces belong together by `index`. Servers repeat an index for a new call, leave
-it out, count it up with every piece, send the id each time or never, the name in pieces or after
-the arguments. So a piece is matched by index, then id, then name; and a new id with a name, or a
-whole object followed by another, begins a new call.
+OpenAI chat, streaming: pieces with the same `index` belong to one call; the id and the name come
+with the first. Servers repeat an index for a new call (vLLM), leave it out, count it up with every
+piece, send the id each time or never, and the name in pieces or after the arguments. So a piece is
+matched by index, then by id, then by name. A new id with a name, or an object that follows a
+complete object, begins a new call.
 """
 
 import json
@@ -21,17 +22,17 @@ _NEXT_OBJECT = re.compile(r"[ \t\r\n]*+\{")
 
 
 class _Extent:
-    """How far a JSON text has come: only its brackets and quotes are looked at, each once."""
+    """Finds the end of a JSON object that arrives in pieces; each character is read once."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._in_string = False
         self._escaped = False
         self.whole = False
-        """Whether the outermost bracket is closed."""
+        """True once the outermost bracket is closed."""
 
     def feed(self, text: str, at: int = 0) -> int:
-        """Read on at `at`; return where the value ends, or the end of `text`."""
+        """Read `text` from `at`; return the index after the object, or the end of `text`."""
         if self._escaped and at < len(text):
             self._escaped = False
             at += 1
@@ -45,7 +46,7 @@ class _Extent:
         return len(text)
 
     def _take(self, mark: str) -> bool:
-        """Follow one mark; return whether the character after it means nothing."""
+        """Read one bracket, quote or backslash; return True if it escapes the next character."""
         if mark == "\\":
             return self._in_string
         if mark == '"':
@@ -57,22 +58,22 @@ class _Extent:
 
 
 class _Slot:
-    """One call, from the first that was heard of it."""
+    """One call, from its first piece on."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.name = ""
         self.extent = _Extent()
         self.held: list[str] = []
-        """Arguments that came before the name."""
+        """Arguments that arrived before the name."""
         self.open = False
         self.ended = False
         self.custom = False
         self.opaque: Opaque | None = None
 
 
-class Calls:
-    """Writes pieces of calls into a draft."""
+class CallDecoder:
+    """Assigns pieces to calls and writes the calls into a draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -80,14 +81,16 @@ class Calls:
         self._by_id: dict[str, _Slot] = {}
         self._last: _Slot | None = None
         self._waiting: dict[_Slot, None] = {}
-        """Calls that are not open yet: a name may still grow, or has not come."""
+        """Calls that have not begun: the name is missing, or may still continue."""
         self._running: dict[_Slot, None] = {}
-        """Calls that are open."""
+        """Calls that have begun and not ended."""
         self._ripe: dict[_Slot, None] = {}
-        """Those of them that are whole."""
+        """Running calls whose arguments are complete."""
 
     def feed(self, piece: ToolCall) -> list[Event]:
+        """Return the events of one element of `tool_calls`."""
         name, written, custom = _read(piece)
+        # Gemini, OpenAI compatibility: a call is signed in `extra_content.google`.
         google = piece.extra_content and piece.extra_content.google
         signature = google and google.thought_signature
         if not (piece.id or name or written or signature):
@@ -97,26 +100,26 @@ class Calls:
         if signature:
             slot.opaque = Opaque(ORIGIN, "thought_signature", signature)
         if name and not slot.open:
-            # A name comes whole, in pieces, or whole again with every piece.
+            # The name arrives at once, in pieces, or repeated with every piece.
             slot.name = name if name.startswith(slot.name) else slot.name + name
         return self._write(slot, piece.index, written)
 
     def settle(self) -> list[Event]:
-        """Open what has a name and end what is whole, before something else is said."""
+        """Begin calls that have a name and end complete ones, before text or a thought follows."""
         if not self._waiting and not self._ripe:
             return []
         return self._begin_waiting(None) + self._end_ripe()
 
     def close(self) -> list[Event]:
-        """End every call. One whose name never came is told without it, if it says anything."""
-        said = self._begin_waiting(None)
+        """End every call; one without a name is written only if it has arguments."""
+        events = self._begin_waiting(None)
         for slot in list(self._waiting):
-            said += self._begin(slot) if slot.held else []
+            events += self._begin(slot) if slot.held else []
         for slot in list(self._running):
-            said += self._end(slot)
-        return said
+            events += self._end(slot)
+        return events
 
-    # ── which call ──
+    # ── matching pieces to calls ──
 
     def _find(self, piece: ToolCall, name: str) -> _Slot:
         slot = self._match(piece, name) or self._new(piece.id or "")
@@ -136,14 +139,14 @@ class Calls:
             if slot is None and piece.index is None and not (piece.id and name):
                 slot = self._last
         elif piece.id and slot.id and piece.id != slot.id:
-            # Some servers draw a new id for every piece; only with a name is it another call.
+            # Some servers send a new id with every piece; only with a name is it another call.
             slot = same or (None if name or slot.extent.whole else slot)
         if slot is not None and name and slot.name and self._begins_anew(slot, piece, name):
             return None
         return slot
 
     def _begins_anew(self, slot: _Slot, piece: ToolCall, name: str) -> bool:
-        """Whether a name that comes after a name, or after arguments, is that of another call."""
+        """Return True if a name after a name, or after arguments, belongs to another call."""
         if piece.index is None and not piece.id and name != slot.name:
             return True
         repeated = name == slot.name and (piece.id or slot.id) == slot.id
@@ -154,25 +157,25 @@ class Calls:
         self._waiting[slot] = None
         return slot
 
-    # ── what it says ──
+    # ── writing events ──
 
     def _write(self, slot: _Slot, index: int | None, written: str) -> list[Event]:
         if slot.custom:
             return self._pour(slot, json.dumps(written, ensure_ascii=False)[1:-1])
-        said: list[Event] = []
+        events: list[Event] = []
         at = 0
         while at < len(written):
             if slot.extent.whole and _NEXT_OBJECT.match(written, at):
                 slot = self._follow(slot, index)
             end = len(written) if slot.extent.whole else slot.extent.feed(written, at)
-            said += self._pour(slot, written[at:end])
+            events += self._pour(slot, written[at:end])
             if slot.extent.whole and slot.open and not slot.ended:
                 self._ripe[slot] = None
             at = end
-        return said
+        return events
 
     def _follow(self, slot: _Slot, index: int | None) -> _Slot:
-        """Return a new call of the same tool: a whole object was followed by another."""
+        """Return a new call of the same tool: a second object follows a complete one."""
         another = self._new("")
         another.name = slot.name
         self._last = another
@@ -181,7 +184,7 @@ class Calls:
         return another
 
     def _pour(self, slot: _Slot, written: str) -> list[Event]:
-        if not written or slot.ended:  # a whole call has ended; nothing can follow in it
+        if not written or slot.ended:
             return []
         if not slot.name:
             slot.held.append(written)
@@ -192,39 +195,39 @@ class Calls:
         return [] if slot.open else self._begin_waiting(slot) + self._begin(slot)
 
     def _begin_waiting(self, until: _Slot | None) -> list[Event]:
-        """Begin the calls that were heard of before `until`: their names do not grow any more."""
+        """Begin the calls that arrived before `until`: their names are complete."""
         earlier = takewhile(lambda slot: slot is not until, list(self._waiting))
         return [event for slot in earlier if slot.name for event in self._begin(slot)]
 
     def _begin(self, slot: _Slot) -> list[Event]:
-        said = self._end_ripe()
+        events = self._end_ripe()
         self._waiting.pop(slot)
         self._running[slot] = None
         slot.open = True
-        said += self._draft.call(slot, name=slot.name, id=slot.id)
-        said += self._draft.arguments(slot, '{"input":"' if slot.custom else "")
-        said += self._draft.arguments(slot, "".join(slot.held))
+        events += self._draft.call(slot, name=slot.name, id=slot.id)
+        events += self._draft.arguments(slot, '{"input":"' if slot.custom else "")
+        events += self._draft.arguments(slot, "".join(slot.held))
         slot.held = []
         if slot.extent.whole:
             self._ripe[slot] = None
-        return said
+        return events
 
     def _end_ripe(self) -> list[Event]:
-        """End the calls that are whole, so that what comes next need not wait for them."""
+        """End the calls with complete arguments, so that the next block need not wait for them."""
         ripe, self._ripe = self._ripe, {}
         return [event for slot in ripe for event in self._end(slot)]
 
     def _end(self, slot: _Slot) -> list[Event]:
-        said = self._draft.arguments(slot, '"}') if slot.custom else []
+        events = self._draft.arguments(slot, '"}') if slot.custom else []
         if slot.opaque is not None:
             self._draft.tag_call(slot, slot.opaque)
         slot.ended = True
         self._running.pop(slot, None)
-        return said + self._draft.end(slot)
+        return events + self._draft.end(slot)
 
 
 def _read(piece: ToolCall) -> tuple[str, str, bool]:
-    """Return the name, the arguments as text, and whether they are free text."""
+    """Return the name, the arguments as text, and True if the tool is `custom` (free text)."""
     if piece.custom is not None:
         return piece.custom.name or "", piece.custom.input or "", True
     if piece.function is None:
@@ -233,13 +236,13 @@ def _read(piece: ToolCall) -> tuple[str, str, bool]:
 
 
 def _arguments(value: Json) -> str:
-    """Return arguments as JSON text; a string is that text already, well written or not."""
+    """Return arguments as JSON text; a string is passed on as it is, valid or not."""
     if isinstance(value, str):
         return value
     if value is None or value == {}:
         return ""
     try:
         return dumps(value)
-    except UnicodeEncodeError:  # half a surrogate pair, which only the slow writer lets through
+    except UnicodeEncodeError:  # a lone surrogate, which only the standard library can write
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return replace_lone_surrogates(text)
