@@ -119,5 +119,5 @@ def test_a_structured_stream_with_a_value_that_nobody_can_mean_raises(option, va
 
 
 def test_a_structured_stream_without_a_prompt_raises():
-    with pytest.raises(TypeError, match="a prompt is a text"):
+    with pytest.raises(TypeError, match="a prompt must be a string"):
         toolbridge.start_stream(None, keep=False).result()

@@ -13,14 +13,14 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
-from toolbridge.sdk.streams.options import order_of, think_of
+from toolbridge.sdk.streams.options import prepare, think_of
 
 HI = Turn("user", (Text("hi"),))
 
 
 @pytest.mark.parametrize("prompt", ["hi", HI, [HI], (HI,), Request("", (HI,)), Request("x", (HI,))])
 def test_a_prompt_has_many_forms(prompt):
-    assert order_of("m", prompt, {}).request == Request("m", (HI,), stream=True)
+    assert prepare("m", prompt, {}).request == Request("m", (HI,), stream=True)
 
 
 def test_a_request_keeps_what_no_option_changes():
@@ -28,7 +28,7 @@ def test_a_request_keeps_what_no_option_changes():
         "m", (HI,), system=(Text("a"),), tools=(Tool("t"),), max_tokens=5, session="s", user="u",
         stop=("x",), sampling=Sampling(top_k=3), output=OutputFormat(),
     )  # fmt: skip
-    kept = order_of("", given, {"temperature": 0.0, "system": "b"}).request
+    kept = prepare("", given, {"temperature": 0.0, "system": "b"}).request
     assert kept.sampling == Sampling(top_k=3, temperature=0.0)
     assert kept.system == (Text("a"), Text("b"))
     assert (kept.max_tokens, kept.session, kept.user, kept.stop) == (5, "s", "u", ("x",))
@@ -58,11 +58,11 @@ def look(city: str) -> str:
     ],
 )  # fmt: skip
 def test_an_option_reaches_the_request(options, field, expected):
-    assert getattr(order_of("m", "hi", options).request, field) == expected
+    assert getattr(prepare("m", "hi", options).request, field) == expected
 
 
 def test_functions_and_tools_are_offered_together():
-    order = order_of("m", "hi", {"tools": [look, Tool("theirs")]})
+    order = prepare("m", "hi", {"tools": [look, Tool("theirs")]})
     assert [tool.name for tool in order.request.tools] == ["look", "theirs"]
     assert list(order.functions) == ["look"]
 
@@ -95,12 +95,14 @@ def test_thinking_is_a_word_a_number_or_a_yes(think, expected):
 )
 def test_what_nobody_can_mean_is_refused(prompt, options, error):
     with pytest.raises(error):
-        order_of("m", prompt, options)
+        prepare("m", prompt, options)
 
 
 def test_a_wrong_option_is_named_beside_the_right_ones():
-    with pytest.raises(TypeError, match=r"no option 'warmth'; there are system, .*temperature"):
-        order_of("m", "hi", {"warmth": 1})
+    with pytest.raises(
+        TypeError, match=r"no option 'warmth'; known options: system, .*temperature"
+    ):
+        prepare("m", "hi", {"warmth": 1})
 
 
 @pytest.mark.parametrize(
@@ -112,11 +114,11 @@ def test_a_wrong_option_is_named_beside_the_right_ones():
         ({"max_tokens": True}, "max_tokens", "whole number"),
         ({"tool_choice": "requird", "tools": [look]}, "tool_choice", "did you mean 'required'"),
         ({"tool_choice": "lok", "tools": [look]}, "tool_choice", "did you mean 'look'"),
-        ({"tool_choice": "look"}, "tool_choice", "there is none"),
+        ({"tool_choice": "look"}, "tool_choice", "none is offered"),
         ({"tool_choice": "required"}, "tool_choice", "none is offered"),
     ],
 )
 def test_a_wrong_option_is_an_error_that_names_it(options, where, words):
     with pytest.raises(MalformedRequest, match=words) as caught:
-        order_of("m", "hi", options)
+        prepare("m", "hi", options)
     assert caught.value.problem.where == where

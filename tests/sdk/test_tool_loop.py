@@ -14,7 +14,7 @@ from toolbridge import AsyncClient, Client
 from toolbridge.config import Config
 from toolbridge.core.messages import Call, Message, Request, Result, Text, ToolChoice, Turn
 from toolbridge.sdk.client.tool_loop import ToolLoop
-from toolbridge.sdk.streams.options import order_of
+from toolbridge.sdk.streams.options import prepare
 
 
 def weather(city: Annotated[str, "where"], unit: Literal["c", "f"] = "c") -> str:
@@ -167,7 +167,7 @@ async def test_what_a_function_gives_or_raises_is_what_the_model_reads(
 
 
 def tool_loop(**options) -> ToolLoop:
-    return ToolLoop(order_of("m", "?", {"tools": [weather], **options}), 3)
+    return ToolLoop(prepare("m", "?", {"tools": [weather], **options}), 3)
 
 
 def told(*parts, stop="tool_use") -> Message:

@@ -71,7 +71,7 @@ async def test_an_unknown_name_is_told_the_nearest():
     outcome = await registry.call("place.search", {}, NOBODY)
     assert outcome.code == "unknown_tool"
     assert "'places.search'" in outcome.result["error"]["message"]
-    assert (await registry.call("x" * 1000, {}, NOBODY)).message.endswith("there are places.search")
+    assert (await registry.call("x" * 1000, {}, NOBODY)).message.endswith("known: places.search")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 129, "é", "a\n"])
@@ -242,7 +242,7 @@ async def test_a_coroutine_that_gives_up_has_failed():
         raise asyncio.CancelledError
 
     outcome = await Registry([RegisteredTool("bad", "", {}, run)]).call("bad", {}, NOBODY)
-    assert (outcome.code, outcome.message) == ("tool_failed", "bad gave up")
+    assert (outcome.code, outcome.message) == ("tool_failed", "bad was cancelled")
 
 
 async def test_threads_are_bounded_and_come_free_again():

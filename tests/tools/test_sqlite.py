@@ -133,7 +133,7 @@ async def test_names_not_paths_choose_the_database(file, tmp_path):
     none = await Registry([sqlite_query({})]).call(
         "sqlite.query", {"sql": "select 1"}, ToolContext()
     )
-    assert none.result["error"]["message"].endswith("none is allowed")
+    assert none.result["error"]["message"].endswith("none is configured")
 
 
 async def test_a_missing_file_is_not_made(tmp_path):

@@ -230,11 +230,11 @@ class RunFiles:
         if not self._tools:
             self._replace("tool_logs", [])
         self._replace("result", result)
-        told: JsonObject = {"run": self._run, "started": self._at}
+        found: JsonObject = {"run": self._run, "started": self._at}
         if self._left_out:
-            told["left_out_bytes"] = sum(self._left_out.values())
+            found["left_out_bytes"] = sum(self._left_out.values())
         # Written last: a folder with metrics.json belongs to a run that has ended.
-        self._replace("metrics", {**told, **self._measures.summary(), **metrics})
+        self._replace("metrics", {**found, **self._measures.summary(), **metrics})
         self._artifacts.release(self._run)
 
     def _replace(self, name: str, value: object) -> None:

@@ -22,11 +22,11 @@ class EventFrames:
         self._events: EventRedactor[EventFrame] = EventRedactor(redactor)
 
     def feed(self, frame: EventFrame) -> list[Redacted]:
-        return [_line(*told) for told in self._events.feed(frame, frame.event, frame.data)]
+        return [_line(*event) for event in self._events.feed(frame, frame.event, frame.data)]
 
     def close(self) -> list[Redacted]:
         """Return the lines that were held back for redaction."""
-        return [_line(*told) for told in self._events.close()]
+        return [_line(*event) for event in self._events.close()]
 
 
 def _line(frame: EventFrame, data: JsonObject) -> Redacted:

@@ -95,7 +95,9 @@ class KeptEvents:
     def _redact(self, new: list[tuple[Record, JsonObject]]) -> list[tuple[str, bytes]]:
         """Return the changed chunks for the file; runs in the store's thread."""
         certain = [
-            told for record, data in new for told in self._redactor.feed(record, record.name, data)
+            event
+            for record, data in new
+            for event in self._redactor.feed(record, record.name, data)
         ]
         self._safe += [Record(r.n, r.name, dump_bytes(data)) for r, data in certain]
         found = [(_key(c[0].n), msgspec.msgpack.encode(c)) for c in _chunks(self._safe)]

@@ -65,7 +65,7 @@ class RunMetrics:
 
     def _answered(self, id: str, frame: EventFrame) -> JsonObject:
         began = self._begun.pop(id, frame)
-        told: JsonObject = {
+        row: JsonObject = {
             "id": id,
             "name": frame.data.get("name"),
             "ms": round(frame.ms - began.ms, 3),
@@ -73,10 +73,10 @@ class RunMetrics:
         result = frame.data.get("result")
         error = result.get("error") if isinstance(result, dict) else None
         if isinstance(error, dict):
-            told["code"] = error.get("code")
+            row["code"] = error.get("code")
         if frame.data.get("cached"):
-            told["cached"] = True
-        return told
+            row["cached"] = True
+        return row
 
 
 def _spread(rows: list[JsonObject]) -> JsonObject:

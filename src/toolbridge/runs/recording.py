@@ -90,8 +90,8 @@ class Recorder:
         if self._files is None:
             return
         entry: JsonObject = {"id": effect.id, "name": effect.name, "args": effect.args}
-        told: JsonObject = msgspec.to_builtins(outcome)
-        self._files.tool({**entry, **told, "client": effect.client})
+        shown: JsonObject = msgspec.to_builtins(outcome)
+        self._files.tool({**entry, **shown, "client": effect.client})
 
     def sent(self, record: Record, event: Event) -> None:
         if self._files is None:

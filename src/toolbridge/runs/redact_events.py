@@ -38,13 +38,13 @@ class EventRedactor(Generic[T]):
         if event not in _PIECES:
             redacted = self._redactor.value(data)
             return [*self.close(), (item, redacted if isinstance(redacted, dict) else {})]
-        told = [] if self._continues(event, data) else self.close()
+        out = [] if self._continues(event, data) else self.close()
         self._held.append(_Held(item, event, data))
         self._texts.append(_text(event, data))
         self._size += len(self._texts[-1])
         if self._size > HELD:
-            return told + self.close()
-        return told + self._settle() if event == "text.delta" else told
+            return out + self.close()
+        return out + self._settle() if event == "text.delta" else out
 
     def close(self) -> list[tuple[T, JsonObject]]:
         """Return all events that were held."""
@@ -52,9 +52,9 @@ class EventRedactor(Generic[T]):
             return []
         is_text = self._held[0].event == "text.delta"
         redact = self._redactor.pieces if is_text else self._redactor.json_pieces
-        told = self._redacted(redact(self._texts))
+        out = self._redacted(redact(self._texts))
         self._held, self._texts, self._size = [], [], 0
-        return told
+        return out
 
     def _redacted(self, texts: list[str]) -> list[tuple[T, JsonObject]]:
         return [
@@ -79,9 +79,9 @@ class EventRedactor(Generic[T]):
         # The last delta continues the line: its part up to the line end is redacted now.
         last = self._held[-1]
         *texts, certain = self._redactor.pieces(self._texts)
-        told = self._redacted(texts)
+        out = self._redacted(texts)
         self._held, self._texts, self._size = [last], [certain + tail], len(certain + tail)
-        return told
+        return out
 
 
 def _text(event: str, data: JsonObject) -> str:

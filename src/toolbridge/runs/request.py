@@ -88,7 +88,7 @@ class StreamRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def turns(self) -> tuple[Turn, ...]:
         if self.messages:
-            return tuple(Turn(said.role, (Text(said.content),)) for said in self.messages)
+            return tuple(Turn(message.role, (Text(message.content),)) for message in self.messages)
         return (Turn("user", (Text(self.prompt),)),)
 
     @property

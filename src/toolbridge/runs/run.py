@@ -180,8 +180,8 @@ class StreamRun:
                 return self._conversation.listening
             for at, event in enumerate(batch, 1):
                 self._count(event, count)
-                told = self._failed(event.problem) if isinstance(event, ev.Failed) else event
-                await self._deliver(self._conversation.feed(told))
+                known = self._failed(event.problem) if isinstance(event, ev.Failed) else event
+                await self._deliver(self._conversation.feed(known))
                 await self._fulfil()
                 if not self._conversation.listening:
                     for unread in batch[at:]:

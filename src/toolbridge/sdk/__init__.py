@@ -1,4 +1,8 @@
-"""The library with sockets: ask any model from Python, blocking or awaiting."""
+"""The Python SDK: ask any model, with blocking or async code.
+
+It has four parts: `client` (Client and AsyncClient), `streams` (one answer as events), `structured`
+(structured streams, `start_stream`) and `pi` (the API of the pi-ai library).
+"""
 
 from toolbridge.sdk.client.async_client import AsyncClient
 from toolbridge.sdk.client.client import Client

@@ -1,4 +1,4 @@
-"""What a tool is told beside its arguments, and how it says no."""
+"""The context that a tool gets beside its arguments, and the exceptions for a refusal."""
 
 import sqlite3
 from collections.abc import Callable
@@ -11,7 +11,7 @@ DAY = 24 * 3600.0
 
 
 class ToolRefused(Exception):
-    """The tool understood and says no: asking again would give the same answer."""
+    """Raised by a tool that refuses a call; a retry would give the same answer."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class ToolRefused(Exception):
 
 
 class InvalidArguments(ToolRefused):
-    """The arguments are not what the tool takes."""
+    """Raised for arguments that the tool does not accept."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_arguments", message)
@@ -27,34 +27,34 @@ class InvalidArguments(ToolRefused):
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Who calls, in which run, and the key under which a repeat is the same call."""
+    """The caller, the run, and the key that identifies a repeated call."""
 
     run: str = ""
     caller: str = ""
     idempotency_key: str = ""
-    """The request's own; without one nothing is kept."""
+    """The request's idempotency key; without one no result is stored."""
     store: SqliteStore | None = None
     call: str = ""
     """The id of the call in its stream."""
     key: str = ""
-    """The tool's own key, the same for the same request, tool and arguments; set by the registry."""
+    """The key of this call: the same for the same request, tool and arguments; set by the registry."""
 
     repeats: set[str] = field(default_factory=set)
-    """Keys that `once` has found used."""
+    """Keys for which `once` returned a stored result."""
 
     @property
     def scope(self) -> str:
-        """Where results of this caller are kept: nobody else's key finds them."""
+        """The scope of this caller's stored results; other callers cannot read it."""
         return f"tool/{self.caller}"
 
     async def once(self, work: Callable[[sqlite3.Connection], Json]) -> Json:
-        """Do `work` and keep what it returns in one transaction; return what was kept before.
+        """Do `work` once per key: store its result in the same transaction, or return the stored one.
 
-        Whether the process is killed in the middle or two processes race, `work` counts once for a
-        key. It runs in the store's thread, so it must be short, and write through its connection.
+        This holds if the process is killed in the middle or if two processes race. `work` runs in the
+        store's thread, so it must be short, and it must write through the given connection.
         """
         if self.store is None:
-            raise ToolRefused("no_store", "this tool needs a store, and there is none")
+            raise ToolRefused("no_store", "this tool needs a store, and none is configured")
 
         def make(connection: sqlite3.Connection) -> bytes:
             return dump_bytes(work(connection))

@@ -1,7 +1,7 @@
-"""`fs.read`: a file below one of the roots that are allowed, and nothing else.
+"""`fs.read`: reads a text file below one of the allowed directories.
 
-Each step of a path is opened inside the folder before it, and no step follows a link, so nothing
-that changes between the check and the reading leads outside. Only plain files are read.
+Each component of a path is opened relative to the directory before it, and no symbolic link is
+followed, so a change between check and read cannot lead outside. Only regular files are read.
 """
 
 import codecs
@@ -27,13 +27,13 @@ _WRITTEN = 60_000
 
 
 def _flags(*names: str) -> int:
-    """Return the flags that this system has: Windows lacks most, and then the tool is refused."""
+    """Return those flags that this system has; on Windows most are missing, and the tool is disabled."""
     return sum(getattr(os, name, 0) for name in names)
 
 
 _FOLDER = _flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")
 _NO_LINK = _flags("O_NOFOLLOW")
-# A pipe would wait for its other end, and a terminal could become ours.
+# Opening a pipe would block, and opening a terminal could make it our controlling terminal.
 _FILE = _flags("O_RDONLY", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC") | _NO_LINK
 
 
@@ -46,9 +46,11 @@ class FsRead(msgspec.Struct, frozen=True):
 
 
 def fs_read(roots: Iterable[Path]) -> RegisteredTool:
-    """Return the tool for files below `roots`; a path is looked for in each of them, in order."""
+    """Return the tool for files below `roots`; a relative path is tried in each of them, in order."""
     if os.open not in os.supports_dir_fd:
-        raise ConfigError("fs.read cannot be made safe on this system", where="stream.roots")
+        raise ConfigError(
+            "fs.read is not available: this system lacks O_NOFOLLOW", where="stream.roots"
+        )
     allowed = tuple(Path(root).absolute() for root in roots)
 
     def run(arguments: JsonObject, _context: ToolContext) -> JsonObject:
@@ -77,7 +79,7 @@ def read(roots: tuple[Path, ...], asked: FsRead) -> JsonObject:
 
 
 def _candidates(roots: tuple[Path, ...], path: str) -> list[tuple[Path, list[str]]]:
-    """Return where `path` may be: a root, and the steps below it."""
+    """Return the candidates for `path`: a root, and the path components below it."""
     if "\0" in path:
         raise _outside(path)
     if not path.startswith("/"):
@@ -100,13 +102,13 @@ def _steps(below: str, path: str) -> list[str]:
 
 
 def _open(root: Path, steps: list[str], path: str, stack: ExitStack) -> int:
-    """Return a descriptor of the file; it is closed with `stack`."""
-    # The root is the owner's word, and may itself be a link.
+    """Return a file descriptor that `stack` closes."""
+    # The root comes from the configuration, so it may itself be a link.
     folder = _held(os.open(root, _FOLDER), stack)
     for step in steps[:-1]:
         _refuse_link(folder, step, path)
         folder = _held(os.open(step, _FOLDER | _NO_LINK, dir_fd=folder), stack)
-    # Opening a device can already do something, so it is looked at before, and again after.
+    # Opening a device can have effects, so the type is checked before opening, and again after.
     _refuse_link(folder, steps[-1], path)
     _refuse_special(os.stat(steps[-1], dir_fd=folder, follow_symlinks=False), path)
     file = _held(os.open(steps[-1], _FILE, dir_fd=folder), stack)
@@ -121,7 +123,9 @@ def _held(descriptor: int, stack: ExitStack) -> int:
 
 def _refuse_link(folder: int, step: str, path: str) -> None:
     if stat.S_ISLNK(os.stat(step, dir_fd=folder, follow_symlinks=False).st_mode):
-        raise ToolRefused("not_allowed", f"{path!r} leads over a link, which is not followed")
+        raise ToolRefused(
+            "not_allowed", f"{path!r} contains a symbolic link; links are not followed"
+        )
 
 
 def _refuse_special(found: os.stat_result, path: str) -> None:
@@ -136,20 +140,20 @@ def _read(file: int, asked: FsRead) -> JsonObject:
     while True:
         end = asked.offset + len(data)
         text, used = _decoded(data, more=bool(data) and end < size)
-        # Control characters take six bytes each in JSON, and the whole must fit a result.
+        # A control character takes six bytes in JSON, and the whole must fit the result limit.
         if len(dump_bytes(text)) <= _WRITTEN:
             break
         data = data[: len(data) // 2]
-    told: JsonObject = {"path": asked.path, "size": size, "text": text}
+    found: JsonObject = {"path": asked.path, "size": size, "text": text}
     if data and end < size:
-        told["next_offset"] = asked.offset + used
-    return told
+        found["next_offset"] = asked.offset + used
+    return found
 
 
 def _decoded(data: bytes, *, more: bool) -> tuple[str, int]:
-    """Return the text of `data` and how much of it that took.
+    """Return the text of `data` and the number of bytes decoded.
 
-    A character that the limit has cut in two is left for the next reading.
+    A character that is cut at the limit is left for the next read.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(data, final=not more)

@@ -1,10 +1,10 @@
-"""Python functions as tools: the schema from the signature, the description from the docstring."""
+"""Python functions as tools: the signature is the schema, the docstring the description."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import (
     Annotated,
-    Any,  # noqa: TID251  msgspec's word for a parameter that may be any JSON value
+    Any,  # noqa: TID251  msgspec's type for a parameter that takes any JSON value
     get_args,
     get_origin,
     get_type_hints,
@@ -24,7 +24,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 class Function:
     """A Python function that a model may call. It is still a function: call it as before.
 
-    A parameter of the type `ToolContext` is no argument of the model's: whoever runs the tool fills it.
+    A parameter of the type `ToolContext` is not in the schema: the registry passes it.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Function:
         return self._function(*args, **named)
 
     def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return what a model wrote as the types that the function declares.
+        """Return the model's arguments converted to the declared types.
 
-        Raise `msgspec.ValidationError` where that cannot be.
+        Raise `msgspec.ValidationError` if they do not fit.
         """
         read = msgspec.convert(dict(arguments), self._shape, strict=False)
         return {field: getattr(read, field) for field in read.__struct_fields__}
@@ -65,7 +65,7 @@ class Function:
     def call(
         self, arguments: Mapping[str, object], context: ToolContext | None = None
     ) -> object | Awaitable[object]:
-        """Call it with what a model wrote."""
+        """Call it with arguments as the model wrote them."""
         return self.call_read(self.read(arguments), context)
 
     def call_read(
@@ -95,10 +95,10 @@ def tool(
     timeout: float | None = None,
     idempotent: bool = False,
 ) -> Function | Callable[[Callable[..., object]], Function]:
-    """Make a function a tool; only needed to say more than its signature does.
+    """Make a function a tool; needed only to set a name, a description or limits.
 
-    `timeout` is in seconds. An `idempotent` one may be run again when it timed out: it only reads,
-    or it honours the key of its `ToolContext`.
+    `timeout` is in seconds. An `idempotent` tool may be run again after a timeout: it only reads, or
+    it uses the key of its `ToolContext`.
     """
     if function is not None:
         return Function(function)
@@ -108,9 +108,9 @@ def tool(
 
 
 def _shape_of(function: Callable[..., object]) -> tuple[type[msgspec.Struct], str]:
-    """Return the parameters of `function` as a struct, and the name of that for the context.
+    """Return the parameters of `function` as a struct, and the name of its context parameter.
 
-    A struct is what msgspec can describe and fill.
+    msgspec can describe a struct as JSON Schema and convert arguments to it.
     """
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -123,7 +123,7 @@ def _shape_of(function: Callable[..., object]) -> tuple[type[msgspec.Struct], st
             continue
         if parameter.kind not in _BY_NAME:
             raise TypeError(
-                f"{function.__name__}: a model gives arguments by name, so {parameter} cannot be one"
+                f"{function.__name__}: {parameter} cannot be passed by name, as models pass arguments"
             )
         if hints.get(parameter.name) is ToolContext:
             context = parameter.name
@@ -148,14 +148,14 @@ def _struct(
 
 
 def _default(value: object) -> object:
-    # A list as a default is shared by all calls in Python; msgspec wants a way to make one.
+    # A mutable default would be shared by all calls; msgspec needs a factory.
     if isinstance(value, list | dict | set):
         return msgspec.field(default_factory=lambda: value)
     return value
 
 
 def _described(annotation: object) -> object:
-    """Return `annotation` with a text beside the type as its description."""
+    """Return `annotation` with a string in `Annotated` as its description."""
     if get_origin(annotation) is not Annotated:
         return annotation
     kind, *beside = get_args(annotation)
@@ -169,9 +169,9 @@ def _described(annotation: object) -> object:
 
 
 def schema_of(shape: type[msgspec.Struct]) -> JsonObject:
-    """Return the JSON Schema of `shape` in one piece."""
+    """Return the JSON Schema of `shape` without references."""
     schema, whole = inline(msgspec.json.schema(shape))
-    if not whole:  # a type that contains itself keeps its references
+    if not whole:  # a recursive type keeps its references
         schema = msgspec.json.schema(shape)
     schema.pop("title", None)
     return schema

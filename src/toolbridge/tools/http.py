@@ -1,9 +1,9 @@
 """Tools at a URL.
 
-The arguments are posted there with the key of the call, so the place can tell a repeat from a new
-one. Only hosts that are allowed are reached, and an address that is not public only where that is
-allowed too: the address is checked when it is connected to, not before, so that a name cannot change
-its mind in between. No redirect is followed.
+The arguments are posted with the key of the call, so that the server can recognise a repeat. Only
+allowed hosts are contacted, and private addresses only if that is allowed too. The address is checked
+when the connection is made, so a name cannot resolve differently in between (DNS rebinding). No
+redirect is followed.
 """
 
 import ipaddress
@@ -26,17 +26,17 @@ MOST = 1024 * 1024
 _CONNECT = 5.0
 _PORTS = {"http": 80, "https": 443}
 _PASSING = frozenset({408, 425, 429})
-"""Refusals that may be gone when it is asked again."""
+"""Statuses after which a retry may succeed."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _SHOWN = 300
 
 
 class HttpTools:
-    """Makes tools of URLs, and holds their connections while it is entered.
+    """Makes tools from URLs. Use it as a context manager, which holds the connections.
 
-    A host is written as `example.com`, `example.com:8443` or `*.example.com`; without a port it
-    stands for 80 and 443. One that is written as a loopback or private address, or as `localhost`,
-    is allowed to be that; any other name may lead to such an address only with `private`.
+    A host is written as `example.com`, `example.com:8443` or `*.example.com`; without a port it means
+    80 and 443. A host written as a loopback or private address, or as `localhost`, may have that
+    address; any other name may resolve to such an address only with `private`.
     """
 
     def __init__(self, hosts: Iterable[str], *, private: bool = False) -> None:
@@ -68,7 +68,7 @@ class HttpTools:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> RegisteredTool:
-        """Return the tool at `url`; raise `MalformedRequest` where that may not be reached."""
+        """Return the tool at `url`; raise `MalformedRequest` if the URL is not allowed."""
         self.check(url)
         given = dict(headers or {})
 
@@ -78,21 +78,21 @@ class HttpTools:
         return RegisteredTool(
             name, description, parameters or {"type": "object"}, run,
             timeout=timeout,
-            idempotent=True,  # the place is told the key
+            idempotent=True,  # the server gets the key
         )  # fmt: skip
 
     def check(self, url: str) -> None:
-        """Raise `MalformedRequest` for a URL that may not be reached."""
+        """Raise `MalformedRequest` for a URL that is not allowed."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError:
-            raise MalformedRequest(f"is no URL: {url[:_SHOWN]!r}", where="url") from None
+            raise MalformedRequest(f"is not a URL: {url[:_SHOWN]!r}", where="url") from None
         if parts.scheme not in _PORTS or not host or "@" in parts.netloc:
             text = "must be http:// or https:// and a host, without a name or password"
             raise MalformedRequest(text, where="url")
         if not any(_fits(allowed, host, port) for allowed in self._hosts):
-            text = f"{host}:{port} is not among the hosts that tools may be at"
+            text = f"{host}:{port} is not in the setting `stream.tool_hosts`"
             raise MalformedRequest(text, where="url")
 
     async def _post(
@@ -123,11 +123,11 @@ class HttpTools:
 async def _read(incoming: Incoming, name: str) -> Json:
     status = incoming.status
     if 300 <= status < 400:
-        text = f"{name} answered with a redirect ({status}), and none is followed"
+        text = f"{name} answered with a redirect ({status}); redirects are not followed"
         raise ToolRefused("redirected", text)
     if status >= 400:
-        said = (await incoming.read_some(_SHOWN)).decode("utf-8", "replace")
-        text = f"{name} answered with status {status}: {said}"
+        shown = (await incoming.read_some(_SHOWN)).decode("utf-8", "replace")
+        text = f"{name} answered with status {status}: {shown}"
         if status >= 500 or status in _PASSING:
             raise ToolbridgeError(text)
         raise ToolRefused("rejected", text)
@@ -139,17 +139,17 @@ async def _read(incoming: Incoming, name: str) -> Json:
 
 
 def _value(body: bytes, kind: str, name: str) -> Json:
-    """Return the JSON that a place answered, or its plain text."""
+    """Return the JSON of a response, or its plain text."""
     if kind.startswith("text/plain"):
         return body.decode("utf-8", "replace")
     try:
         return loads(body) if body.strip() else None
     except ValueError as error:
-        raise ToolRefused("broken_wire", f"{name} answered with no JSON: {error}") from None
+        raise ToolRefused("broken_wire", f"{name} did not answer with JSON: {error}") from None
 
 
 class _Guard(AbstractResolver):
-    """Finds addresses, and refuses those that are nobody's business."""
+    """Resolves names, and rejects private addresses unless they are allowed."""
 
     def __init__(self, *, private: bool, local: bool) -> None:
         self._private = private
@@ -174,14 +174,14 @@ class _Guard(AbstractResolver):
 
 
 def is_public(address: str) -> bool:
-    """Whether `address` is one that the whole internet shares."""
+    """Whether `address` is a public internet address."""
     found = ipaddress.ip_address(address.partition("%")[0])
     inside = _inside(found) if isinstance(found, ipaddress.IPv6Address) else None
     return (inside or found).is_global and not (inside or found).is_multicast
 
 
 def _inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the old address that a new one stands for, if it does."""
+    """Return the IPv4 address inside an IPv6 address (mapped, 6to4, Teredo, NAT64), or None."""
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     teredo = address.teredo
@@ -198,6 +198,6 @@ def _fits(allowed: str, host: str, port: int) -> bool:
 
 
 def _without_port(host: str) -> str:
-    """Return `host` without its port; the colons of an IPv6 address stand in brackets."""
+    """Return `host` without its port; an IPv6 address with a port is in brackets."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() and not name.endswith(":") else host

@@ -1,4 +1,4 @@
-"""Keys under which a tool's call is the same call again."""
+"""Idempotency keys of tool calls."""
 
 from hashlib import blake2b
 
@@ -11,13 +11,13 @@ _EXACT = 2.0**53
 
 
 def canonical(value: Json) -> bytes:
-    """Return `value` as JSON that does not depend on the order of keys, nor on 3 or 3.0."""
+    """Return `value` as canonical JSON: sorted keys, and 3 for 3.0."""
     return _encoder.encode(_plain(value))
 
 
 def derive_key(request_key: str, tool: str, arguments: JsonObject) -> str:
-    """Return the key of one tool's call: the same for the same request key, tool and arguments."""
-    # A list, so that no part can pretend to be the end of the one before.
+    """Return the key of a tool call: the same for the same request key, tool and arguments."""
+    # Encoded as a list, so that the border between two parts is unambiguous.
     written = canonical([request_key, tool, arguments])
     return blake2b(written, digest_size=16).hexdigest()
 

@@ -1,11 +1,11 @@
-"""Tools by name, and the one way in which they are run.
+"""The registry of tools: finds a tool by name and runs it.
 
-A call never raises: what went wrong is an `ToolOutcome` too. A tool that fails is asked again; one that
-says no, or was given arguments that it does not take, is not; one that ran out of time only where a
-second run does no harm. What a tool gave back under a request's key is kept and given again.
+A call never raises: failures are `ToolOutcome`s too. A failed tool is retried; a tool that refused
+the call or its arguments is not; a tool that timed out only if it is idempotent. With an idempotency
+key the result is stored, and a repeated call returns it.
 
-A coroutine that ignores its cancellation, or that blocks instead of waiting, cannot be helped from
-outside; plain functions run in threads of their own and may block.
+A coroutine that ignores cancellation, or that blocks the event loop, cannot be stopped. Plain
+functions run in threads and may block.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class RegisteredTool:
-    """A tool; `run` may wait or not, and raises `ToolRefused` or anything else."""
+    """A tool; `run` is a function or a coroutine function, and may raise anything."""
 
     name: str
     description: str
@@ -46,11 +46,11 @@ class RegisteredTool:
     """JSON Schema of its arguments."""
     run: Callable[[JsonObject, ToolContext], object | Awaitable[object]]
     timeout: float | None = None
-    """Seconds; the registry's own where None."""
+    """Seconds; None for the registry's default."""
     idempotent: bool = False
-    """Whether a second run does no harm: it only reads, or it honours the key of its context."""
+    """Whether it may run twice: it only reads, or it uses the key of its context."""
     waits: bool | None = None
-    """Whether `run` is a coroutine function; found out where None."""
+    """Whether `run` is a coroutine function; None to detect it."""
 
 
 class ToolAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,12 +62,12 @@ class ToolAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a call."""
+    """The outcome of a call."""
 
     result: Json
-    """What the stream says: the tool's answer, or `{"error": {"code", "message"}}`."""
+    """The result for the stream: the tool's answer, or `{"error": {"code", "message"}}`."""
     code: str = ""
-    """`tool_failed`, `tool_timeout`, `invalid_arguments`, `unknown_tool`; empty when all is well."""
+    """`tool_failed`, `tool_timeout`, `invalid_arguments` or `unknown_tool`; empty on success."""
     message: str = ""
     cached: bool = False
     truncated: bool = False
@@ -75,7 +75,7 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Failure(Exception):
-    """A run that came to nothing."""
+    """A failed run; `again` if it may be retried."""
 
     def __init__(self, code: str, message: str, *, again: bool, reason: str = "") -> None:
         super().__init__(message)
@@ -91,6 +91,8 @@ class _Failure(Exception):
 
 
 class Registry:
+    """Tools by name."""
+
     def __init__(
         self,
         tools: Iterable[RegisteredTool | Function | Callable[..., object]] = (),
@@ -101,7 +103,7 @@ class Registry:
         self._tools: dict[str, RegisteredTool] = {}
         self._most = most
         self._threads = threads or Threads()
-        # Two calls with the same key at the same time: the second waits, and finds the first's.
+        # Of two concurrent calls with the same key, the second waits and gets the first one's result.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         for tool in tools:
             self.add(tool)
@@ -117,20 +119,20 @@ class Registry:
         return tuple(sorted(self._tools))
 
     def add(self, tool: RegisteredTool | Function | Callable[..., object]) -> RegisteredTool:
-        """Take a tool, or a Python function as one."""
+        """Add a tool or a Python function."""
         tool = tool if isinstance(tool, RegisteredTool) else as_tool(tool)
         if not _NAME.fullmatch(tool.name):
-            text = f"{tool.name!r} cannot name a tool: use 1 to 128 of A-Z a-z 0-9 _ . : / -"
+            text = f"{tool.name!r} is not a tool name: use 1 to 128 of A-Z a-z 0-9 _ . : / -"
             raise ConfigError(text, where="tools")
         if tool.name in self._tools:
-            raise ConfigError(f"there is a tool {tool.name!r} already", where="tools")
+            raise ConfigError(f"the tool {tool.name!r} is registered twice", where="tools")
         self._tools[tool.name] = tool
         return tool
 
     def extended(
         self, tools: Iterable[RegisteredTool | Function | Callable[..., object]]
     ) -> "Registry":
-        """Return a registry with `tools` beside these, for one stream; none is redefined."""
+        """Return a registry with `tools` added, for one stream; names must be new."""
         extended = Registry(most=self._most, threads=self._threads)
         extended._tools |= self._tools
         extended._turns = self._turns
@@ -142,7 +144,7 @@ class Registry:
         return self._tools.get(name)
 
     def nearest(self, name: str) -> str:
-        """Return the known name that is most like `name`, or nothing."""
+        """Return the most similar tool name, or an empty string."""
         return next(iter(get_close_matches(name, self._tools, 1)), "")
 
     async def call(
@@ -155,9 +157,9 @@ class Registry:
         retries: int = RETRIES,
         most: int | None = None,
     ) -> ToolOutcome:
-        """Run a tool, or give what it gave before under the same key; never raise.
+        """Run a tool, or return the stored result of the same key; never raise.
 
-        `timeout` is the most that a caller grants to one run, `most` the bytes of the result.
+        `timeout` limits one run in seconds, `most` the result in bytes.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -172,7 +174,7 @@ class Registry:
 
     def _unknown(self, name: str) -> ToolOutcome:
         near = self.nearest(name)
-        there = f"did you mean {near!r}?" if near else f"there are {', '.join(self.names)}"
+        there = f"did you mean {near!r}?" if near else f"known: {', '.join(self.names)}"
         return _Failure(
             "unknown_tool", f"there is no tool {name[:128]!r}; {there}", again=False
         ).outcome()
@@ -205,14 +207,14 @@ class Registry:
                 await asyncio.sleep(_PAUSE * len(tries))
             else:
                 tries.append(ToolAttempt(_since(started)))
-                # What this call's own first run has left is no earlier request's.
+                # A result that this call's own first run stored is not an earlier request's.
                 cached = context.key in context.repeats and len(tries) == 1
                 return ToolOutcome(result, cached=cached, truncated=cut, tries=tuple(tries))
 
     async def _run(
         self, tool: RegisteredTool, arguments: JsonObject, context: ToolContext, limit: float
     ) -> object:
-        # `asyncio.wait_for` would wait for a task that does not let itself be cancelled.
+        # `asyncio.wait_for` would wait for a task that ignores its cancellation.
         task = asyncio.ensure_future(self._work(tool, arguments, context))
         late = True
         try:
@@ -246,7 +248,7 @@ class _Limits:
 
 
 def as_tool(function: Function | Callable[..., object]) -> RegisteredTool:
-    """Return a Python function as a tool: its schema is its signature."""
+    """Return a Python function as a tool; its signature is its schema."""
     made = function if isinstance(function, Function) else Function(function)
 
     def run(arguments: JsonObject, context: ToolContext) -> object | Awaitable[object]:
@@ -268,14 +270,14 @@ def as_tool(function: Function | Callable[..., object]) -> RegisteredTool:
 
 
 def _timeout(tool: RegisteredTool, granted: float | None) -> float:
-    """Return the seconds for one run: the tool's own, but no more than the caller grants."""
+    """Return the seconds for one run: the tool's own timeout, at most the caller's."""
     if granted is None:
         return TIMEOUT if tool.timeout is None else tool.timeout
     return granted if tool.timeout is None else min(granted, tool.timeout)
 
 
 def _unique() -> str:
-    """Return a key for a call that nobody can repeat, but that its own second run shares."""
+    """Return a random key, which only the retries of the same call share."""
     return secrets.token_hex(16)
 
 
@@ -287,7 +289,7 @@ def _value_of(task: "asyncio.Future[object]", name: str) -> object:
     except ToolRefused as error:
         raise _Failure("tool_failed", _shown(error), again=False, reason=error.reason) from None
     except asyncio.CancelledError:
-        raise _Failure("tool_failed", f"{name} gave up", again=True) from None
+        raise _Failure("tool_failed", f"{name} was cancelled", again=True) from None
     except Exception as error:  # noqa: BLE001  a tool is foreign code: it may raise anything
         why = f"{name} failed: {type(error).__name__}: {error}"
         raise _Failure("tool_failed", why[:_SHOWN], again=True) from None
@@ -297,7 +299,7 @@ def _fitted(value: object, most: int) -> tuple[Json, bool]:
     try:
         return fit(value, most)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        # It has done its work; a second run would do it twice, and give back the same.
+        # Not retried: the tool has done its work, and a second run would return the same.
         text = f"the result cannot be written as JSON: {_shown(error)}"
         raise _Failure("tool_failed", text, again=False) from None
 
@@ -307,12 +309,12 @@ async def _kept(context: ToolContext) -> bytes | None:
         return None
     try:
         return await context.store.get(context.scope, context.key)
-    except sqlite3.Error:  # a tool that must not run twice finds out by itself
+    except sqlite3.Error:  # a tool that must run only once uses `ToolContext.once`
         return None
 
 
 def _forget(task: "asyncio.Future[object]") -> None:
-    """Look at the end of a run that nobody waits for, so that it is not reported as unseen."""
+    """Retrieve the exception of an abandoned run, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 

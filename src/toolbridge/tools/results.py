@@ -1,20 +1,20 @@
-"""What a tool gave back, made fit for a stream: JSON, of bounded size."""
+"""Converts a tool's result to JSON of bounded size."""
 
 from collections.abc import Iterable
 
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 
 MOST = 65_536
-"""Bytes of a result as JSON."""
+"""The most bytes of a result as JSON."""
 DEEPEST = 32
 _MARK = 128
-"""Bytes that a note on what was cut may take."""
+"""Bytes reserved for the note that the result was cut."""
 
 
 def fit(value: object, most: int = MOST) -> tuple[Json, bool]:
     """Return `value` as JSON within `most` bytes, and whether something was cut.
 
-    Raise `TypeError` or `ValueError` for what JSON cannot say.
+    Raise `TypeError` or `ValueError` for a value that JSON cannot represent.
     """
     try:
         written = dump_bytes(value)
@@ -39,14 +39,14 @@ def _noted(value: Json, note: str) -> Json:
 
 
 class _Shears:
-    """Copy a value whole, or until a budget is spent; what comes first stays."""
+    """Copies a value, in full or until a budget of bytes is spent."""
 
     def __init__(self, budget: int) -> None:
         self._left = budget
         self.cut = False
 
     def copy(self, value: Json, depth: int = 0) -> Json:
-        """Return `value` down to the deepest level."""
+        """Return a copy of `value`; raise if it is nested too deeply."""
         if not isinstance(value, dict | list):
             return value
         if depth >= DEEPEST:
@@ -57,7 +57,7 @@ class _Shears:
         return {key: self.copy(item, depth + 1) for key, item in value.items()}
 
     def trim(self, value: Json) -> Json:
-        """Return the beginning of `value`, of the same kind."""
+        """Return the beginning of `value`, with the same type."""
         if isinstance(value, str):
             return self._text(value)
         if not isinstance(value, dict | list):
@@ -83,7 +83,7 @@ class _Shears:
         return kept
 
     def _text(self, text: str) -> str:
-        # Looking at more than could fit would make the work grow with what is thrown away.
+        # Reading only what may fit keeps the work independent of the discarded rest.
         text = text[: max(self._left, 0)]
         size = _size(text)
         if size > self._left:
@@ -98,7 +98,7 @@ def _size(text: str) -> int:
 
 
 def _first(text: str, most: int) -> str:
-    """Return the longest beginning of `text` that takes at most `most` bytes inside a JSON string."""
+    """Return the longest prefix of `text` that has at most `most` bytes in a JSON string."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

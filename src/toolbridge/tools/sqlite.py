@@ -1,9 +1,8 @@
-"""`sqlite.query`: questions to database files that are allowed, read-only and bounded.
+"""`sqlite.query`: read-only, bounded queries to the allowed database files.
 
-The file is opened for reading, the connection is told not to write, and what a statement may do is
-asked before each step of it: reading tables and calling functions, nothing else. Statements run in
-processes of their own (`sqlite_process`), so that one that takes too long can be stopped, also
-inside one SQL function, and one that needs too much memory harms nobody.
+The file is opened read-only, the connection has `query_only` set, and an authorizer permits only
+reading tables and calling functions. Statements run in separate processes (`sqlite_process`), so that
+a slow one can be killed, even inside one SQL function, and its memory is limited.
 """
 
 from collections.abc import Mapping
@@ -22,11 +21,11 @@ from toolbridge.tools.structs import read_arguments
 
 SECONDS = 2.0
 MOST = 32_768
-"""Bytes of all rows."""
+"""The most bytes of all rows."""
 
 
 class SqliteQuery(msgspec.Struct, frozen=True):
-    """Ask a database."""
+    """Query a database."""
 
     sql: Annotated[str, Meta(min_length=1, max_length=10_000, description="one SELECT statement")]
     parameters: Annotated[
@@ -38,7 +37,7 @@ class SqliteQuery(msgspec.Struct, frozen=True):
 
 
 def sqlite_query(databases: Mapping[str, Path], *, seconds: float = SECONDS) -> RegisteredTool:
-    """Return the tool for the files of `databases`, by the names that a caller uses."""
+    """Return the tool for `databases`: name → file."""
     allowed = {name: Path(path).absolute() for name, path in databases.items()}
 
     processes = SqlProcesses()
@@ -60,13 +59,13 @@ def sqlite_query(databases: Mapping[str, Path], *, seconds: float = SECONDS) -> 
 def _file(allowed: Mapping[str, Path], name: str) -> Path:
     name = name or next(iter(allowed), "")
     if name not in allowed:
-        there = f"there are {', '.join(allowed)}" if allowed else "none is allowed"
+        there = f"known: {', '.join(allowed)}" if allowed else "none is configured"
         raise ToolRefused("unknown_database", f"there is no database {name!r}; {there}")
     return allowed[name]
 
 
 def query(processes: SqlProcesses, file: Path, asked: SqliteQuery, seconds: float) -> JsonObject:
-    """Return the columns and rows of the answer; raise `ToolRefused`."""
+    """Return the columns and rows of a query; raise `ToolRefused`."""
     question: JsonObject = {
         "file": str(file),
         "sql": asked.sql,
@@ -90,4 +89,4 @@ def query(processes: SqlProcesses, file: Path, asked: SqliteQuery, seconds: floa
 
 
 def _too_slow(seconds: float) -> ToolRefused:
-    return ToolRefused("too_slow", f"the query took longer than {seconds:g} s; ask for less")
+    return ToolRefused("too_slow", f"the query took longer than {seconds:g} s; select less")

@@ -1,8 +1,8 @@
-"""Processes that answer questions to databases, and can be killed.
+"""Child processes that run SQLite queries and can be killed.
 
-A thread cannot be stopped, and SQLite does not look at the clock inside one of its functions. So a
-question runs in a process (`sqlite_program`), which is killed when its time is over. A process that
-has answered stays for the next question; one that is not asked for a minute ends by itself.
+A thread cannot be stopped, and SQLite does not check the time inside one of its functions. So a query
+runs in a process (`sqlite_program`) that is killed at its timeout. A process is reused for the next
+query, and exits after a minute without one.
 """
 
 import os
@@ -17,17 +17,17 @@ from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 
 _PROGRAM = Path(__file__).with_name("sqlite_program.py")
 _PASSED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""All of our environment that the process gets: where an interpreter may find its libraries."""
+"""The only environment variables passed to the process: an interpreter may need them to start."""
 _STARTING = 20.0
 """Seconds that a process may take to start."""
 _MARGIN = 0.25
-"""Seconds that SQLite has to stop by itself before the process is killed."""
+"""Seconds that SQLite has to stop by itself before its process is killed."""
 _MOST = 4
-"""Processes at the same time."""
+"""The most processes at the same time."""
 
 
 class TooSlow(Exception):
-    """The question was not answered in time, and its process was killed."""
+    """The query was not answered in time, and its process was killed."""
 
 
 class ProcessDied(Exception):
@@ -35,7 +35,7 @@ class ProcessDied(Exception):
 
 
 class SqlProcess:
-    """One process; a context that kills it in the end."""
+    """One process; a context manager that kills it on exit."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter and program
@@ -71,7 +71,7 @@ class SqlProcess:
             raise ProcessDied(str(error)) from None
         answer = maybe_object(self._read(seconds + _MARGIN))
         if answer is None:
-            raise ProcessDied("the process answered with something else than JSON")
+            raise ProcessDied("the process did not answer with JSON")
         return answer
 
     def _read(self, seconds: float) -> bytes:
@@ -98,7 +98,7 @@ class SqlProcess:
             if pipe is not None:
                 try:
                     pipe.close()
-                except OSError:  # what was written last has found no reader
+                except OSError:  # the last write was not read
                     continue
         self._process.wait()
 
@@ -110,21 +110,21 @@ class SqlProcess:
 
 
 class SqlProcesses:
-    """A few processes for the questions of one tool."""
+    """A pool of processes for one tool."""
 
     def __init__(self, most: int = _MOST) -> None:
-        self._places = threading.BoundedSemaphore(most)
+        self._slots = threading.BoundedSemaphore(most)
         self._idle: list[SqlProcess] = []
         weakref.finalize(self, _close_all, self._idle)
 
     def ask(self, question: JsonObject, seconds: float) -> JsonObject:
         """Return the answer; raise `TooSlow` or `ProcessDied`. Waits while all processes are busy."""
-        if not self._places.acquire(timeout=seconds + _STARTING):
+        if not self._slots.acquire(timeout=seconds + _STARTING):
             raise TooSlow
         try:
             return self._ask(question, seconds)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def _ask(self, question: JsonObject, seconds: float) -> JsonObject:
         process = self._taken()
@@ -140,7 +140,7 @@ class SqlProcesses:
         while self._idle:
             try:
                 process = self._idle.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took the last one
                 break
             if not process.ended:
                 return process

@@ -1,9 +1,9 @@
-"""The program that answers `sqlite.query` in a process of its own.
+"""The program that runs the queries of `sqlite.query` in a child process.
 
-It is run by its path with nothing but the standard library, so that it starts quickly and holds no
-secret of the gateway. Each line of its input is a question in JSON, each line of its output the
-answer. A question has a time limit inside SQLite; the caller kills the process when one function
-exceeds it. Memory and processor time are bounded by the system, where it can do that.
+It is run by its path and imports only the standard library, so it starts quickly and holds no secret
+of the gateway. Each input line is a query in JSON, each output line its answer. A query has a time
+limit inside SQLite; the caller kills the process if a single function exceeds it. Memory and
+processor time are limited by the operating system, where that is supported.
 """
 
 import json
@@ -18,11 +18,11 @@ from typing import TextIO
 from urllib.parse import quote
 
 MEMORY = 256 * 1024 * 1024
-"""Bytes that a question may need."""
+"""The most bytes of memory."""
 IDLE = 60.0
-"""Seconds after which a process that is not asked ends."""
+"""Seconds after which an idle process exits."""
 _STEPS = 1000
-"""How many instructions SQLite works before it looks at the clock."""
+"""SQLite instructions between two checks of the time."""
 
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _PRAGMAS = frozenset(
@@ -44,20 +44,20 @@ _LIMITS = {
 
 def main() -> None:
     bound_memory()
-    say("ready")
+    write_line("ready")
     while (line := next_line(sys.stdin)) is not None:
         asked = json.loads(line)
         bound_time(asked["seconds"])
-        say(json.dumps(answer(asked)))
+        write_line(json.dumps(answer(asked)))
 
 
-def say(line: str) -> None:
+def write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def next_line(stream: TextIO) -> str | None:
-    """Return a question; None when there will be none."""
+    """Return the next line; None at the end of the input or after `IDLE` seconds."""
     if sys.platform != "win32" and not select.select([stream], [], [], IDLE)[0]:
         return None
     return stream.readline() or None
@@ -67,12 +67,12 @@ def bound_memory() -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        # Above what the interpreter has mapped already; SQLite's own limit below is met first.
+        # Added to what the interpreter has mapped already; SQLite's own limit is reached first.
         resource.setrlimit(resource.RLIMIT_AS, (4 * MEMORY, 4 * MEMORY))
 
 
 def bound_time(seconds: float) -> None:
-    """End this process some time after its limit, also when nobody is left to kill it."""
+    """Limit the processor time, so that the process ends even if its parent is gone."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -99,7 +99,7 @@ def connect(file: str, seconds: float) -> sqlite3.Connection:
     connection.text_factory = decoded
     connection.execute("pragma query_only = on")
     connection.execute("pragma trusted_schema = off")
-    # Sorting does not fill the disk, and is refused beyond this.
+    # Sorting uses memory instead of the disk, and fails beyond the limit.
     connection.execute("pragma temp_store = memory")
     connection.execute(f"pragma hard_heap_limit = {MEMORY}")
     connection.set_authorizer(permit)
@@ -134,16 +134,16 @@ def rows_of(connection: sqlite3.Connection, asked: dict[str, object]) -> dict[st
     )
     if found.description is None:
         return {"error": "the statement gives no rows; use a SELECT"}
-    told: dict[str, object] = {"columns": [column[0] for column in found.description]}
+    header: dict[str, object] = {"columns": [column[0] for column in found.description]}
     rows: list[list[object]] = []
     size = 0
     for row in found:
         values = [shown(value) for value in row]
         size += len(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()) + 1
         if len(rows) == limit or size > most:
-            return {**told, "rows": rows, "truncated": True}
+            return {**header, "rows": rows, "truncated": True}
         rows.append(values)
-    return {**told, "rows": rows}
+    return {**header, "rows": rows}
 
 
 def shown(value: object) -> object:

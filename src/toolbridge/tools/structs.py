@@ -1,4 +1,4 @@
-"""Arguments as the struct that describes them."""
+"""Converts tool arguments to the struct that describes them."""
 
 from typing import TypeVar
 

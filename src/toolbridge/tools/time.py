@@ -1,4 +1,4 @@
-"""`time.now`: what time it is somewhere."""
+"""`time.now`: the current date and time in a time zone."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from toolbridge.tools.structs import read_arguments
 
 
 class TimeNow(msgspec.Struct, frozen=True):
-    """Tell the time."""
+    """Return the current date and time."""
 
     tz: Annotated[
         str, Meta(min_length=1, max_length=64, description="a time zone such as Europe/Rome")
@@ -28,7 +28,7 @@ def time_now(clock: Callable[[], float] = time.time) -> RegisteredTool:
     """Return the tool; `clock` gives the seconds since the epoch."""
 
     async def run(arguments: JsonObject, _context: ToolContext) -> JsonObject:
-        return tell(clock(), read_arguments(arguments, TimeNow).tz)
+        return now_in(clock(), read_arguments(arguments, TimeNow).tz)
 
     return RegisteredTool(
         "time.now", "Tell the date and time in a time zone.", schema_of(TimeNow), run,
@@ -36,7 +36,7 @@ def time_now(clock: Callable[[], float] = time.time) -> RegisteredTool:
     )  # fmt: skip
 
 
-def tell(at: float, tz: str) -> JsonObject:
+def now_in(at: float, tz: str) -> JsonObject:
     moment = datetime.fromtimestamp(at, UTC).astimezone(_zone(tz))
     return {
         "time": moment.isoformat(timespec="seconds"),
@@ -49,7 +49,7 @@ def tell(at: float, tz: str) -> JsonObject:
 def _zone(tz: str) -> ZoneInfo:
     try:
         return ZoneInfo(tz)
-    # A name with `..` in it is a ValueError, one of a folder an OSError.
+    # A name with `..` raises ValueError, the name of a directory OSError.
     except (ZoneInfoNotFoundError, ValueError, OSError):
         text = f"tz: there is no time zone {tz!r}; use a name such as Europe/Rome or UTC"
         raise InvalidArguments(text) from None

@@ -1,4 +1,4 @@
-"""The library with sockets, for callers that await."""
+"""`AsyncClient`: the async client."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from toolbridge.sdk.client.typed_answer import AnswerType, text_of
 from toolbridge.sdk.streams.answers import AnswerNotes, Answers
 from toolbridge.sdk.streams.async_stream import AsyncStream
 from toolbridge.sdk.streams.loop_thread import LoopClosed
-from toolbridge.sdk.streams.options import Options, PreparedAsk, Prompt, order_of
+from toolbridge.sdk.streams.options import Options, PreparedAsk, Prompt, prepare
 
 T = TypeVar("T")
 
 
 class AsyncClient:
-    """Asks models. It opens with the first request; close it with `aclose` or `async with`."""
+    """An async client. It connects with the first request; close it with `aclose` or `async with`."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class AsyncClient:
         self._closed = False
 
     def stream(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> AsyncStream:
-        """Return the answer as it comes. Whatever goes wrong with it is its last event."""
-        return self.send(order_of(model, prompt, options))
+        """Return the answer as a stream of events; an error is its last event."""
+        return self.send(prepare(model, prompt, options))
 
     def send(self, order: PreparedAsk) -> AsyncStream:
-        """Return the answer to what `order_of` has made of a prompt."""
+        """Return the answer to a prepared request."""
         if self._closed:
             raise LoopClosed("the client is closed")
         notes = AnswerNotes()
@@ -51,7 +51,7 @@ class AsyncClient:
         return stream
 
     async def complete(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Message:
-        """Return the whole answer, with its `problem` if there is one."""
+        """Return the whole message, with its `problem` after a failure."""
         return await self.stream(model, prompt, **options).result()
 
     @overload
@@ -68,7 +68,7 @@ class AsyncClient:
         into: type[T] | None = None,
         **options: Unpack[Options],
     ) -> T | str:
-        """Return the answer's words, or a value of the type `into`; raise what goes wrong."""
+        """Return the text of the answer, or a value of the type `into`; raise on failure."""
         if into is None:
             return text_of(await self.complete(model, prompt, **options))
         shape = AnswerType(into)
@@ -78,7 +78,7 @@ class AsyncClient:
     async def embed(
         self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None
     ) -> Embeddings:
-        """Return one vector per text, in the order of the texts; raise what goes wrong."""
+        """Return one vector per text, in the order of the texts; raise on failure."""
         if self._closed:
             raise LoopClosed("the client is closed")
         inputs = (texts,) if isinstance(texts, str) else tuple(texts)
@@ -87,15 +87,15 @@ class AsyncClient:
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
     ) -> AsyncRun:
-        """Run the tools that the model calls until it calls no more."""
-        return AsyncRun(ToolLoop(order_of(model, prompt, options), max_turns), self.send)
+        """Run the tools that the model calls, until it calls no more."""
+        return AsyncRun(ToolLoop(prepare(model, prompt, options), max_turns), self.send)
 
     def refuse(self) -> None:
-        """Take no more requests."""
+        """Reject further requests."""
         self._closed = True
 
     async def aclose(self) -> None:
-        """End what is under way and close every connection."""
+        """End all active streams and close every connection."""
         self.refuse()
         for stream in list(self._streams):
             await stream.aclose("the client was closed")

@@ -1,4 +1,4 @@
-"""The library with sockets, for callers that block."""
+"""`Client`: the blocking client."""
 
 import os
 from collections.abc import Awaitable, Mapping, Sequence
@@ -15,13 +15,13 @@ from toolbridge.sdk.client.tool_loop import Run, ToolLoop
 from toolbridge.sdk.client.typed_answer import AnswerType, text_of
 from toolbridge.sdk.streams.blocking_stream import Stream
 from toolbridge.sdk.streams.loop_thread import LoopThread
-from toolbridge.sdk.streams.options import Options, PreparedAsk, Prompt, order_of
+from toolbridge.sdk.streams.options import Options, PreparedAsk, Prompt, prepare
 
 T = TypeVar("T")
 
 
 class Client:
-    """Asks models. It opens with the first request, and closes when nobody holds it any more."""
+    """A blocking client. It connects with the first request and closes when garbage-collected."""
 
     def __init__(
         self,
@@ -31,19 +31,19 @@ class Client:
     ) -> None:
         self._inner = AsyncClient(config, env=env)
         self._loop_thread = LoopThread(self._inner.aclose)
-        # Also called when the interpreter ends, so that no thread is left to be killed.
+        # Also called at interpreter exit, so that the thread ends cleanly.
         self._finalizer = finalize(self, self._loop_thread.close)
 
     def stream(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Stream:
-        """Return the answer as it comes. Whatever goes wrong with it is its last event."""
-        return self.send(order_of(model, prompt, options))
+        """Return the answer as a stream of events; an error is its last event."""
+        return self.send(prepare(model, prompt, options))
 
     def send(self, order: PreparedAsk) -> Stream:
-        """Return the answer to what `order_of` has made of a prompt."""
+        """Return the answer to a prepared request."""
         return Stream(self._inner.send(order), self._loop_thread, self)
 
     def complete(self, model: str, prompt: Prompt, **options: Unpack[Options]) -> Message:
-        """Return the whole answer, with its `problem` if there is one."""
+        """Return the whole message, with its `problem` after a failure."""
         return self.stream(model, prompt, **options).result()
 
     @overload
@@ -60,7 +60,7 @@ class Client:
         into: type[T] | None = None,
         **options: Unpack[Options],
     ) -> T | str:
-        """Return the answer's words, or a value of the type `into`; raise what goes wrong."""
+        """Return the text of the answer, or a value of the type `into`; raise on failure."""
         if into is None:
             return text_of(self.complete(model, prompt, **options))
         shape = AnswerType(into)
@@ -70,20 +70,20 @@ class Client:
     def embed(
         self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None
     ) -> Embeddings:
-        """Return one vector per text, in the order of the texts; raise what goes wrong."""
+        """Return one vector per text, in the order of the texts; raise on failure."""
         return self._loop_thread.wait(self._inner.embed(model, texts, dimensions=dimensions))
 
     def run(
         self, model: str, prompt: Prompt, *, max_turns: int = 10, **options: Unpack[Options]
     ) -> Run:
-        """Run the tools that the model calls until it calls no more, in the caller's thread."""
-        return Run(ToolLoop(order_of(model, prompt, options), max_turns), self.send, self._wait)
+        """Run the tools that the model calls, in the caller's thread, until it calls no more."""
+        return Run(ToolLoop(prepare(model, prompt, options), max_turns), self.send, self._wait)
 
     def _wait(self, value: Awaitable[object]) -> object:
         return self._loop_thread.wait(value)
 
     def close(self) -> None:
-        """End what is under way, close every connection and end the thread."""
+        """End all active streams, close every connection and end the thread."""
         self._inner.refuse()
         self._finalizer()
 

@@ -1,4 +1,4 @@
-"""What a Python function gave back, or that it failed, as the result of a call."""
+"""Converts a function's return value, or its exception, to the result of a tool call."""
 
 import dataclasses
 
@@ -7,20 +7,20 @@ import msgspec
 from toolbridge.core.messages import Audio, Call, Document, Image, Result, ResultPart, Text
 
 _DEEPEST = 32
-"""Levels of a value in which media are looked for."""
+"""The most levels of a value that are searched for media."""
 
 
 def result_of(call: Call, value: object) -> Result:
-    """Return what a function gave back, as the model reads it.
+    """Return a function's return value as a tool result.
 
-    A picture, a document or a list with one among texts is handed on as it is; anything else is
-    written as JSON. Media deeper inside a value come after that JSON, which has their numbers.
+    An image, audio, a document, or a list of those and strings is passed as parts; any other value
+    is encoded as JSON. Media inside such a value follow the JSON, which refers to them by number.
     """
     return Result(call.id, _parts(value) or (Text(_written(value)),), name=call.name)
 
 
 def _parts(value: object) -> tuple[ResultPart, ...]:
-    """Return the parts of a result that holds media; nothing for any other value."""
+    """Return the parts of a value that contains media; empty for any other value."""
     values = value if isinstance(value, list | tuple) else (value,)
     if any(isinstance(item, Image | Document | Audio | Text) for item in values):
         return tuple(part for item in values for part in _of_item(item))
@@ -29,7 +29,7 @@ def _parts(value: object) -> tuple[ResultPart, ...]:
 
 
 def _of_item(item: object) -> tuple[ResultPart, ...]:
-    """Return `item` as it is, or as JSON with the media that stood in it behind it."""
+    """Return a media item unchanged, and any other as JSON followed by the media inside it."""
     if isinstance(item, Image | Document | Audio | Text):
         return (item,)
     media: list[ResultPart] = []
@@ -38,7 +38,7 @@ def _of_item(item: object) -> tuple[ResultPart, ...]:
 
 
 def _without_media(value: object, media: list[ResultPart], depth: int = 0) -> object:
-    """Return `value` with the number of each picture, document or recording in its place."""
+    """Return `value` with each image, document or audio replaced by its number."""
     if isinstance(value, Image | Document | Audio):
         media.append(value)
         return f"[{type(value).__name__.lower()} {len(media)} below]"
@@ -60,7 +60,7 @@ def _without_media(value: object, media: list[ResultPart], depth: int = 0) -> ob
 
 
 def failure_of(call: Call, error: Exception) -> Result:
-    """Return an exception as a result: the model reads it, and mostly knows what to do."""
+    """Return an exception as an error result: models often correct their call after reading it."""
     text = f"{type(error).__name__}: {error}"
     return Result(call.id, (Text(text),), is_error=True, name=call.name)
 

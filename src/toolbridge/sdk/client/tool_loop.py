@@ -1,7 +1,7 @@
-"""A prompt with tools that are run here, asked again until the model has what it needs.
+"""Runs Python functions as tools: asks the model, runs its calls, and asks again until it is done.
 
-The generators that do the work do not know the object that hands out their events: one that is
-dropped half-way must end at once, not when the collector comes by.
+The generators have no reference to the `Run` that yields their events, so that a dropped run ends at
+once and not with the next garbage collection.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ Wait: TypeAlias = Callable[[Awaitable[object]], object]
 
 
 class ToolLoop:
-    """The conversation of a run: what to ask next, and which calls to make before."""
+    """The conversation of a run: the next request, and the calls to run before it."""
 
     def __init__(self, order: PreparedAsk, max_turns: int) -> None:
         self.order = order
         self.aborted = ""
-        """Why the run was ended from outside, if it was."""
+        """The reason of an abort; empty without one."""
         self.usage = Usage()
-        """What all the answers took."""
+        """The usage of all answers."""
         self._left = max_turns
         self._owners = {tool.name for tool in order.request.tools} - order.functions.keys()
 
     def take(self, message: Message) -> tuple[Call, ...]:
-        """Note an answer; return the calls to make, none when nothing is left to do here."""
+        """Add an answer; return the calls to run, empty if the run is finished."""
         self._left -= 1
         self.usage = _sum(self.usage, message.usage)
         if message.content:
             self._add(Turn("assistant", message.content))
-        # An answer that was cut may hold half a call; only one that ended with its calls is obeyed.
+        # A cut-off answer may hold an incomplete call, so only calls of a complete answer are run.
         if message.stop != "tool_use" or self._left <= 0:
             return ()
         if any(call.name in self._owners for call in message.calls):
@@ -52,9 +52,9 @@ class ToolLoop:
         return message.calls
 
     def give(self, results: Iterable[Result]) -> None:
-        """Note what the calls brought."""
+        """Add the results of the calls."""
         self._add(Turn("user", tuple(results)))
-        # A choice that forces a call would force one for ever.
+        # A tool choice that forces a call would force one in every turn.
         if self.order.request.tool_choice.mode in {"required", "named"}:
             request = replace(self.order.request, tool_choice=ToolChoice())
             self.order = replaced(self.order, request=request)
@@ -65,7 +65,7 @@ class ToolLoop:
         self.order = replaced(self.order, request=request)
 
     def function(self, call: Call) -> Function:
-        """Return what `call` names; raise what the model should read where it cannot be called."""
+        """Return the function for `call`; raise an error for the model if it cannot be called."""
         if call.raw:
             raise ValueError(f"the arguments are not a JSON object: {call.raw[:200]}")
         if call.name not in self.order.functions:
@@ -88,21 +88,21 @@ def _sum(one: Usage, other: Usage) -> Usage:
 
 
 @dataclass
-class _Place:
-    """Where a run is."""
+class _Current:
+    """The current answer of a run."""
 
     stream: Stream | None = None
 
 
 class Run:
-    """Iterate it for the events of every answer; `result` is the last one."""
+    """A run with tools: iterate it for the events of every answer; `result` returns the last one."""
 
     def __init__(
         self, tool_loop: ToolLoop, ask: Callable[[PreparedAsk], Stream], wait: Wait
     ) -> None:
         self._tool_loop = tool_loop
-        self._place = _Place()
-        self._events = _work(tool_loop, self._place, ask, wait)
+        self._current = _Current()
+        self._events = _work(tool_loop, self._current, ask, wait)
         if tool_loop.order.signal is not None:
             tool_loop.order.signal.attach(self)
 
@@ -114,8 +114,8 @@ class Run:
 
     @property
     def message(self) -> Message:
-        """The answer that is being given, as far as it was handed out."""
-        return Message() if self._place.stream is None else self._place.stream.message
+        """The current answer, as far as it was read."""
+        return Message() if self._current.stream is None else self._current.stream.message
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -124,27 +124,27 @@ class Run:
 
     @property
     def usage(self) -> Usage:
-        """What the answers took together, up to the last that has ended."""
+        """The usage of all answers that have ended."""
         return self._tool_loop.usage
 
     def result(self) -> Message:
-        """Do the rest; return the last answer. If it stopped for `tool_use`, turns ran out."""
+        """Finish the run; return the last answer. Its stop reason is `tool_use` if turns ran out."""
         for _ in self:
             pass
         return self.message
 
     def abort(self, why: str = ASKED) -> None:
-        """End it: the answer that is being given, or the next one, ends as `Failed`."""
+        """End the run: the current answer, or the next one, ends with `Failed`."""
         self._tool_loop.aborted = self._tool_loop.aborted or why
-        if self._place.stream is not None:
-            self._place.stream.abort(why)
+        if self._current.stream is not None:
+            self._current.stream.abort(why)
 
 
 def _work(
-    tool_loop: ToolLoop, place: _Place, ask: Callable[[PreparedAsk], Stream], wait: Wait
+    tool_loop: ToolLoop, current: _Current, ask: Callable[[PreparedAsk], Stream], wait: Wait
 ) -> Generator[ev.Event, None, None]:
     while True:
-        place.stream = stream = ask(tool_loop.order)
+        current.stream = stream = ask(tool_loop.order)
         if tool_loop.aborted:
             stream.abort(tool_loop.aborted)
         yield from stream
@@ -155,11 +155,11 @@ def _work(
 
 
 def _perform(tool_loop: ToolLoop, call: Call, wait: Wait) -> Result:
-    """Call a function, here in the caller's own thread."""
+    """Call a function in the caller's thread."""
     try:
         value = tool_loop.function(call).call(call.arguments)
         return result_of(call, wait(value) if inspect.isawaitable(value) else value)
-    except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
+    except Exception as error:  # noqa: BLE001  the model gets every exception of a tool
         return failure_of(call, error)
 
 
@@ -167,19 +167,19 @@ def _perform(tool_loop: ToolLoop, call: Call, wait: Wait) -> Result:
 
 
 @dataclass
-class _AsyncPlace:
+class _AsyncCurrent:
     stream: AsyncStream | None = None
     tools: "asyncio.Future[list[Result]] | None" = None
     loop: asyncio.AbstractEventLoop | None = None
 
 
 class AsyncRun:
-    """Iterate it for the events of every answer; `result` is the last one."""
+    """A run with tools: iterate it for the events of every answer; `result` returns the last one."""
 
     def __init__(self, tool_loop: ToolLoop, ask: Callable[[PreparedAsk], AsyncStream]) -> None:
         self._tool_loop = tool_loop
-        self._place = _AsyncPlace()
-        self._events = _work_async(tool_loop, self._place, ask)
+        self._current = _AsyncCurrent()
+        self._events = _work_async(tool_loop, self._current, ask)
         if tool_loop.order.signal is not None:
             tool_loop.order.signal.attach(self)
 
@@ -191,8 +191,8 @@ class AsyncRun:
 
     @property
     def message(self) -> Message:
-        """The answer that is being given, as far as it was handed out."""
-        return Message() if self._place.stream is None else self._place.stream.message
+        """The current answer, as far as it was read."""
+        return Message() if self._current.stream is None else self._current.stream.message
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -201,30 +201,30 @@ class AsyncRun:
 
     @property
     def usage(self) -> Usage:
-        """What the answers took together, up to the last that has ended."""
+        """The usage of all answers that have ended."""
         return self._tool_loop.usage
 
     async def result(self) -> Message:
-        """Do the rest; return the last answer. If it stopped for `tool_use`, turns ran out."""
+        """Finish the run; return the last answer. Its stop reason is `tool_use` if turns ran out."""
         async for _ in self:
             pass
         return self.message
 
     def abort(self, why: str = ASKED) -> None:
-        """End it, from any thread: this answer or the next ends as `Failed`, tools are cancelled."""
+        """End the run, from any thread: this answer or the next ends with `Failed`; tools are cancelled."""
         self._tool_loop.aborted = self._tool_loop.aborted or why
-        place = self._place
-        if place.stream is not None:
-            place.stream.abort(why)
-        if place.tools is not None and place.loop is not None:
-            place.loop.call_soon_threadsafe(place.tools.cancel)
+        current = self._current
+        if current.stream is not None:
+            current.stream.abort(why)
+        if current.tools is not None and current.loop is not None:
+            current.loop.call_soon_threadsafe(current.tools.cancel)
 
 
 async def _work_async(
-    tool_loop: ToolLoop, place: _AsyncPlace, ask: Callable[[PreparedAsk], AsyncStream]
+    tool_loop: ToolLoop, current: _AsyncCurrent, ask: Callable[[PreparedAsk], AsyncStream]
 ) -> AsyncGenerator[ev.Event, None]:
     while True:
-        place.stream = stream = ask(tool_loop.order)
+        current.stream = stream = ask(tool_loop.order)
         if tool_loop.aborted:
             stream.abort(tool_loop.aborted)
         async with stream:
@@ -233,27 +233,27 @@ async def _work_async(
         calls = tool_loop.take(stream.message)
         if not calls:
             return
-        tool_loop.give(await _perform_all(tool_loop, place, calls))
+        tool_loop.give(await _perform_all(tool_loop, current, calls))
 
 
 async def _perform_all(
-    tool_loop: ToolLoop, place: _AsyncPlace, calls: tuple[Call, ...]
+    tool_loop: ToolLoop, current: _AsyncCurrent, calls: tuple[Call, ...]
 ) -> list[Result]:
-    place.loop = asyncio.get_running_loop()
-    place.tools = asyncio.gather(*(_perform_async(tool_loop, call) for call in calls))
+    current.loop = asyncio.get_running_loop()
+    current.tools = asyncio.gather(*(_perform_async(tool_loop, call) for call in calls))
     try:
-        return await place.tools
+        return await current.tools
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if not tool_loop.aborted or task is None or task.cancelling():
             raise
         return [failure_of(call, InterruptedError(tool_loop.aborted)) for call in calls]
     finally:
-        place.tools = None
+        current.tools = None
 
 
 async def _perform_async(tool_loop: ToolLoop, call: Call) -> Result:
-    """Call a function: a coroutine here, any other in a thread, so that the loop goes on."""
+    """Call a function: a coroutine in the loop, any other in a thread."""
     try:
         function = tool_loop.function(call)
         if function.waits:
@@ -261,5 +261,5 @@ async def _perform_async(tool_loop: ToolLoop, call: Call) -> Result:
         else:
             value = await asyncio.to_thread(function.call, call.arguments)
         return result_of(call, await value if inspect.isawaitable(value) else value)
-    except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
+    except Exception as error:  # noqa: BLE001  the model gets every exception of a tool
         return failure_of(call, error)

@@ -1,4 +1,4 @@
-"""Answers as Python values: the schema that a type asks for, and the value in what came back."""
+"""Answers as Python values: the schema of a type for the request, and the value of the answer."""
 
 from typing import Generic, TypeVar
 
@@ -17,9 +17,9 @@ _BOX = "value"
 
 
 class AnswerType(Generic[T]):
-    """A type that an answer should have.
+    """The type that an answer should have.
 
-    Most APIs take only an object for a schema, so anything else travels in an object with one
+    Most APIs accept only an object as a schema, so any other type is wrapped in an object with one
     member.
     """
 
@@ -36,7 +36,7 @@ class AnswerType(Generic[T]):
         return OutputFormat(schema=self.schema, name="answer")
 
     def read(self, message: Message) -> T:
-        """Return the value of an answer; raise what went wrong with it."""
+        """Return the value of an answer; raise if the answer failed or does not fit."""
         text = text_of(message)
         try:
             return self._strict(text)
@@ -60,7 +60,7 @@ class AnswerType(Generic[T]):
         return value
 
     def _healed(self, text: str) -> Json:
-        """Return what the model meant: fences, prose and broken JSON around it are no matter."""
+        """Return the healed value: code fences, prose and broken JSON are tolerated."""
         reading = read_text(text)
         if reading.cut:
             raise ValueError("the answer breaks off")
@@ -74,10 +74,9 @@ class AnswerType(Generic[T]):
 
 
 def text_of(message: Message) -> str:
-    """Return the words of a whole answer; raise what went wrong with it.
+    """Return the text of a complete answer; raise if the answer failed.
 
-    A refusal or the beginning of an answer is not the answer: a caller who wants the words of one
-    takes the message, from `complete`.
+    A refusal or a cut-off answer raises too; use `complete` to get its text.
     """
     if message.problem is not None:
         raise error_of(message.problem)
@@ -91,7 +90,7 @@ def text_of(message: Message) -> str:
 _UNFINISHED: dict[StopReason, str] = {
     "length": "the answer was cut at the token limit; raise `max_tokens`",
     "context_overflow": "the answer was cut because the context window is full",
-    "pause": "the provider paused the answer; send the conversation back to go on",
+    "pause": "the provider paused the answer; send the conversation back to continue",
     "tool_use": "the model called a tool instead of answering; `run` calls tools and asks again",
     "aborted": "the answer was aborted",
 }
@@ -100,7 +99,7 @@ _UNFINISHED: dict[StopReason, str] = {
 def _quoted(text: str) -> str:
     if not text:
         return ""
-    return f"; it says: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'}"
+    return f"; its text: {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'}"
 
 
 def _box(schema: JsonObject) -> JsonObject:
@@ -115,4 +114,4 @@ def _complaint(message: Message, error: Exception) -> str:
     text = message.text
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     cut = " (it was cut at max_tokens)" if message.stop == "length" else ""
-    return f"the answer has not the wanted shape{cut}: {error}; it is: {shown}"
+    return f"the answer does not fit the type{cut}: {error}; the answer: {shown}"

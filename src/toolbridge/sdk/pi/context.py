@@ -1,7 +1,7 @@
-"""A context as pi writes it, as a request of ours.
+"""Converts a pi context to a request.
 
-Names may be written as in TypeScript (`toolCallId`) or as in Python (`tool_call_id`): a context
-that was saved by the one can be read by the other.
+Members may be named as in TypeScript (`toolCallId`) or as in Python (`tool_call_id`), so a context
+saved by one can be read by the other.
 """
 
 import re
@@ -32,7 +32,7 @@ Context: TypeAlias = str | Request | Mapping[str, object]
 _T = TypeVar("_T")
 
 _ORIGINS = {"anthropic-messages": "anthropic", "google-generative-ai": "gemini"}
-"""Whose signatures can go back to where they came from."""
+"""pi's API names whose thinking signatures can be sent back, and our names of those APIs."""
 
 
 class _Content(msgspec.Struct):
@@ -64,7 +64,7 @@ class _Tool(msgspec.Struct):
 
 
 def request_of(context: Context) -> tuple[Request, tuple[AnyTool, ...]]:
-    """Return what a context asks, without its model, and the tools that it offers."""
+    """Return the request of a context, without a model, and its tools."""
     match context:
         case str():
             return Request("", (Turn("user", (Text(context),)),)), ()
@@ -72,7 +72,7 @@ def request_of(context: Context) -> tuple[Request, tuple[AnyTool, ...]]:
             return context, ()
         case Mapping():
             return _of_mapping(context)
-    raise TypeError("a context is a text, a Request, or a mapping with `messages`")
+    raise TypeError("a context must be a string, a Request, or a mapping with `messages`")
 
 
 def _of_mapping(context: Mapping[str, object]) -> tuple[Request, tuple[AnyTool, ...]]:
@@ -81,7 +81,7 @@ def _of_mapping(context: Mapping[str, object]) -> tuple[Request, tuple[AnyTool, 
         raise MalformedRequest(f"a context has no {min(unknown)!r}", where="context")
     system = given.get("system_prompt") or ""
     if not isinstance(system, str):
-        raise MalformedRequest("must be a text", where="context.system_prompt")
+        raise MalformedRequest("must be a string", where="context.system_prompt")
     turns: list[Turn] = []
     for at, message in enumerate(_listed(given, "messages")):
         _add(turns, _turn(message, f"context.messages.{at}"))
@@ -97,7 +97,7 @@ def _listed(given: Mapping[str, object], name: str) -> Sequence[object]:
 
 
 def _add(turns: list[Turn], turn: Turn) -> None:
-    """Add a turn; results that follow one another answer the calls of one turn."""
+    """Add a turn; consecutive results are merged, because they answer the calls of one turn."""
     if turns and turn.role == "user" == turns[-1].role and _all_results(turn, turns[-1]):
         turns[-1] = Turn("user", turns[-1].content + turn.content)
     else:
@@ -123,12 +123,12 @@ def _turn(message: object, where: str) -> Turn:
             return Turn("user", tuple(_shown(part, where) for part in parts))
         case "assistant":
             origin = _ORIGINS.get(read.api, "")
-            return Turn("assistant", tuple(_said(part, origin, where) for part in parts))
+            return Turn("assistant", tuple(_part(part, origin, where) for part in parts))
         case "toolResult":
             shown = tuple(_shown(part, where) for part in parts)
             return Turn("user", (_result(read, shown),))
         case _:
-            raise MalformedRequest(f"nobody has the role {read.role!r}", where=where)
+            raise MalformedRequest(f"there is no role {read.role!r}", where=where)
 
 
 def _result(read: _Message, shown: tuple[ResultPart, ...]) -> Result:
@@ -145,7 +145,7 @@ def _shown(part: _Content, where: str) -> Text | Image:
             raise MalformedRequest(f"cannot hold a part of type {part.type!r}", where=where)
 
 
-def _said(part: _Content, origin: str, where: str) -> Part:
+def _part(part: _Content, origin: str, where: str) -> Part:
     match part.type:
         case "text":
             return Text(part.text)
@@ -177,7 +177,7 @@ def _convert(value: object, shape: type[_T], where: str) -> _T:
 
 
 _KEPT = frozenset({"arguments", "parameters"})
-"""Members whose own names are the caller's."""
+"""Members whose keys belong to the caller and are not renamed."""
 
 
 def _snaked(value: Json) -> Json:

@@ -1,7 +1,7 @@
-"""Our events in the words of pi's contract: what `toolbridge.stream` yields.
+"""The events of pi's API: what `toolbridge.stream` yields.
 
-A type, the place of the block in the message, and the message so far. That message is made when
-somebody looks at it: a delta must not cost as much as all that came before it.
+An event has a type, the index of its block, and the message so far (`partial`). That message is built
+only when it is read, so that a delta does not cost as much as the whole answer before it.
 """
 
 from bisect import bisect_left, insort
@@ -26,37 +26,37 @@ _DONE: dict[StopReason, DoneReason] = {
     "context_overflow": "length",
     "tool_use": "toolUse",
 }
-"""A refusal is an error there; its message says that it was one."""
+"""Our stop reasons → pi's. A refusal is an error in pi; its message has the stop reason."""
 
 
 class _Log:
-    """All that was said, folded as far as somebody has looked."""
+    """All events of an answer, folded as far as a message was read."""
 
     def __init__(self) -> None:
-        self._said: list[ev.Event] = []
+        self._events: list[ev.Event] = []
         self._fold = Fold()
         self._folded = 0
 
     @property
     def size(self) -> int:
-        return len(self._said)
+        return len(self._events)
 
     def add(self, event: ev.Event) -> int:
-        self._said.append(event)
-        return len(self._said)
+        self._events.append(event)
+        return len(self._events)
 
     def message(self, size: int) -> Message:
         """Return the message after `size` events."""
         if size < self._folded:
             self._fold, self._folded = Fold(), 0
-        for event in self._said[self._folded : size]:
+        for event in self._events[self._folded : size]:
             self._fold.feed(event)
         self._folded = size
         return self._fold.message
 
 
 class Moment:
-    """A place in an answer."""
+    """A position in an answer."""
 
     __slots__ = ("_log", "_size")
 
@@ -69,7 +69,7 @@ class Moment:
 
     @property
     def message(self) -> Message:
-        """The message as it was then; a call that is being written has the arguments so far."""
+        """The message at this position; an incomplete call has its arguments so far."""
         message = self._log.message(self._size)
         return replace(message, content=tuple(map(_readable, message.content)))
 
@@ -80,7 +80,7 @@ class Moment:
 
 
 def _readable(part: Part) -> Part:
-    """Return an unfinished call with its arguments as far as they can be read."""
+    """Return an incomplete call with its arguments as far as they can be parsed."""
     if not isinstance(part, Call) or not part.raw:
         return part
     reader = JsonReader()
@@ -95,13 +95,13 @@ class _Event(msgspec.Struct, frozen=True):
 
     @property
     def partial(self) -> Message:
-        """The message as far as it had come with this event."""
+        """The message up to this event."""
         return self.moment.message
 
 
 class _BlockEvent(_Event, frozen=True):
     content_index: int
-    """The place of the block in `partial.content`."""
+    """The index of the block in `partial.content`."""
 
 
 class _Delta(_BlockEvent, frozen=True):
@@ -164,7 +164,7 @@ class Error(_Event, frozen=True):
     type: ClassVar[Literal["error"]] = "error"
     reason: ErrorReason
     error: Message
-    """The answer as far as it came; its `problem` says what is wrong."""
+    """The partial message; its `problem` is the error."""
 
 
 PiEvent: TypeAlias = (
@@ -184,7 +184,7 @@ PiEvent: TypeAlias = (
 
 
 class PiEncoder:
-    """A stage: our events in, pi's out. Counts, healing and losses stand in the message, not between."""
+    """A stage from our events to pi's. Usage, healing and losses are only in the message."""
 
     def __init__(self) -> None:
         self._log = _Log()
@@ -192,7 +192,7 @@ class PiEncoder:
 
     @property
     def message(self) -> Message:
-        """The message as far as it was told."""
+        """The message so far."""
         return Moment(self._log, self._log.size).message
 
     def feed(self, event: ev.Event, /) -> list[PiEvent]:
@@ -206,7 +206,7 @@ class PiEncoder:
                 why: ErrorReason = "aborted" if problem.kind == "aborted" else "error"
                 return [Error(now, why, now.last_message)]
             case ev.PartAdded(index):
-                self._place(index)
+                self._position(index)
                 return []
             case ev.UsageReported() | ev.LogprobsReported() | ev.Healed():
                 return []
@@ -216,7 +216,7 @@ class PiEncoder:
                 return [self._block(now, event)]
 
     def _block(self, now: Moment, event: "_OfBlock") -> PiEvent:
-        at = self._place(event.index)
+        at = self._position(event.index)
         match event:
             case ev.TextStart():
                 return TextStart(now, at)
@@ -237,8 +237,8 @@ class PiEncoder:
             case ev.CallEnd(_, call):
                 return ToolCallEnd(now, at, call)
 
-    def _place(self, index: int) -> int:
-        """Return where the block `index` stands among those that were seen."""
+    def _position(self, index: int) -> int:
+        """Return the position of the block `index` among the blocks so far."""
         at = bisect_left(self._blocks, index)
         if at == len(self._blocks) or self._blocks[at] != index:
             insort(self._blocks, index)

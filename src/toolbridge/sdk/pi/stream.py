@@ -1,7 +1,7 @@
-"""`toolbridge.stream` and `toolbridge.complete`: pi's contract, for those who block or await.
+"""`toolbridge.stream` and `toolbridge.complete`: pi's API, for blocking and async callers.
 
-One call, one connection: a client of its own is opened with the first event and closed with the
-last. Give it a `client` to keep connections between calls.
+Each call opens a client with the first event and closes it with the last. Pass a `client` to keep
+connections between calls.
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -15,20 +15,20 @@ from toolbridge.sdk.client.async_client import AsyncClient
 from toolbridge.sdk.client.client import Client
 from toolbridge.sdk.pi.context import Context, request_of
 from toolbridge.sdk.pi.events import PiEncoder, PiEvent
-from toolbridge.sdk.streams.options import Options, PreparedAsk, Thinks, order_of
+from toolbridge.sdk.streams.options import Options, PreparedAsk, Thinks, prepare
 from toolbridge.sdk.streams.signal import ASKED, Signal
 
 
 class PiOptions(Options, total=False):
     reasoning: Thinks
-    """pi's word for `think`."""
+    """pi's name for `think`."""
     client: Client | AsyncClient
 
 
 def stream(model: str, context: Context, **options: Unpack[PiOptions]) -> "PiStream":
-    """Return the answer as it comes, in pi's events; iterate it with `for` or `async for`.
+    """Return the answer as a stream of pi's events; iterate it with `for` or `async for`.
 
-    Errors and aborts are events, never exceptions; only a context that nobody can read raises.
+    Errors and aborts are events, never exceptions; only an invalid context raises.
     """
     client = options.pop("client", None)
     if (reasoning := options.pop("reasoning", None)) is not None:
@@ -40,12 +40,12 @@ def stream(model: str, context: Context, **options: Unpack[PiOptions]) -> "PiStr
     if (given := options.get("signal")) is not None:
         given.attach(signal)
     options["signal"] = signal
-    order = order_of(model, request, options)
+    order = prepare(model, request, options)
     return PiStream(order, signal, configuration.load() if client is None else client)
 
 
 def complete(model: str, context: Context, **options: Unpack[PiOptions]) -> Message:
-    """Return the whole answer, with its `problem` if there is one."""
+    """Return the whole message, with its `problem` after a failure."""
     return stream(model, context, **options).result()
 
 
@@ -58,31 +58,31 @@ class PiStream:
         self._order = order
         self._signal = signal
         self._via = via
-        self._teller = PiEncoder()
-        self._told: Generator[PiEvent, None, None] | None = None
+        self._encoder = PiEncoder()
+        self._events_iterator: Generator[PiEvent, None, None] | None = None
         self._awaited: AsyncGenerator[PiEvent, None] | None = None
 
     @property
     def message(self) -> Message:
-        """The answer as far as it was told."""
-        return self._teller.message
+        """The message so far."""
+        return self._encoder.message
 
     def abort(self, why: str = ASKED) -> None:
-        """End it, from any thread: the next event is an `error` with the reason `aborted`."""
+        """End the stream, from any thread: the next event is an `error` with the reason `aborted`."""
         self._signal.abort(why)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> PiEvent:
-        if self._told is None:
+        if self._events_iterator is None:
             if self._awaited is not None or isinstance(self._via, AsyncClient):
                 raise TypeError("this answer is read with `async for`")
-            self._told = _tell(self._order, self._teller, self._via)
-        return next(self._told)
+            self._events_iterator = _events(self._order, self._encoder, self._via)
+        return next(self._events_iterator)
 
     def result(self) -> Message:
-        """Read what is left; return the whole message. Where you await, `await` the stream."""
+        """Read the rest; return the whole message. In async code, `await` the stream instead."""
         for _ in self:
             pass
         return self.message
@@ -92,9 +92,9 @@ class PiStream:
 
     async def __anext__(self) -> PiEvent:
         if self._awaited is None:
-            if self._told is not None or isinstance(self._via, Client):
+            if self._events_iterator is not None or isinstance(self._via, Client):
                 raise TypeError("this answer is read with `for`")
-            self._awaited = _tell_async(self._order, self._teller, self._via)
+            self._awaited = _events_async(self._order, self._encoder, self._via)
         return await anext(self._awaited)
 
     def __await__(self) -> Generator[object, None, Message]:
@@ -106,30 +106,30 @@ class PiStream:
         return self.message
 
 
-# The generators do not know their `PiStream`: one that is dropped half-way must end at once, not
-# when the collector comes by.
+# The generators have no reference to their `PiStream`: a dropped stream must end at once, not with
+# the next garbage collection.
 
 
-def _tell(
-    order: PreparedAsk, teller: PiEncoder, via: Client | Config
+def _events(
+    order: PreparedAsk, encoder: PiEncoder, via: Client | Config
 ) -> Generator[PiEvent, None, None]:
     if isinstance(via, Config):
         with Client(via) as own:
-            yield from _tell(order, teller, own)
+            yield from _events(order, encoder, own)
         return
     for event in via.send(order):
-        yield from teller.feed(event)
+        yield from encoder.feed(event)
 
 
-async def _tell_async(
-    order: PreparedAsk, teller: PiEncoder, via: AsyncClient | Config
+async def _events_async(
+    order: PreparedAsk, encoder: PiEncoder, via: AsyncClient | Config
 ) -> AsyncGenerator[PiEvent, None]:
     if isinstance(via, Config):
-        async with AsyncClient(via) as own, aclosing(_tell_async(order, teller, own)) as events:
-            async for told in events:
-                yield told
+        async with AsyncClient(via) as own, aclosing(_events_async(order, encoder, own)) as events:
+            async for event in events:
+                yield event
         return
     async with via.send(order) as answer:
         async for event in answer:
-            for told in teller.feed(event):
-                yield told
+            for written in encoder.feed(event):
+                yield written

@@ -1,4 +1,4 @@
-"""Answers to orders, from a switchboard that opens with the first of them."""
+"""Sends requests to providers for the SDK; connections open with the first request."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ from toolbridge.upstream.http import Upstream
 
 
 class AnswerNotes:
-    """What became known of an answer beside what was said."""
+    """Facts about an answer beside its events: losses, and the model that answers."""
 
     def __init__(self) -> None:
         self.address = ""
-        """Who answers, as `provider/model`."""
+        """The model that answers, as `provider/model`."""
         self.losses: tuple[Loss, ...] = ()
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
@@ -45,7 +45,7 @@ class Answers:
         self._looked = False
 
     async def open(self) -> None:
-        """Open the connections and find out who serves, once."""
+        """Open the connections and discover the models, once."""
         async with self._opening:
             if not self._entered:
                 await self._upstream.__aenter__()
@@ -59,10 +59,12 @@ class Answers:
             self._entered = False
             await self._router.close()
             await self._upstream.__aexit__(None, None, None)
-            await asyncio.sleep(0)  # a transport closes its socket in the turn after
+            await asyncio.sleep(
+                0
+            )  # a transport closes its socket in the next iteration of the loop
 
     async def answer(self, order: PreparedAsk, notes: AnswerNotes) -> AsyncGenerator[Batch, None]:
-        """Yield what the model does; raise only while nothing was yielded."""
+        """Yield the events of an answer; raise only before the first event."""
         await self.open()
         router = self._router
         route = await router.model_routes.route(order.request.model)
@@ -99,7 +101,7 @@ def _last_usage(batch: Batch, known: Usage) -> Usage:
 
 
 def _attributed(event: ev.Event, provider: str) -> ev.Event:
-    """Return a failure with the provider that it came from."""
+    """Return a failure event with the name of its provider."""
     if not isinstance(event, ev.Failed) or event.problem.provider:
         return event
     problem = name_provider(event.problem, provider)
@@ -107,7 +109,7 @@ def _attributed(event: ev.Event, provider: str) -> ev.Event:
 
 
 async def _priced(attempts: AnswerAttempts, route: Route) -> AsyncGenerator[Batch, None]:
-    """Yield what is said with its cost: after every count, where anybody knows the price."""
+    """Yield the events, with the cost added to every usage if the price is known."""
     costs: Stage[ev.Event, ev.Event] | None = None
     async with aclosing(attempts.events()) as batches:
         async for batch in batches:

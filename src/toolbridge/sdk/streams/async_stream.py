@@ -1,7 +1,7 @@
-"""An answer as it comes, for callers that await.
+"""An answer as a stream of events, for async callers.
 
-It is pulled: nothing is asked before somebody reads, and while nobody reads, the provider waits.
-Whatever goes wrong is the last event, never an exception.
+The stream is pulled: the request is sent when the stream is first read, and an unread stream stops
+the provider. An error is the last event, never an exception.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Batch = list[ev.Event]
 
 
 class AsyncStream:
-    """Iterate it for events; `message` is what they have told so far."""
+    """One answer: iterate it for events; `message` is the answer so far."""
 
     def __init__(
         self, source: AsyncGenerator[Batch, None], order: PreparedAsk, notes: AnswerNotes
@@ -44,32 +44,32 @@ class AsyncStream:
         self._closing: asyncio.Task[None] | None = None
         self._aborted = ""
         self._over = False
-        self._told_end = False
+        self._ended_by_event = False
         if order.signal is not None:
             order.signal.attach(self)
 
-    # ── what is known ──
+    # ── the answer so far ──
 
     @property
     def message(self) -> Message:
-        """The answer as far as its events were handed out."""
+        """The message, folded from the events read so far."""
         return self._fold.message
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The conversation with the answer so far: what the next prompt goes on from."""
+        """The conversation with the answer so far, to continue from."""
         content = self.message.content
         asked = self._order.request.turns
         return (*asked, Turn("assistant", content)) if content else asked
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What was lost: of the request known with the first event, of the answer as it comes."""
+        """The losses: those of the request from the first event on, those of the answer as they occur."""
         return (*self._notes.losses, *self._fold.losses)
 
     @property
     def model(self) -> str:
-        """Who answers, as `provider/model`; known with the first event."""
+        """The model that answers, as `provider/model`; known from the first event on."""
         return self._notes.address
 
     # ── reading ──
@@ -84,14 +84,14 @@ class AsyncStream:
         return self.pop()
 
     async def result(self) -> Message:
-        """Read what is left; return the whole message, with its `problem` if there is one."""
+        """Read the rest; return the whole message, with its `problem` after a failure."""
         async for _ in self:
             pass
         return self.message
 
     @property
     def ready(self) -> bool:
-        """Whether an event can be had without waiting."""
+        """Whether an event is available without waiting."""
         return bool(self._waiting) and (not self._aborted or self._over)
 
     @property
@@ -99,16 +99,16 @@ class AsyncStream:
         return self._over and not self._waiting
 
     def pop(self) -> ev.Event:
-        """Hand out the next event, which must be there."""
+        """Return the next event, which must be available."""
         event = self._waiting.popleft()
         self._fold.feed(event)
         if not isinstance(event, ev.Finished | ev.Failed):
             return event
-        self._told_end = True
+        self._ended_by_event = True
         return msgspec.structs.replace(event, message=self._fold.message)
 
     async def fill(self) -> None:
-        """Wait until there is an event to hand out, or until there will be none."""
+        """Wait until an event is available, or until the stream has ended."""
         self._loop = asyncio.get_running_loop()
         async with self._reading:
             while not self.ready and not self.ended:
@@ -121,16 +121,16 @@ class AsyncStream:
                 await self._close()
         except ToolbridgeError as error:
             return self.fail(error.problem)
-        except Exception as error:  # noqa: BLE001  a fault of ours is a value like any other
+        except Exception as error:  # noqa: BLE001  an internal error is reported as an event too
             return self.fail(Problem("internal", f"{type(error).__name__}: {error}"))
         if self._aborted:
             return self.fail(Aborted(self._aborted).problem)
         if batch:
             return batch
-        return self.fail(Truncated("the answer ended without an end").problem)
+        return self.fail(Truncated("the answer ended without a final event").problem)
 
     async def _pull(self) -> Batch:
-        # A task of its own, so that `abort` can end the wait without ending the one who waits.
+        # A separate task, so that `abort` can cancel the wait without cancelling the caller.
         self._pulling = asyncio.create_task(self._pulled())
         try:
             return await self._pulling
@@ -147,9 +147,9 @@ class AsyncStream:
         return await anext(self._source, [])
 
     def fail(self, problem: Problem) -> Batch:
-        """Return the end of an answer that broke off, as events; nothing if it had its end."""
+        """Return the final events of an answer that broke off; empty if it had ended."""
         self._over = True
-        if self._told_end:
+        if self._ended_by_event:
             return []
         if not self._fold.id:
             draft = Draft(Ids(os.urandom(16)))
@@ -159,7 +159,7 @@ class AsyncStream:
     # ── ending early ──
 
     def abort(self, why: str = ASKED) -> None:
-        """End it: the next event is `Failed`, with all that was handed out before.
+        """End the stream: the next event is `Failed`, with the partial message.
 
         May be called from any thread.
         """
@@ -167,16 +167,16 @@ class AsyncStream:
             return
         self._aborted = why
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed, and every socket with it
+            with suppress(RuntimeError):  # the loop is closed, and its sockets too
                 self._loop.call_soon_threadsafe(self._cut)
 
     def settle(self, why: str) -> None:
-        """End it without waiting, when the loop that it was read in is gone."""
+        """End the stream without waiting, after its event loop has closed."""
         if not self._over:
             self._waiting = deque(self.fail(Aborted(why).problem))
 
     async def aclose(self, why: str = ASKED) -> None:
-        """End it, and wait until its connection is closed."""
+        """End the stream, and wait until its connection is closed."""
         self.abort(why)
         if self._loop is not None and not self._over:
             if self._pulling is not None:

@@ -1,6 +1,6 @@
-"""An answer as it comes, for callers that block.
+"""An answer as a stream of events, for blocking callers.
 
-One that is dropped half-way ends by itself: the loop closes a generator that nobody holds.
+A stream that is dropped half-read ends by itself: the loop closes a generator without references.
 """
 
 from types import TracebackType
@@ -14,32 +14,32 @@ from toolbridge.sdk.streams.signal import ASKED
 
 
 class Stream:
-    """Iterate it for events; `message` is what they have told so far."""
+    """One answer: iterate it for events; `message` is the answer so far."""
 
     def __init__(self, inner: AsyncStream, loop_thread: LoopThread, owner: object) -> None:
         self._inner = inner
         self._loop_thread = loop_thread
-        # The client closes when nobody holds it any more. `Client().stream(…)` is held only here.
+        # A client closes when it is garbage-collected; here `Client().stream(…)` keeps it alive.
         self._owner = owner
 
     @property
     def message(self) -> Message:
-        """The answer as far as its events were handed out."""
+        """The message, folded from the events read so far."""
         return self._inner.message
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The conversation with the answer so far: what the next prompt goes on from."""
+        """The conversation with the answer so far, to continue from."""
         return self._inner.turns
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What was lost: of the request known with the first event, of the answer as it comes."""
+        """The losses: those of the request from the first event on, those of the answer as they occur."""
         return self._inner.losses
 
     @property
     def model(self) -> str:
-        """Who answers, as `provider/model`; known with the first event."""
+        """The model that answers, as `provider/model`; known from the first event on."""
         return self._inner.model
 
     def __iter__(self) -> Self:
@@ -57,13 +57,13 @@ class Stream:
         return inner.pop()
 
     def result(self) -> Message:
-        """Read what is left; return the whole message, with its `problem` if there is one."""
+        """Read the rest; return the whole message, with its `problem` after a failure."""
         for _ in self:
             pass
         return self.message
 
     def abort(self, why: str = ASKED) -> None:
-        """End it, from any thread: the next event is `Failed`, with all that came before."""
+        """End the stream, from any thread: the next event is `Failed`, with the partial message."""
         self._inner.abort(why)
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for callers that block.
+"""An event loop in a background thread, for the blocking API.
 
-A loop that runs only while somebody waits (`asyncio.Runner`) cannot stand inside another loop, so
-it fails in notebooks, and it would drop kept connections between calls.
+`asyncio.Runner` cannot be used inside a running loop, so it fails in notebooks, and it would close
+kept-alive connections between calls.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 
 class LoopClosed(RuntimeError):
-    pass
+    """The client was closed, or its loop did not start."""
 
 
 class LoopThread:
-    """Starts with the first `run`; `close` ends the loop and the thread."""
+    """A loop and its thread: started with the first `run`, ended by `close`."""
 
     def __init__(self, last: Callable[[], Awaitable[None]]) -> None:
         self._last = last
-        """What is awaited before the loop ends."""
+        """Awaited before the loop ends."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -29,11 +29,11 @@ class LoopThread:
         self._closed = False
 
     def wait(self, value: Awaitable[T]) -> T:
-        """Wait in the loop for anything that can be waited for."""
+        """Await any awaitable in the loop; return its result."""
         return self.run(_awaited(value))
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """Do `work` in the loop and wait for it; raise `LoopClosed` after `close`."""
+        """Run `work` in the loop and wait for it; raise `LoopClosed` after `close`."""
         try:
             loop = self._started()
         except BaseException:
@@ -42,7 +42,7 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
-        except BaseException:  # Ctrl-C included: nobody waits for the work any more
+        except BaseException:  # also Ctrl-C: the result is not needed any more
             future.cancel()
             raise
 

@@ -1,4 +1,4 @@
-"""What a caller may say: a prompt in any of its forms, and options, as one request of ours."""
+"""Turns a prompt, in any of its forms, and the options of a call into one request."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ Thinks: TypeAlias = bool | int | str | Think
 
 
 class Options(TypedDict, total=False):
-    """What may be said beside the prompt, all of it by name."""
+    """The keyword arguments of `stream`, `complete`, `ask` and `run`."""
 
     system: str
     tools: Sequence[AnyTool]
@@ -38,24 +38,24 @@ class Options(TypedDict, total=False):
     """`auto`, `none`, `required`, or the name of the one tool to call."""
     max_tokens: int | None
     think: Thinks | None
-    """Whether to think; a word is how hard, a number how many tokens."""
+    """Whether to think; a word sets the effort, a number the tokens."""
     temperature: float | None
     top_p: float | None
     seed: int | None
     stop: Sequence[str]
     output: OutputFormat | None
     session_id: str
-    """Requests of one session find the same cache where a provider keeps one by session."""
+    """Requests of one session share a prompt cache at providers that cache by session."""
     cache_retention: Retention
-    """How long the provider should keep the prompt for the next request; `short` if not said."""
+    """How long the provider should cache the prompt for the next request; `short` by default."""
     user: str
     signal: Signal
-    """Aborts every answer that was given it."""
+    """Aborts every answer that it was passed to."""
 
 
 @dataclass(frozen=True)
 class PreparedAsk:
-    """A request, and what only this side of it knows."""
+    """A request, with the functions and settings that are not sent."""
 
     request: Request
     retention: Retention | None = None
@@ -67,21 +67,21 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _RETENTIONS = frozenset({"none", "short", "long"})
 
 
-def order_of(model: str, prompt: Prompt, options: Options) -> PreparedAsk:
-    """Return what is asked for; raise for what nobody can mean."""
+def prepare(model: str, prompt: Prompt, options: Options) -> PreparedAsk:
+    """Return the prepared request; raise for invalid or unknown options."""
     if unknown := sorted(options.keys() - Options.__annotations__.keys()):
         known = ", ".join(Options.__annotations__)
-        raise TypeError(f"there is no option {unknown[0]!r}; there are {known}")
+        raise TypeError(f"there is no option {unknown[0]!r}; known options: {known}")
     _check_values(options)
     request = _asked(model, prompt)
     if not request.turns:
-        raise MalformedRequest("there is nothing to answer", where="prompt")
+        raise MalformedRequest("the prompt is empty", where="prompt")
     given = [_callable(tool) for tool in options.get("tools", ())]
     functions = {tool.tool.name: tool for tool in given if isinstance(tool, Function)}
     offered = (*request.tools, *(t.tool if isinstance(t, Function) else t for t in given))
     retention = options.get("cache_retention")
     if retention is not None and retention not in _RETENTIONS:
-        raise ValueError(f"cache_retention is one of none, short, long, not {retention!r}")
+        raise ValueError(f"cache_retention must be none, short or long, not {retention!r}")
     request = _tuned(replace(request, tools=offered, stream=True), options)
     _check_limit(request.max_tokens)
     _check_choice(request)
@@ -89,7 +89,7 @@ def order_of(model: str, prompt: Prompt, options: Options) -> PreparedAsk:
 
 
 def _check_values(options: Options) -> None:
-    """Raise for values that no provider could take; what a model allows is for its provider to say."""
+    """Raise for values that no provider accepts; each provider checks its own limits."""
     for name, most in (("temperature", math.inf), ("top_p", 1.0)):
         given = options.get(name)
         if given is not None and not (_is_number(given) and 0 <= given <= most):  # type: ignore[operator]
@@ -99,14 +99,14 @@ def _check_values(options: Options) -> None:
         raise MalformedRequest(f"must be a whole number, not {seed!r}", where="seed")
     for name in ("system", "session_id", "user"):
         if not isinstance(text := options.get(name) or "", str):
-            raise MalformedRequest(f"must be a text, not {text!r}", where=name)
+            raise MalformedRequest(f"must be a string, not {text!r}", where=name)
     stop: object = options.get("stop") or ()
     if not isinstance(stop, Sequence) or not all(isinstance(text, str) for text in stop):
-        raise MalformedRequest(f"must be a text or a list of texts, not {stop!r}", where="stop")
+        raise MalformedRequest(f"must be a string or a list of strings, not {stop!r}", where="stop")
     choice = options.get("tool_choice")
     if not isinstance(choice or "", str | ToolChoice):
         raise MalformedRequest(
-            f"must be a text or a ToolChoice, not {choice!r}", where="tool_choice"
+            f"must be a string or a ToolChoice, not {choice!r}", where="tool_choice"
         )
     output = options.get("output")
     if not isinstance(output, OutputFormat | None):
@@ -127,7 +127,7 @@ def _check_limit(given: int | None) -> None:
 
 
 def _check_choice(request: Request) -> None:
-    """Raise for a choice that names a tool which is not offered: it would silently mean `auto`."""
+    """Raise for a choice of a tool that is not offered: it would silently mean `auto`."""
     choice = request.tool_choice
     offered = [tool.name for tool in request.tools]
     missing = next((name for name in choice.names if name not in offered), None)
@@ -135,8 +135,8 @@ def _check_choice(request: Request) -> None:
         near = get_close_matches(missing, [*offered, "auto", "none", "required"], 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise MalformedRequest(
-            f"there is no tool {missing!r}; it is `auto`, `none`, `required` or the name of a "
-            f"tool on offer ({', '.join(offered) or 'there is none'}){hint}",
+            f"there is no tool {missing!r}; use `auto`, `none`, `required` or the name of an "
+            f"offered tool ({', '.join(offered) or 'none is offered'}){hint}",
             where="tool_choice",
         )
     if choice.mode == "required" and not offered:
@@ -155,20 +155,20 @@ def _asked(model: str, prompt: Prompt) -> Request:
             turns = tuple(prompt)
         case _:
             raise TypeError(
-                f"a prompt is a text, a Request, or a sequence of turns, not {prompt!r}"
+                f"a prompt must be a string, a Request, or a sequence of turns, not {prompt!r}"
             )
     if not all(isinstance(turn, Turn) for turn in turns):
-        raise TypeError("a prompt is a text, a Request, or a sequence of turns")
+        raise TypeError("a prompt must be a string, a Request, or a sequence of turns")
     return Request(model, turns)
 
 
 def _callable(tool: AnyTool) -> Tool | Function:
-    """Return a tool that is only offered as it is, and anything else as what can be called."""
+    """Return a `Tool` unchanged, and a function as a `Function`."""
     return tool if isinstance(tool, Tool | Function) else Function(tool)
 
 
 def _tuned(request: Request, options: Options) -> Request:
-    """Return `request` with the options that were given; what was not stays as it is."""
+    """Return `request` with the given options applied."""
     if system := options.get("system"):
         request = replace(request, system=(*request.system, Text(system)))
     if (think := options.get("think")) is not None:
@@ -199,7 +199,7 @@ def _sampling(sampling: Sampling, options: Options) -> Sampling:
 
 
 def think_of(think: Thinks) -> Think:
-    """Return a wish to think: yes or no, how hard, or how many tokens."""
+    """Return the thinking settings for True, False, an effort or a number of tokens."""
     match think:
         case Think():
             return think
@@ -212,7 +212,7 @@ def think_of(think: Thinks) -> Think:
         case "minimal" | "low" | "medium" | "high" | "xhigh" | "max":
             return Think(mode="on", effort=think)
         case _:
-            raise ValueError(f"think is true, false, a number or one of {', '.join(_EFFORTS)}")
+            raise ValueError(f"think must be true, false, a number or one of {', '.join(_EFFORTS)}")
 
 
 def _choice(choice: str | ToolChoice) -> ToolChoice:

@@ -1,7 +1,7 @@
-"""How long a provider keeps a prompt, in the way that its API can be told.
+"""Prompt caching options, translated to each API.
 
-Anthropic keeps what is marked; the two APIs of OpenAI keep by session, for a day where that is
-asked for and offered. The others keep what they like.
+Anthropic caches the prefix up to a `cache_control` mark. OpenAI's two APIs cache by
+`prompt_cache_key`, for 24 hours with `prompt_cache_retention`. Other APIs have no option for it.
 """
 
 import msgspec
@@ -25,6 +25,8 @@ _KEPT: dict[Retention, Cache] = {"short": "5m", "long": "1h"}
 
 
 class RetainedClients(msgspec.Struct, frozen=True):
+    """A request and its target, with cache options."""
+
     request: Request
     target: Target
 
@@ -32,14 +34,13 @@ class RetainedClients(msgspec.Struct, frozen=True):
 def keep(
     request: Request, target: Target, api: str, retention: Retention | None
 ) -> RetainedClients:
-    """Return `request` and `target` such that the place keeps the prompt as long as wanted."""
+    """Return `request` and `target` with the cache options for `retention`."""
     match api:
         case "anthropic":
             return RetainedClients(_marked(request, retention or "short"), target)
         case "openai_chat" if retention == "long" and not target.quirks.get("prompt_cache_key"):
-            return RetainedClients(
-                request, target
-            )  # a place that keeps nothing by session takes no such wish
+            # A provider without session caches may reject the field.
+            return RetainedClients(request, target)
         case "openai_chat" | "openai_responses" if retention is not None:
             quirks = {**target.quirks, "cache_retention": retention}
             return RetainedClients(request, replace(target, quirks=quirks))
@@ -47,10 +48,10 @@ def keep(
 
 
 def _marked(request: Request, retention: Retention) -> Request:
-    """Return `request` with marks after the system text and after the last turn.
+    """Return `request` with cache marks after the system text and after the last turn.
 
-    One mark keeps the part that never changes, the other the whole conversation so far. Marks that
-    are there already know better.
+    The first mark caches the constant part, the second the conversation so far. A request that has
+    marks already is not changed.
     """
     cache = _KEPT.get(retention)
     if cache is None or _has_marks(request):

@@ -1,4 +1,4 @@
-"""One word that ends many answers."""
+"""`Signal`: aborts any number of answers at once."""
 
 import threading
 from typing import Protocol
@@ -12,12 +12,12 @@ class Stoppable(Protocol):
 
 
 class Signal:
-    """Ends every answer that was given it, from any thread, also those that are yet to begin."""
+    """Aborts every answer that it was passed to, from any thread, also answers started later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._why = ""
-        # An answer that nobody holds any more needs no ending.
+        # Weak references: an answer that was dropped needs no abort.
         self._listeners: WeakSet[Stoppable] = WeakSet()
 
     @property

@@ -1,4 +1,4 @@
-"""A structured stream as it comes, for callers that await."""
+"""`AsyncStructuredStream`: a structured stream for async callers."""
 
 import asyncio
 import inspect
@@ -21,14 +21,14 @@ from toolbridge.structured import events as fe
 T = TypeVar("T")
 
 _GRACE = 1.0
-"""How much later than the server this side gives up: the server's own end says more."""
+"""Seconds that the client waits longer than the server, whose own error is more precise."""
 _ABORT_GRACE = 5.0
 _value_of = attrgetter("value")
-"""Typed by whoever asks: the reader of the schema has made it what the caller named."""
+"""Untyped here: the reader of the schema has converted the value to the caller's type."""
 
 
 class Gate:
-    """Shut from any thread, waited for in one loop."""
+    """A gate that any thread can close and that one loop waits for."""
 
     def __init__(self) -> None:
         self.shut = False
@@ -41,7 +41,7 @@ class Gate:
         self.shut = False
         waiting = self._waiting
         if waiting is not None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
+            with suppress(RuntimeError):  # the loop is closed
                 waiting[0].call_soon_threadsafe(waiting[1].set)
 
     async def wait(self) -> None:
@@ -56,8 +56,8 @@ class Gate:
 class AsyncStructuredStream(Generic[T]):
     """Iterate it for events; `result()` reads the rest and returns the result.
 
-    It is pulled: it begins when it is first read, and while nobody reads, the server waits. Leaving
-    it early (`aclose`, the end of `async with`) hangs up; `abort` stops the run itself.
+    The stream is pulled: it starts when it is first read, and an unread stream makes the server wait.
+    Leaving it early (`aclose`, the end of `async with`) disconnects; `abort` stops the run itself.
     """
 
     def __init__(self, line: Transport, ordered: PreparedStream, options: StreamOptions) -> None:
@@ -67,18 +67,18 @@ class AsyncStructuredStream(Generic[T]):
         timeout = options.get("tool_timeout", TOOL_TIMEOUT)
         on_tool_call = options.get("on_tool_call")
         self._toolbox = CallerTools(line, ordered.functions, on_tool_call, timeout)
-        self._told = StreamFold(ordered.readers)
+        self._fold = StreamFold(ordered.readers)
         self._gate = Gate()
         self._turn = asyncio.Lock()
         self._ready: deque[fe.Event] = deque()
         self._pulling: asyncio.Task[list[fe.Event]] | None = None
         self._left = options.get("request_timeout")
         self._aborting = False
-        self._abort_told = False
+        self._abort_sent = False
         self._closed = False
         self._failure: StreamFailed | None = None
 
-    # ── what is known ──
+    # ── the stream so far ──
 
     @property
     def run(self) -> str:
@@ -91,32 +91,32 @@ class AsyncStructuredStream(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The words so far."""
-        return self._told.text
+        """The text so far."""
+        return self._fold.text
 
     @property
     def objects(self) -> tuple[ReceivedObject, ...]:
-        """The objects that have come whole."""
-        return tuple(self._told.objects)
+        """The complete objects so far."""
+        return tuple(self._fold.objects)
 
     @property
     def tools(self) -> tuple[UsedTool, ...]:
-        """The tools that were called, with what they gave."""
-        return self._told.tools
+        """The tool calls so far, with their results."""
+        return self._fold.tools
 
     @property
     def errors(self) -> tuple[fe.RunError, ...]:
-        """What went wrong on the way without ending the stream."""
-        return self._told.errors
+        """The errors that did not end the stream."""
+        return self._fold.errors
 
     @property
     def found(self) -> ReceivedObject | None:
-        """The result with its schema and status, once it is there."""
-        return self._told.result
+        """The result with its schema and status; None before it has arrived."""
+        return self._fold.result
 
     @property
     def usage(self) -> Json:
-        """The tokens of all model calls and what they cost; known at the end, if ever."""
+        """The tokens and the cost of all model calls; set at the end, if a provider reported them."""
         return self._reading.order.usage
 
     @property
@@ -139,7 +139,7 @@ class AsyncStructuredStream(Generic[T]):
         return event
 
     async def result(self) -> T:
-        """Read what is left; return the result, or raise `StreamFailed`."""
+        """Read the rest; return the result, or raise `StreamFailed`."""
         async for _ in self:
             pass
         return self.outcome()
@@ -147,20 +147,20 @@ class AsyncStructuredStream(Generic[T]):
     def outcome(self) -> T:
         """Return the result of a stream that has ended.
 
-        Raise `StreamFailed` if it has none, and `StreamDegraded` for one that is not all the
-        model's, unless the caller accepts that.
+        Raise `StreamFailed` if it has none, and `StreamDegraded` for a degraded one, unless
+        `on_degraded` is "accept".
         """
         if self._failure is not None:
             raise self._failure
-        if self._told.failure is not None:
-            raise self._told.failure
-        degraded = self._told.degraded
+        if self._fold.failure is not None:
+            raise self._fold.failure
+        degraded = self._fold.degraded
         if degraded is not None and self._options.get("on_degraded", "raise") != "accept":
             raise degraded
-        if self._told.result is None:
-            code = "closed" if self._closed and not self._told.done else "no_result"
+        if self._fold.result is None:
+            code = "closed" if self._closed and not self._fold.done else "no_result"
             raise StreamFailed(code, "the stream ended without a result")
-        value: T = _value_of(self._told.result)
+        value: T = _value_of(self._fold.result)
         return value
 
     @property
@@ -169,10 +169,10 @@ class AsyncStructuredStream(Generic[T]):
         return over and not self._ready
 
     def pop(self) -> tuple[fe.Event, list[object]]:
-        """Hand out the next event, and what the callbacks returned."""
+        """Return the next event, and what the callbacks returned."""
         event = self._ready.popleft()
         try:
-            piece = self._told.feed(event)
+            piece = self._fold.feed(event)
         except ToolbridgeError as error:
             self._failure = failure_of(error)
             self._ready.clear()
@@ -180,7 +180,7 @@ class AsyncStructuredStream(Generic[T]):
         return event, self._call_back(event, piece)
 
     async def fill(self) -> None:
-        """Wait until there is an event to hand out, or until there will be none."""
+        """Wait until an event is available, or until the stream has ended."""
         await self._gate.wait()
         async with self._turn:
             if not self._ready and not self.ended:
@@ -193,8 +193,8 @@ class AsyncStructuredStream(Generic[T]):
 
     async def _pull(self) -> list[fe.Event]:
         if self._aborting and not self.run:
-            raise StreamFailed("aborted", "the stream was aborted before it began")
-        # A task of its own, so that `aclose` can end the wait without ending the one who waits.
+            raise StreamFailed("aborted", "the stream was aborted before it started")
+        # A separate task, so that `aclose` can cancel the wait without cancelling the caller.
         self._pulling = asyncio.create_task(self._next())
         try:
             events = await self._pulling
@@ -207,13 +207,13 @@ class AsyncStructuredStream(Generic[T]):
             self._pulling = None
         for event in events:
             self._note(event)
-        await self._tell_abort()
+        await self._send_abort()
         if self._reading.done:
             await self._finish()
         return events
 
     async def _next(self) -> list[fe.Event]:
-        """Read on; the time in which nobody reads counts for nothing."""
+        """Read the next events; time between two reads is not counted."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         wait = None if self._left is None else self._left + _GRACE
@@ -229,9 +229,9 @@ class AsyncStructuredStream(Generic[T]):
 
     async def _late(self) -> StreamFailed:
         if self._aborting:
-            return StreamFailed("aborted", "the server did not say that the run has ended")
+            return StreamFailed("aborted", "the server did not confirm the end of the run")
         self._aborting = True
-        await self._tell_abort()
+        await self._send_abort()
         allowed = self._options.get("request_timeout", 0.0)
         return StreamFailed("request_timeout", f"the stream took longer than {allowed:g} s")
 
@@ -260,7 +260,7 @@ class AsyncStructuredStream(Generic[T]):
     # ── holding and ending ──
 
     def pause(self) -> None:
-        """Stop reading: no event comes before `resume`. From any thread."""
+        """Stop reading until `resume`; may be called from any thread."""
         self._gate.close()
 
     def resume(self) -> None:
@@ -271,19 +271,19 @@ class AsyncStructuredStream(Generic[T]):
         await self._gate.wait()
 
     async def abort(self) -> None:
-        """Stop the run: the model and the tool. The stream still tells its end."""
+        """Stop the run: the model and the tool. The stream still gets its final events."""
         self._aborting = True
         self.resume()
-        await self._tell_abort()
+        await self._send_abort()
 
-    async def _tell_abort(self) -> None:
-        if self._aborting and not self._abort_told and self.run and not self._reading.done:
-            self._abort_told = True
-            with suppress(ToolbridgeError):  # it has ended, or cannot be reached
+    async def _send_abort(self) -> None:
+        if self._aborting and not self._abort_sent and self.run and not self._reading.done:
+            self._abort_sent = True
+            with suppress(ToolbridgeError):  # the run has ended, or the server is unreachable
                 await self._line.abort(self.run)
 
     async def aclose(self) -> None:
-        """Hang up. A run at a server goes on for a while; one in this process ends."""
+        """Disconnect. A run at a server continues for a while; a local one ends."""
         self._closed = True
         self.resume()
         pulling = self._pulling

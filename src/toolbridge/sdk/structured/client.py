@@ -1,4 +1,4 @@
-"""Structured streams from Python: text, objects and a result that fits its schema, tools on the way.
+"""`start_stream`: text, objects and a result that fits its schema, with tools in between.
 
 with start_stream("Find pizza near me.", tools=["places.search"], url="http://127.0.0.1:3456") as s:
     for event in s:
@@ -45,14 +45,14 @@ stream_events = fe
 class StructuredStream(Generic[T]):
     """Iterate it for events; `result()` reads the rest and returns the result.
 
-    It begins when it is first read, and while nobody reads, the server waits. Callbacks are called
-    in the thread that reads; tools run in threads of their own.
+    The stream starts when it is first read, and an unread stream makes the server wait. Callbacks are
+    called in the thread that reads; tools run in other threads.
     """
 
     def __init__(self, inner: AsyncStructuredStream[T]) -> None:
         self._inner = inner
         self._loop_thread = LoopThread(inner.aclose)
-        # Also called when the interpreter ends, so that no thread is left to be killed.
+        # Also called at interpreter exit, so that the thread ends cleanly.
         self._finalizer = finalize(self, self._loop_thread.close)
 
     @property
@@ -66,32 +66,32 @@ class StructuredStream(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The words so far."""
+        """The text so far."""
         return self._inner.text
 
     @property
     def objects(self) -> tuple[ReceivedObject, ...]:
-        """The objects that have come whole."""
+        """The complete objects so far."""
         return self._inner.objects
 
     @property
     def tools(self) -> tuple[UsedTool, ...]:
-        """The tools that were called, with what they gave."""
+        """The tool calls so far, with their results."""
         return self._inner.tools
 
     @property
     def errors(self) -> tuple[fe.RunError, ...]:
-        """What went wrong on the way without ending the stream."""
+        """The errors that did not end the stream."""
         return self._inner.errors
 
     @property
     def found(self) -> ReceivedObject | None:
-        """The result with its schema and status, once it is there."""
+        """The result with its schema and status; None before it has arrived."""
         return self._inner.found
 
     @property
     def usage(self) -> Json:
-        """The tokens of all model calls and what they cost; known at the end, if ever."""
+        """The tokens and the cost of all model calls; set at the end, if a provider reported them."""
         return self._inner.usage
 
     @property
@@ -119,25 +119,25 @@ class StructuredStream(Generic[T]):
         return event
 
     def result(self) -> T:
-        """Read what is left; return the result, or raise `StreamFailed`."""
+        """Read the rest; return the result, or raise `StreamFailed`."""
         for _ in self:
             pass
         return self._inner.outcome()
 
     def pause(self) -> None:
-        """Stop reading: no event comes before `resume`. From any thread."""
+        """Stop reading until `resume`; may be called from any thread."""
         self._inner.pause()
 
     def resume(self) -> None:
         self._inner.resume()
 
     def abort(self) -> None:
-        """Stop the run: the model and the tool. The stream still tells its end."""
+        """Stop the run: the model and the tool. The stream still gets its final events."""
         with suppress(LoopClosed):
             self._loop_thread.run(self._inner.abort())
 
     def close(self) -> None:
-        """Hang up. A run at a server goes on for a while; one in this process ends."""
+        """Disconnect. A run at a server continues for a while; a local one ends."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -163,7 +163,7 @@ def start_stream(
 def start_stream(
     prompt: Prompt, *, result: type[T] | str = "", **options: Unpack[StreamOptions]
 ) -> StructuredStream[T] | StructuredStream[Json]:
-    """Return a structured stream, for callers that block.
+    """Return a structured stream for blocking callers.
 
     With `url` it runs at a server, else in this process. `result` is the name of a schema or a type.
     """
@@ -182,7 +182,7 @@ def astart_stream(
 def astart_stream(
     prompt: Prompt, *, result: type[T] | str = "", **options: Unpack[StreamOptions]
 ) -> AsyncStructuredStream[T] | AsyncStructuredStream[Json]:
-    """Return a structured stream, for callers that await; otherwise as `start_stream`."""
+    """Return a structured stream for async callers; otherwise as `start_stream`."""
     inner: AsyncStructuredStream[T] = _stream(prompt, result, options)
     return inner
 
@@ -204,7 +204,7 @@ def _line(ordered: PreparedStream, options: StreamOptions) -> Transport:
     secret = options.get("api_key", "")
     if secret:
         headers["authorization"] = f"Bearer {secret}"
-    # With a key of its own a request that was lost before its answer can be sent again.
+    # With an idempotency key, a request whose response was lost can be sent again.
     key = key or f"sdk-{secrets.token_hex(16)}"
     return HttpTransport(
         url, ordered.body, headers, key=key, idle=options.get("idle_timeout", IDLE)

@@ -1,4 +1,4 @@
-"""What goes wrong with a structured stream, as something to raise."""
+"""The exceptions of structured streams."""
 
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.json import maybe_object
@@ -9,7 +9,7 @@ _CODES = {"rate_limited": "too_many_runs", "unauthenticated": "not_allowed"}
 
 
 class StreamFailed(ToolbridgeError):
-    """A structured stream was refused, was lost, or ended with an error.
+    """A structured stream was rejected, lost its connection, or ended with an error.
 
     `code` is one of the codes of the wire, or `connection_lost`, `broken_stream`, `http_error`,
     `closed`, `degraded`.
@@ -32,7 +32,7 @@ class StreamFailed(ToolbridgeError):
 
     @property
     def http_status(self) -> int:
-        """The status with which a server refused; 0 where it did not."""
+        """The HTTP status of a rejection; 0 for any other failure."""
         return self.problem.status
 
     @property
@@ -41,7 +41,7 @@ class StreamFailed(ToolbridgeError):
 
     @property
     def passing(self) -> bool:
-        """Whether the same may go well later."""
+        """Whether a retry may succeed."""
         status = self.http_status
         if status:
             return status >= 500 or status in PASSING
@@ -57,7 +57,7 @@ def broken(text: str) -> StreamFailed:
 
 
 def refusal_of(status: int, body: bytes, retry_after: str = "") -> StreamFailed:
-    """Return what a server answered instead of a stream."""
+    """Return the error for a response that is not a stream."""
     wait = float(retry_after) if retry_after.isdecimal() else None
     error = (maybe_object(body) or {}).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
@@ -74,7 +74,7 @@ def refusal_of(status: int, body: bytes, retry_after: str = "") -> StreamFailed:
 
 
 def failure_of(error: ToolbridgeError) -> StreamFailed:
-    """Return an error of our own house as one of a stream."""
+    """Return a toolbridge error as the failure of a stream."""
     if isinstance(error, StreamFailed):
         return error
     problem = error.problem
@@ -88,7 +88,7 @@ def failure_of(error: ToolbridgeError) -> StreamFailed:
 
 
 class StreamDegraded(StreamFailed):
-    """The result is not all the model's: members of it were invented so that it fits its schema.
+    """The result is degraded: some members were invented so that it fits its schema.
 
     `value` is that result, `invented` the paths of the members that the model did not write.
     """
@@ -96,7 +96,7 @@ class StreamDegraded(StreamFailed):
     def __init__(self, value: object, invented: tuple[str, ...], why: str = "") -> None:
         named = ", ".join(invented) or "nothing"
         text = f"the result is degraded; invented: {named}"
-        hint = '. To take it as it is, pass on_degraded="accept"'
+        hint = '. To accept it, pass on_degraded="accept"'
         super().__init__("degraded", f"{text}{f' ({why})' if why else ''}{hint}")
         self.value = value
         self.invented = invented

@@ -1,4 +1,4 @@
-"""What a structured stream has told so far: a fold of its events, and the check of their order."""
+"""Folds the events of a structured stream, and checks their order."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -14,7 +14,7 @@ Read: TypeAlias = Callable[[Json], object]
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True):
-    """One event as a connection brought it."""
+    """One event as received from a connection."""
 
     name: str
     data: bytes
@@ -29,25 +29,25 @@ class StreamPiece(msgspec.Struct, frozen=True):
     delta: str = ""
     end: bool = False
     value: object = None
-    """At the end: the value that counts, as the type that was given for its schema."""
+    """At the end: the valid value, converted to the type given for its schema."""
     status: fe.Status = "valid"
     invented: tuple[str, ...] = ()
     """At the end: the members of a degraded value that the model did not write."""
 
 
 class ReceivedObject(msgspec.Struct, frozen=True):
-    """An object that the model wrote, whole."""
+    """A complete object."""
 
     id: str
     schema: str
     value: object
     status: fe.Status = "valid"
     invented: tuple[str, ...] = ()
-    """The members of a degraded value that the model did not write; `.` for all of it."""
+    """The members of a degraded value that the model did not write; `.` for the whole."""
 
 
 class UsedTool(msgspec.Struct, frozen=True):
-    """A tool that was called, and what it gave."""
+    """A tool call and its result."""
 
     id: str
     name: str
@@ -58,7 +58,7 @@ class UsedTool(msgspec.Struct, frozen=True):
 
 
 class EventOrder:
-    """Holds the events of one run in their order: none twice, none left out."""
+    """Checks that the events of one run arrive in order, without gaps and duplicates."""
 
     def __init__(self) -> None:
         self.run = ""
@@ -71,11 +71,11 @@ class EventOrder:
 
     def learn(self, run: str) -> None:
         if self.run and run != self.run:
-            raise broken(f"events of {run[:64]} came in the stream of {self.run}")
+            raise broken(f"received events of {run[:64]} in the stream of {self.run}")
         self.run = run
 
     def take(self, arrival: ReceivedEvent) -> fe.Event | None:
-        """Return the event, or nothing for one that is known, a sign of life, or a stranger."""
+        """Return the event; None for a duplicate, a ping or an unknown event."""
         if arrival.name == "ping":
             return None
         run, _, number = arrival.id.rpartition(":")
@@ -112,7 +112,7 @@ class _Open(msgspec.Struct):
 
 
 class StreamFold:
-    """Everything that the events have told, added up."""
+    """The state of a stream, folded from its events."""
 
     def __init__(self, readers: Mapping[str, Read]) -> None:
         self._readers = readers
@@ -136,13 +136,13 @@ class StreamFold:
 
     @property
     def errors(self) -> tuple[fe.RunError, ...]:
-        """What went wrong on the way, without what ended the stream."""
+        """The errors that did not end the stream."""
         ended = self.failure is not None and self.done
         return tuple(self._noted[:-1] if ended else self._noted)
 
     @property
     def degraded(self) -> StreamDegraded | None:
-        """Why the result is not to be taken for the model's, if it is not."""
+        """The exception for a degraded result; None for any other."""
         result = self.result
         if result is None or result.status != "degraded":
             return None
@@ -150,7 +150,7 @@ class StreamFold:
         return StreamDegraded(result.value, result.invented, about[-1].message if about else "")
 
     def feed(self, event: fe.Event) -> StreamPiece | None:
-        """Take an event; return what it says of an object or the result."""
+        """Process an event; return its part of an object or of the result."""
         before, self._last = self._last, None
         match event:
             case fe.RunTextDelta(text):
@@ -167,7 +167,7 @@ class StreamFold:
                 self._noted.append(event)
             case fe.RunDone():
                 self.done = True
-                # An error about no frame, right before the end, is why it ended.
+                # An error without a frame id, right before `done`, is the reason for the end.
                 self.failure = failure_in(before) if before and not before.id else None
             case _:
                 self._note_tool(event)
@@ -176,20 +176,20 @@ class StreamFold:
     def _grow(self, id: str, chunk: str) -> StreamPiece:
         found = self._open.get(id)
         if found is None:
-            raise broken(f"a part of {id} came before its beginning")
+            raise broken(f"a delta of {id} came before its begin event")
         found.chunks.append(chunk)
         return StreamPiece(id, found.schema, chunk)
 
     def _end(self, event: fe.JsonEnd | fe.ResultEnd) -> StreamPiece:
         found = self._open.pop(event.id, None)
         if found is None:
-            raise broken(f"the end of {event.id} came before its beginning")
+            raise broken(f"the end of {event.id} came before its begin event")
         value = event.value
         if isinstance(value, msgspec.UnsetType):
             try:
                 value = loads("".join(found.chunks))
             except ValueError as error:
-                raise broken(f"{event.id} is called valid, but is not JSON: {error}") from None
+                raise broken(f"{event.id} has no status, but is not JSON: {error}") from None
         missing = value is None and event.status == "degraded"  # nothing fits the schema
         read = None if missing else self._readers.get(found.schema)
         shaped = read(value) if read else value

@@ -1,4 +1,4 @@
-"""What a caller of `start_stream` may say, and what the server is told of it."""
+"""The options of `start_stream`, and the request body made from them."""
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,10 +28,11 @@ ON_DEGRADED = ("raise", "accept")
 
 
 class StreamOptions(TypedDict, total=False):
-    """Everything but the prompt and the result; docs/reference/stream.md explains each field.
+    """All options but the prompt and the result; docs/reference/stream.md explains each field.
 
-    Times are in seconds. `tools` are names of the server's, Python functions, which run here, or
-    descriptions of tools that `on_tool_call` answers. `schemas` are JSON Schemas or types.
+    Times are in seconds. `tools` are names of server tools, Python functions (which run in this
+    process), or descriptions of tools that `on_tool_call` answers. `schemas` are JSON Schemas or
+    types.
     """
 
     url: str
@@ -40,7 +41,7 @@ class StreamOptions(TypedDict, total=False):
     idempotency_key: str
     config: Config | Path | str
     keep: bool
-    """Whether a stream in this process is kept on disk, as a server keeps it: `toolbridge runs`."""
+    """Whether a local stream writes artifacts, as a server does; `toolbridge runs` lists them."""
 
     on_tool_call: OnToolCall
     on_json: OnPiece
@@ -58,7 +59,7 @@ class StreamOptions(TypedDict, total=False):
     frame_tag: bool
     hold_results: bool
     on_degraded: Literal["raise", "accept"]
-    """What `result()` does with a value of which members were invented; it raises."""
+    """What `result()` does with a degraded value; `raise` by default."""
     temperature: float
     seed: int
     max_tokens: int
@@ -71,13 +72,13 @@ class StreamOptions(TypedDict, total=False):
     max_tool_calls: int
 
     attempts: int
-    """How often in a row a lost connection is taken up again without anything new; 6."""
+    """Reconnects in a row without a new event before the stream fails; 6 by default."""
     idle_timeout: float
-    """Seconds of silence after which a connection counts as lost; 45."""
+    """Seconds of silence after which a connection counts as lost; 45 by default."""
 
 
 class PreparedStream(msgspec.Struct, frozen=True):
-    """What is sent, what runs here, and how values are read."""
+    """The request body, the local tools, and the readers of values."""
 
     body: JsonObject
     functions: dict[str, Function]
@@ -92,7 +93,7 @@ _TIMES = ("frame_timeout", "tool_timeout", "request_timeout")
 
 
 def read_options(prompt: Prompt, result: object, options: StreamOptions) -> PreparedStream:
-    """Return what `options` mean; raise `InvalidSchema` or `TypeError` for what means nothing."""
+    """Return the prepared stream; raise `InvalidSchema` or `TypeError` for invalid options."""
     _check_names(options)
     _check_values(options)
     body = _question(prompt) | _plain_fields({**options})
@@ -116,7 +117,9 @@ def _check_names(options: StreamOptions) -> None:
     for name in options:
         if name not in known:
             near = nearest_name(name, known)
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}"
+            hint = (
+                f"did you mean {near!r}?" if near else f"known options: {', '.join(sorted(known))}"
+            )
             raise TypeError(f"start_stream has no option {name!r}; {hint}")
     chosen = options.get("on_degraded", "raise")
     if chosen not in ON_DEGRADED:
@@ -124,7 +127,7 @@ def _check_names(options: StreamOptions) -> None:
 
 
 def _check_values(options: StreamOptions) -> None:
-    """Raise `TypeError` or `ValueError` for what only this side reads; the rest the server checks."""
+    """Raise `TypeError` or `ValueError` for client-side options; the server checks the others."""
     for name in (*_TIMES, "idle_timeout"):
         seconds = options.get(name)
         if seconds is None:
@@ -151,9 +154,9 @@ def _question(prompt: Prompt) -> JsonObject:
     if isinstance(prompt, str):
         return {"prompt": prompt}
     try:
-        return {"messages": [dict(said) for said in prompt]}
+        return {"messages": [dict(message) for message in prompt]}
     except (TypeError, ValueError):
-        raise TypeError('a prompt is a text or a list of {"role", "content"}') from None
+        raise TypeError('a prompt must be a string or a list of {"role", "content"}') from None
 
 
 def _plain_fields(given: Mapping[str, object]) -> JsonObject:
@@ -167,17 +170,17 @@ def _plain_fields(given: Mapping[str, object]) -> JsonObject:
 
 
 def _tools(body: JsonObject, tools: Sequence[GivenTool]) -> dict[str, Function]:
-    """Put `tools` into the body; return those that are functions."""
+    """Add `tools` to the body; return the functions among them by name."""
     functions: dict[str, Function] = {}
-    told: list[Json] = []
+    sent: list[Json] = []
     for tool in tools:
         if isinstance(tool, str | dict):
-            told.append(tool)
+            sent.append(tool)
             continue
         function = tool if isinstance(tool, Function) else Function(tool)
         about = function.tool
         functions[about.name] = function
-        told.append(
+        sent.append(
             {
                 "name": about.name,
                 "description": about.description,
@@ -185,8 +188,8 @@ def _tools(body: JsonObject, tools: Sequence[GivenTool]) -> dict[str, Function]:
                 "client": True,
             }
         )
-    if told:
-        body["tools"] = told
+    if sent:
+        body["tools"] = sent
     return functions
 
 
@@ -195,8 +198,8 @@ def _is_plain(shape: object) -> bool:
 
 
 def _reader(shape: object) -> Read:
-    """Return what makes a value of the type `shape` out of JSON."""
-    own = getattr(shape, "model_validate", None)  # pydantic's, without a need for pydantic
+    """Return a function that converts JSON to the type `shape`."""
+    own = getattr(shape, "model_validate", None)  # a pydantic model; pydantic is not imported
 
     def read(value: Json) -> object:
         try:
@@ -205,7 +208,7 @@ def _reader(shape: object) -> Read:
             else:
                 made = msgspec.convert(value, shape)
         except ValueError as error:
-            raise SchemaMismatch(f"what came does not fit its type: {error}") from None
+            raise SchemaMismatch(f"the value does not fit its type: {error}") from None
         return made
 
     return read

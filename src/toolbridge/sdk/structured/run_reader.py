@@ -1,4 +1,4 @@
-"""Reads one run to its end, over as many connections as that takes."""
+"""Reads one run to its end, and reconnects after a lost connection."""
 
 import asyncio
 import random
@@ -12,11 +12,11 @@ ATTEMPTS = 6
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 5.0
 _ABANDONED = 30.0
-"""A run without a reader is given up after this, so a longer wait would be in vain."""
+"""Seconds after which a server ends a run without a reader, so waiting longer is useless."""
 
 
 class RunReader:
-    """Pulled: what nobody asks for is not read, and the server waits with what comes after."""
+    """Reads events on demand; the server waits while none are read."""
 
     def __init__(self, line: Transport, attempts: int = ATTEMPTS) -> None:
         self.order = EventOrder()
@@ -29,7 +29,7 @@ class RunReader:
         self._reached = 0
 
     async def next(self) -> list[fe.Event]:
-        """Return some events, nothing at the end; raise `StreamFailed` when the run is lost."""
+        """Return the next events, empty at the end; raise `StreamFailed` if the run is lost."""
         while not self.done:
             try:
                 events = await self._read()
@@ -65,7 +65,7 @@ class RunReader:
         return self._connection
 
     def _taken(self, arrivals: list[ReceivedEvent]) -> list[fe.Event]:
-        """Return the events; a fault among them comes after those before it were handed out."""
+        """Return the events before a fault; the next read raises the fault."""
         events: list[fe.Event] = []
         for arrival in arrivals:
             try:
@@ -80,7 +80,7 @@ class RunReader:
         return events
 
     async def _wait_after(self, fault: StreamFailed) -> None:
-        """Wait before the next attempt, or raise where there is none."""
+        """Wait before the next attempt, or raise if none is left."""
         if self.order.last > self._reached:
             self._failures = 0
         self._reached = self.order.last
@@ -88,7 +88,7 @@ class RunReader:
         if self._failures > self._attempts or not self._may_retry(fault):
             raise fault
         wait = min(_FIRST_WAIT * 2 ** (self._failures - 1), _LONGEST_WAIT)
-        wait *= random.uniform(0.5, 1.0)  # noqa: S311  clients that were cut off together spread out
+        wait *= random.uniform(0.5, 1.0)  # noqa: S311  jitter: clients do not reconnect all at once
         await asyncio.sleep(max(wait, min(fault.retry_after or 0.0, _ABANDONED)))
 
     def _may_retry(self, fault: StreamFailed) -> bool:

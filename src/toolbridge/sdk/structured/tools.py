@@ -1,4 +1,4 @@
-"""The caller's own tools: run here, answered over the stream's back channel."""
+"""Client-side tools: run in this process, answered over the stream's back channel."""
 
 import asyncio
 import inspect
@@ -17,7 +17,7 @@ _PAUSE = 0.2
 
 
 class CallerTools:
-    """Runs each call in a task of its own, so that the stream is read meanwhile."""
+    """Runs each call in a separate task, so that the stream is read meanwhile."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class CallerTools:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def start(self, call: RunToolCall, run: str) -> None:
-        """Run a call that is ours; tell `on_tool_call` of one that the server runs."""
+        """Run a client-side call; report a server-side call to `on_tool_call`."""
         if call.client:
             self._running[call.id] = asyncio.create_task(self._answer(call, run))
         elif self._on_tool_call is not None:
-            self._running[call.id] = asyncio.create_task(self._tell(call))
+            self._running[call.id] = asyncio.create_task(self._notify(call))
 
     def stop(self, id: str) -> None:
-        """End a call whose answer is no longer wanted."""
+        """Cancel a call whose result is no longer needed."""
         task = self._running.pop(id, None)
         if task is not None:
             task.cancel()
@@ -51,8 +51,8 @@ class CallerTools:
             self.stop(id)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _tell(self, call: RunToolCall) -> None:
-        with suppress(Exception):  # the server has the answer; this one nobody needs
+    async def _notify(self, call: RunToolCall) -> None:
+        with suppress(Exception):  # a notification only: the server runs the tool
             await self._perform(call)
 
     async def _answer(self, call: RunToolCall, run: str) -> None:
@@ -61,7 +61,7 @@ class CallerTools:
                 answer = ToolReplySent(call.id, _json(await self._perform(call)))
         except TimeoutError:
             answer = ToolReplySent(call.id, error=f"no answer after {self._timeout * 1000:.0f} ms")
-        except Exception as error:  # noqa: BLE001  whatever a tool raises is the model's to read
+        except Exception as error:  # noqa: BLE001  the model gets every exception of a tool
             answer = ToolReplySent(call.id, error=str(error) or type(error).__name__)
         await self._send(run, answer)
 
@@ -81,7 +81,7 @@ class CallerTools:
         return await value if inspect.isawaitable(value) else value
 
     async def _send(self, run: str, answer: ToolReplySent) -> None:
-        """Send the answer, again if the network fails; where it is refused, nobody waits for it."""
+        """Send the result, with retries; a rejection means that the run does not wait for it."""
         for attempt in range(1, _TRIES + 1):
             try:
                 await self._line.answer(run, answer)
@@ -94,5 +94,5 @@ class CallerTools:
 
 
 def _json(value: object) -> Json:
-    """Return what a tool gave as JSON; raise `TypeError` for what is none."""
+    """Return a tool's return value as JSON; raise `TypeError` if it cannot be encoded."""
     return loads(dump_bytes(value))

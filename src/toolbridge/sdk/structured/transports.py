@@ -1,4 +1,4 @@
-"""Where structured streams come from: a server over HTTP, or this process itself."""
+"""The transports of structured streams: a server over HTTP, or this process."""
 
 import os
 from collections.abc import AsyncGenerator, Mapping
@@ -23,20 +23,20 @@ from toolbridge.upstream.http import Incoming, Upstream
 from toolbridge.wire.sse import SseReader
 
 IDLE = 45.0
-"""Three pings that did not come."""
+"""Seconds of silence: three missed pings."""
 _CONNECT = 10.0
 _REFUSAL = 65_536
 _PATH = "/v1/stream"
 
 
 class ToolReplySent(msgspec.Struct, frozen=True):
-    """What a tool of the caller's own gave."""
+    """The result of a client-side tool."""
 
     id: str
     result: Json = None
     error: str = ""
 
-    def told(self) -> JsonObject:
+    def body(self) -> JsonObject:
         return {"id": self.id, "error": self.error} if self.error else self._result()
 
     def _result(self) -> JsonObject:
@@ -46,10 +46,10 @@ class ToolReplySent(msgspec.Struct, frozen=True):
 class ClientConnection(Protocol):
     @property
     def run(self) -> str:
-        """The run that is told here; nothing where only its events say it."""
+        """The id of the run; empty if only its events have it."""
 
     async def read(self) -> list[ReceivedEvent]:
-        """Return what came next, nothing at the end."""
+        """Return the next events; empty at the end."""
 
     async def close(self) -> None: ...
 
@@ -57,10 +57,10 @@ class ClientConnection(Protocol):
 class Transport(Protocol):
     @property
     def repeatable(self) -> bool:
-        """Whether a request that was lost before its answer may be sent again."""
+        """Whether a request whose response was lost may be sent again."""
 
     async def open(self, run: str, last_event_id: str) -> ClientConnection:
-        """Begin a run, or go on with one."""
+        """Start a run, or resume one."""
 
     async def answer(self, run: str, answer: ToolReplySent) -> None: ...
 
@@ -73,7 +73,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """Speaks to a server in server-sent events."""
+    """Uses a server over HTTP with SSE."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class HttpTransport:
             incoming = await self._ask("POST", self._url, self._body, beside)
         if "text/event-stream" not in incoming.headers.get("content-type", ""):
             await incoming.release()
-            raise broken("the server's answer is no event stream")
+            raise broken("the server's response is not an event stream")
         return _ServerConnection(incoming)
 
     async def answer(self, run: str, answer: ToolReplySent) -> None:
-        incoming = await self._ask("POST", f"{self._url}/{run}/results", answer.told())
+        incoming = await self._ask("POST", f"{self._url}/{run}/results", answer.body())
         await incoming.release()
 
     async def abort(self, run: str) -> None:
@@ -159,7 +159,7 @@ class _ServerConnection:
             except UpstreamError as error:
                 raise lost(str(error)) from None
             if frames or not piece:
-                # What is left without its empty line is half of an event, and told again.
+                # An event without its empty line is incomplete; it is sent again after a reconnect.
                 return [ReceivedEvent(frame.event, frame.data, frame.id) for frame in frames]
 
     async def close(self) -> None:
@@ -170,7 +170,7 @@ class _ServerConnection:
 
 
 class LocalTransport:
-    """Runs the stream here: no server, the same rules."""
+    """Runs the stream in this process, by the same rules as a server."""
 
     repeatable = False
 
