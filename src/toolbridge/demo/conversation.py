@@ -1,8 +1,8 @@
-"""What was said, without what clients add to it.
+"""Reads the user's own messages from a request, without the text that clients add.
 
-Agents wrap the words of their user in reminders, environments and instructions, and speak in the
-user's name when an answer was cut. Only the user's own last words are a request; everything after
-them is how far the work has come.
+Agents add reminders, environments and instructions to the user's message, and send messages in the
+user's name after a cut-off answer. Only the user's own last message is a request; everything after it
+is progress on that request.
 """
 
 import re
@@ -17,33 +17,33 @@ from toolbridge.demo.edit_blocks import without_rules
 
 
 class FinishedCall(msgspec.Struct, frozen=True):
-    """A call of ours and what came of it."""
+    """A tool call of the model and its result."""
 
     name: str
     arguments: JsonObject
     text: str
     failed: bool
     position: int = -1
-    """Which of the calls since the last words it was; -1 for one that nobody made."""
+    """Its index among the calls since the last message; -1 for a result without a call."""
 
 
 class DemoConversation(msgspec.Struct, frozen=True):
     words: str = ""
-    """The user's own last words."""
+    """The user's own last message."""
     asked: tuple[str, ...] = ()
-    """All that the user said, oldest first; `words` is the last of it."""
+    """All messages of the user, oldest first; `words` is the last one."""
     system: str = ""
     cwd: str = ""
     media: tuple[str, ...] = ()
-    """The media types of what the user attached to the last words."""
+    """The media types of the attachments of the last message."""
     calls: tuple[Call, ...] = ()
-    """What was called since the last words."""
+    """The calls since the last message."""
     done: tuple[FinishedCall, ...] = ()
-    """What came of it."""
+    """Their results."""
     loaded: frozenset[str] = frozenset()
-    """The deferred tools that a search has found."""
+    """The deferred tools that a tool search has loaded."""
     begun: str = ""
-    """The beginning of the answer, where the client gives one."""
+    """The beginning of the answer, if the client prefills one."""
 
 
 _TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
@@ -73,7 +73,7 @@ _CWD = re.compile(
 
 
 def read_conversation(request: Request) -> DemoConversation:
-    """Return what `request` says, sorted into what was asked and what was done about it."""
+    """Return the conversation of `request`: the user's messages, the calls and their results."""
     last = _last_words(request.turns)
     since = request.turns[last + 1 :]
     calls = tuple(part for turn in since for part in turn.content if isinstance(part, Call))
@@ -92,7 +92,7 @@ def read_conversation(request: Request) -> DemoConversation:
 
 
 def own_words(turn: Turn) -> str:
-    """Return what the user said in `turn`, or nothing when only a program spoke."""
+    """Return the user's own text in `turn`; empty if a client generated all of it."""
     if turn.role != "user":
         return ""
     texts = (without_rules(clean(part.text)) for part in turn.content if isinstance(part, Text))
@@ -117,12 +117,12 @@ def clean(text: str) -> str:
 
 
 def _unwrap(words: str) -> str:
-    """Return `words` out of the tag or the quotes that hold all of them."""
+    """Return `words` without a tag or quotes around all of them."""
     for frame in _FRAMES:
         if words.startswith(f"<{frame}>") and words.endswith(f"</{frame}>"):
             words = words[len(frame) + 2 : -len(frame) - 3].strip()
     inside = words[1:-1]
-    # opencode hands over the words of its command line in quotes.
+    # opencode sends a prompt from its command line in quotes.
     if len(words) > 2 and words[0] == words[-1] == '"' and '"' not in inside.replace('\\"', ""):
         return inside.replace('\\"', '"').strip()
     return words
@@ -172,7 +172,7 @@ def _loaded(turns: tuple[Turn, ...]) -> Iterator[str]:
 
 
 def _done(turns: tuple[Turn, ...], calls: tuple[Call, ...]) -> Iterator[FinishedCall]:
-    # An id may come twice; its results are then taken in the order of its calls.
+    # An id may be used twice; its results are then matched in the order of the calls.
     positions: dict[str, deque[int]] = {}
     for at, call in enumerate(calls):
         positions.setdefault(call.id, deque()).append(at)
@@ -209,7 +209,7 @@ _EXIT = re.compile(r"(?:exited with code|^exit code:?) (-?\d{1,10})", re.IGNOREC
 
 
 def _says_failure(text: str) -> bool:
-    """Whether a result is a failure that its API could not mark as one."""
+    """Whether the text of a result reports a failure; some APIs cannot mark one."""
     if text[:6].lower() in {"error:", "error "}:
         return True
     code = _EXIT.search(text[:400])
@@ -220,7 +220,7 @@ def _says_failure(text: str) -> bool:
 
 
 def _essence(text: str) -> str:
-    """Return what a result says, out of the envelope that its client put it in."""
+    """Return the content of a result without the envelope that its client adds."""
     inside = maybe_object(text)
     if inside is not None and len(inside) == 1:
         value = next(iter(inside.values()))

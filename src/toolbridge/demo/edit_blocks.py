@@ -14,13 +14,13 @@ _RULES = re.compile(
 
 
 def without_rules(text: str) -> str:
-    """Return the user's own words: those before the rules that the client appends to them."""
+    """Return the user's text before the rules that the client appends to it."""
     rules = _RULES.search(text)
     return text if rules is None else text[: rules.start()].rstrip()
 
 
 def edit_of(intents: list[Intent], system: str) -> str:
-    """Return the files to write in the format that `system` describes; nothing if it has none."""
+    """Return the files to write in the edit format of `system`; empty if it describes none."""
     writes = [intent for intent in intents if isinstance(intent, WriteFile)]
     if not writes or len(writes) < len(intents):
         return ""

@@ -1,4 +1,4 @@
-"""What stands in a prompt that a property could want: names, numbers, quotations, addresses."""
+"""Extracts values for tool arguments from a prompt: names, numbers, quotations, addresses."""
 
 import re
 from functools import cached_property
@@ -32,10 +32,10 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 class PromptFacts:
-    """A prompt, read once for each kind of thing that may stand in it."""
+    """The values in a prompt, by kind; each kind is extracted once."""
 
     def __init__(self, words: str) -> None:
-        # Who pastes a book names what they want at its beginning.
+        # In a prompt with a long text, the request is usually at the beginning.
         self.words = words[:_LONGEST]
 
     @cached_property
@@ -68,13 +68,13 @@ class PromptFacts:
 
     @cached_property
     def about(self) -> str:
-        """What the prompt is about, for prompts that name nothing: "weather in paris"."""
+        """The topic of a prompt without proper names: "weather in paris"."""
         matches = _ABOUT.findall(self.words)
         return _TIME.sub("", matches[-1]).strip() if matches else ""
 
     @cached_property
     def groups(self) -> list[list[str]]:
-        """Proper names, those together that are listed: "Rome, Oslo and Bonn" are three in one."""
+        """Groups of proper names: "Rome, Oslo and Bonn" is one group of three."""
         groups: list[list[str]] = []
         listed: list[str] = []
         for name, joint in _runs(self.words):
@@ -84,7 +84,7 @@ class PromptFacts:
             else:
                 groups.append([name])
                 listed.append("")
-        # Without an "and" it is one name: "Paris, France".
+        # Without "and" it is one name: "Paris, France".
         return [
             g if how.strip(",") else [", ".join(g)] for g, how in zip(groups, listed, strict=True)
         ]
@@ -94,7 +94,7 @@ class PromptFacts:
         return list(dict.fromkeys(name for group in self.groups for name in group))
 
     def name_after(self, word: str) -> str:
-        """Return the name that stands right after `word`: "from Rome"."""
+        """Return the name right after `word`, as in "from Rome"."""
         found = re.search(rf"\b{word} ([^\W\d_][\w'-]{{0,60}})", self.words, re.IGNORECASE)
         return next((n for n in self.names if found and n.startswith(found[1])), "")
 
@@ -103,7 +103,7 @@ _JOINTS = {",", "and", "or", "&", ",and", ",or"}
 
 
 def _runs(words: str) -> list[tuple[str, str]]:
-    """Return each run of capitalised words, with what stands between it and the one before."""
+    """Return each run of capitalised words with the text between it and the previous run."""
     runs: list[list[str]] = []
     joints: list[str] = []
     between: list[str] = []

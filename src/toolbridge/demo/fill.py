@@ -1,7 +1,7 @@
-"""Values by their schema, taken from the prompt where it has them.
+"""Generates values for a schema, from the prompt where possible.
 
-The result fits the schema as far as this room knows schemas: types, enumerations, ranges, lengths,
-required properties, references and alternatives.
+The result respects types, enumerations, ranges, lengths, required properties, references and
+alternatives.
 """
 
 import re
@@ -13,19 +13,19 @@ from toolbridge.demo.facts import PromptFacts
 
 _DEEPEST = 12
 _LARGEST = 2**53
-"""Beyond this, a number is no longer exact in JSON, and no bound is worth keeping."""
+"""Larger numbers are not exact in JSON, so larger bounds are ignored."""
 
 
 class Filler(msgspec.Struct, frozen=True):
-    """What values are made from."""
+    """The sources of values."""
 
     facts: PromptFacts
     say: str = ""
-    """The text for properties that want an answer in words."""
+    """The text for properties that take an answer in prose."""
     fallback: str = "demo"
-    """The text for properties of which the prompt says nothing."""
+    """The text for properties without a value in the prompt."""
     prefer: tuple[str, ...] = ()
-    """Members of enumerations that the task asks for."""
+    """Preferred members of enumerations."""
 
 
 def fill(schema: JsonObject, filler: Filler, name: str = "") -> Json:
@@ -34,9 +34,9 @@ def fill(schema: JsonObject, filler: Filler, name: str = "") -> Json:
 
 
 def maybe_from_prompt(name: str, schema: JsonObject, facts: PromptFacts, used: int = 0) -> Json:
-    """Return what the prompt says for the property `name`, or None when it says nothing.
+    """Return the value in the prompt for the property `name`, or None.
 
-    `used` is how many of the prompt's numbers other properties have taken.
+    `used` is the number of the prompt's numbers that other properties have used.
     """
     kind = _kind(schema)
     if kind in {"number", "integer"}:
@@ -48,12 +48,12 @@ def maybe_from_prompt(name: str, schema: JsonObject, facts: PromptFacts, used: i
         return _mentioned(options, facts.words) or None
     if kind == "string":
         text = _hinted(name, schema, facts)
-        return _fit(text, schema) or None if text else None  # what is only padding was not said
+        return _fit(text, schema) or None if text else None  # padding alone is not a value
     return None
 
 
 class _Root:
-    """The schema that references point into, and how deep in it a value stands."""
+    """The schema that references point into, and the current depth."""
 
     def __init__(self, schema: JsonObject, depth: int = 0) -> None:
         self.schema = schema
@@ -96,7 +96,7 @@ def _value(name: str, schema: Json, filler: Filler, root: _Root) -> Json:
 
 
 def _one_shape(schema: Json, root: _Root) -> JsonObject:
-    """Return `schema` with its references followed and one of its alternatives chosen."""
+    """Return `schema` with its references resolved and one of its alternatives chosen."""
     shape = schema if isinstance(schema, dict) else {}
     for _ in range(_DEEPEST):
         resolved = root.resolve(shape)
@@ -148,7 +148,7 @@ def _array(name: str, shape: JsonObject, filler: Filler, root: _Root) -> list[Js
 
 
 def _another(first: Json, count: int) -> Json:
-    """Return a value like `first` that differs from it, for lists without repeats."""
+    """Return a value like `first` that differs from it, for lists with `uniqueItems`."""
     if isinstance(first, bool):
         return first
     if isinstance(first, str):
@@ -253,7 +253,7 @@ _SPOKEN = ("description", "explanation", "reason", "justification", "summary", "
 
 
 def _hinted(name: str, shape: JsonObject, facts: PromptFacts) -> str:
-    """Return what the prompt has for a property of this name."""
+    """Return the value in the prompt for a property of this name."""
     key = name.lower().replace("_", "").replace("-", "")
     kind = str(shape.get("format"))
     if "url" in key or "uri" in key or kind in {"uri", "url"}:

@@ -1,7 +1,7 @@
-"""What the user's words ask for: to write, read or list files, or to run a command.
+"""Recognises requests to write, read or list files, or to run a command.
 
-An intent is acted on with real tools in somebody's real directory, so the reading is shy: the verb
-must be a command to us, and what it acts on must be named.
+An intent leads to real tool calls in the user's directory, so recognition is conservative: the verb
+must be an instruction, and its object must be named.
 """
 
 import re
@@ -55,7 +55,7 @@ _WITH_TOOL = re.compile(
 
 
 def read_intents(words: str) -> list[list[Intent]]:
-    """Return the steps that `words` ask for; what stands in one step may be done at once."""
+    """Return the steps that `words` ask for; the intents of one step may run at the same time."""
     words = words.strip()
     if _QUESTION.match(words):
         words = words.removesuffix("?")
@@ -72,7 +72,7 @@ def read_intents(words: str) -> list[list[Intent]]:
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Cut `text` at `pattern`, but never inside content that goes to the end of the text."""
+    """Split `text` at `pattern`, but not inside content that extends to the end of the text."""
     exact = _EXACT.search(text)
     limit = exact.end() if exact else len(text)
     pieces: list[str] = []
@@ -103,7 +103,7 @@ def _read_one(piece: str, *, also: bool) -> Intent | None:
 
 
 def _moved(intent: Intent | None, folder: str) -> Intent | None:
-    """Return `intent` in `folder`, where the words named one before the verb."""
+    """Return `intent` in `folder`, if the words name a folder before the verb."""
     if not isinstance(intent, WriteFile | ReadFile) or not (is_path(folder) or "/" in folder):
         return intent
     if intent.path.startswith(("/", "~")):
@@ -112,7 +112,7 @@ def _moved(intent: Intent | None, folder: str) -> Intent | None:
 
 
 def _order(piece: str) -> str:
-    """Return `piece` from its verb on, without what politeness puts before it."""
+    """Return `piece` from its verb on, without polite phrases before it."""
     piece = piece.strip()
     for prefix in (_POLITE, _WITH_TOOL, _POLITE):
         match = prefix.match(piece)
@@ -188,7 +188,7 @@ def _read_write(rest: str) -> Intent | None:
 
 
 def _placed(named: NamedPath, after: str) -> tuple[str, str]:
-    """Join "x.txt in /tmp", and return what follows."""
+    """Return the path of "x.txt in /tmp", and the text after it."""
     place = _PLACE.match(after)
     if place is None:
         return named.path, after
@@ -220,7 +220,7 @@ def _content_after(path: str, after: str) -> str | None:
 
 
 def _content_before(before: str, after: str) -> str | None:
-    """Return the content of "write hi to x.txt", or nothing for "create x.txt"."""
+    """Return the content of "write hi to x.txt"; None for "create x.txt"."""
     if after.strip(" .!\n") and not after.strip().lower().startswith("please"):
         return None
     stripped = _BEFORE.sub("", before.rstrip() + " ").strip()
@@ -236,7 +236,7 @@ def _content_before(before: str, after: str) -> str | None:
 
 
 def _exact(text: str) -> str:
-    """Return content that goes to the end of the words: a fence, a quotation, or all of it."""
+    """Return content that extends to the end: a fenced block, a quotation, or all of it."""
     text = text.strip("\n").strip()
     if text.startswith("```") and text.count("```") >= 2:
         return text.split("```")[1].partition("\n")[2]
@@ -244,7 +244,7 @@ def _exact(text: str) -> str:
 
 
 def _loose(text: str) -> str:
-    """Return content that stands in a sentence, without what belongs to the sentence."""
+    """Return content inside a sentence, without the rest of the sentence."""
     text = text.strip()
     if text[:1] in {'"', "'", "`"}:
         end = text.find(text[0], 1)

@@ -1,7 +1,7 @@
-"""Tools that the user's words call for without saying so: "weather in Paris?" and `get_weather`.
+"""Matches a prompt to tools that it does not name: "weather in Paris?" and `get_weather`.
 
-A tool is called only when its name or its purpose stands in the words, and the words have a value
-for everything it requires. A guess would run something that nobody asked for.
+A tool is called only if its name or its purpose is in the prompt, and the prompt has a value for
+every required argument. A guess could run something that the user did not ask for.
 """
 
 import re
@@ -39,7 +39,7 @@ def named_tool(words: str, kit: OfferedTools) -> Tool | None:
 
 
 def matching_calls(words: str, kit: OfferedTools) -> list[Call]:
-    """Return the calls that the words ask for, one for each thing that they name."""
+    """Return the calls that the words ask for, one for each name in them."""
     facts = PromptFacts(words)
     named = named_tool(words, kit)
     if named is not None:
@@ -53,7 +53,7 @@ def matching_calls(words: str, kit: OfferedTools) -> list[Call]:
 
 
 def calls_of(tool: Tool, words: str) -> list[Call]:
-    """Return calls of `tool` in any case, with what the words give."""
+    """Return calls of `tool` with the values in the words; always at least one."""
     return _filled(tool, PromptFacts(words)) or [forced(tool, words)]
 
 
@@ -73,7 +73,7 @@ def _score(tool: Tool, facts: PromptFacts) -> int:
 
 
 def _purpose_score(tool: Tool, facts: PromptFacts, said: set[str], telling: set[str]) -> int:
-    """Return how many words of the tool's first sentence the user said, if that is telling."""
+    """Count the words that the tool's first sentence and the prompt share, if that is significant."""
     purpose = _stems(re.split(r"[.\n]", tool.description[:200])[0])
     shared = {word for word in purpose & said if len(word) > 3} - _PLAIN
     if len(shared) >= 2 or shared & telling:
@@ -97,7 +97,7 @@ def _stem(word: str) -> str:
 
 
 def _filled(tool: Tool, facts: PromptFacts) -> list[Call]:
-    """Return `tool` called with what the words give, or nothing when they give too little."""
+    """Return calls of `tool` with the values in the words; empty if required values are missing."""
     if tool.freeform:
         return []
     values: JsonObject = {}
@@ -115,12 +115,12 @@ def _filled(tool: Tool, facts: PromptFacts) -> list[Call]:
 
 
 def _says_nothing(value: Json, tool: Tool) -> bool:
-    """Whether `value` is missing, or only the name of the tool again: "about weather"."""
+    """Whether `value` is missing or only repeats the tool's name: "about weather"."""
     return value is None or (isinstance(value, str) and _stem(value) in name_tokens(tool.name))
 
 
 def _is_harmless(shape: JsonObject) -> bool:
-    """Whether any value will do, because the schema itself limits it."""
+    """Whether any value is acceptable, because the schema limits it."""
     return bool(shape.get("enum")) or str(shape.get("type")).lower() in _LIMITED
 
 
@@ -135,7 +135,7 @@ def _mentioned_options(tool: Tool, facts: PromptFacts) -> JsonObject:
 
 
 def _optional(tool: Tool, facts: PromptFacts) -> JsonObject:
-    """Return the first optional text that the words name, for tools that require nothing."""
+    """Return the first optional string with a value in the words, for tools without required ones."""
     for name, shape in properties_of(tool).items():
         value: Json = maybe_from_prompt(name, shape, facts) if facts.names or facts.quoted else None
         if isinstance(value, str) and not shape.get("enum"):

@@ -1,4 +1,4 @@
-"""A reply, spoken: word by word, within the limits of the request."""
+"""The demo model: answers a request with events, within the request's limits."""
 
 import re
 
@@ -29,19 +29,19 @@ def answer(request: Request, ids: Ids) -> list[Event]:
 
 
 def _in_frames(request: Request) -> str | None:
-    """Return the answer in frames; what they need is loaded for the first of them."""
+    """Return the answer for a structured stream; its modules are imported on first use."""
     from toolbridge.demo.structured import structured_answer
 
     return structured_answer(request)
 
 
 def pieces_of(text: str) -> list[str]:
-    """Return `text` in pieces of about a word: the tokens of this model."""
+    """Return `text` in chunks of about a word: the tokens of this model."""
     return _PIECE.findall(text)
 
 
 def count_input(request: Request) -> int:
-    """Return about how many tokens `request` has: a quarter of its characters."""
+    """Return the estimated tokens of `request`: a quarter of its characters."""
     size = sum(len(text.text) for text in request.system)
     for turn in request.turns:
         for part in turn.content:
@@ -60,7 +60,7 @@ def count_input(request: Request) -> int:
 
 
 class _Speaker:
-    """Says a reply as long as tokens are left and no stop sequence comes up."""
+    """Emits a reply as events, up to the token limit or the first stop sequence."""
 
     def __init__(self, request: Request, ids: Ids) -> None:
         self._draft = Draft(ids)
@@ -87,7 +87,7 @@ class _Speaker:
         return said + self._draft.finish(self._stop, stop_sequence=self._stop_sequence)
 
     def _affordable(self, text: str) -> list[str]:
-        """Return the pieces of `text` that the limit leaves room for, and pay for them."""
+        """Return the chunks of `text` within the token limit, and count their tokens."""
         if self._stop != "end" and not self._stop_sequence:
             return []
         pieces = pieces_of(text)
@@ -114,7 +114,7 @@ class _Speaker:
         return text[:at]
 
     def _call(self, at: int, call: Call) -> list[Event]:
-        """Make a call whole or not at all: half of one is worse than none."""
+        """Emit a complete call or, beyond the token limit, no call."""
         if self._stop != "end":
             return []
         written = dumps(call.arguments)

@@ -1,6 +1,6 @@
-"""The tools on offer, told by their schemas first and their names second.
+"""Classifies the offered tools by their schemas first and their names second.
 
-A property for a path and one for content make a tool that writes files, whatever its client calls it.
+A tool with a path property and a content property writes files, whatever its name.
 """
 
 import re
@@ -30,7 +30,7 @@ _OTHER_SHELLS = {"background", "stdin", "kill", "output", "workflow", "task", "a
 
 
 class OfferedTools(msgspec.Struct, frozen=True):
-    """The tools that may be called now, and the place where they work."""
+    """The tools that may be called now, and their working directory."""
 
     tools: tuple[Tool, ...] = ()
     cwd: str = ""
@@ -50,7 +50,7 @@ def kit_of(request: Request, conversation: DemoConversation) -> OfferedTools:
 
 
 def _is_ours(tool: Tool, conversation: DemoConversation) -> bool:
-    """Whether the model may call `tool`: not what the API runs itself or has not loaded yet."""
+    """Whether the model may call `tool`: not a server-side tool, and not one that is not loaded yet."""
     if tool.hosted is not None or not tool.name:
         return False
     if tool.deferred and tool.name not in conversation.loaded:
@@ -60,7 +60,7 @@ def _is_ours(tool: Tool, conversation: DemoConversation) -> bool:
 
 
 def name_tokens(name: str) -> list[str]:
-    """Return the words of a tool's name: those of `mcp__fs__writeFile` are `write` and `file`."""
+    """Split a tool's name: `mcp__fs__writeFile` gives `write` and `file`."""
     last = name.rpartition("__")[2] or name
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", last)]
 
@@ -78,7 +78,7 @@ def required_of(tool: Tool) -> list[str]:
 
 
 def key_of(tool: Tool, wanted: tuple[str, ...]) -> str:
-    """Return the property that goes by one of the `wanted` names, best first, or nothing."""
+    """Return the first of the `wanted` names that is a property of `tool`, or an empty string."""
     keys = {name.lower().replace("_", "").replace("-", ""): name for name in properties_of(tool)}
     return next((keys[name] for name in wanted if name in keys), "")
 
@@ -144,13 +144,13 @@ def _lister_score(tool: Tool) -> int:
 
 
 def _offers(tool: Tool, command: str) -> bool:
-    """Whether `tool` is several tools in one, told apart by a command from a list."""
+    """Whether `tool` combines several tools, selected by an enumeration of commands."""
     options = properties_of(tool).get("command", {}).get("enum")
     return isinstance(options, list) and command in options
 
 
 def type_of(tool: Tool, key: str) -> str:
-    """Return the type of a property; Gemini writes it in capitals, others give several."""
+    """Return the type of a property; Gemini uses capitals, other clients may list several types."""
     kind = properties_of(tool)[key].get("type", "string")
     if isinstance(kind, list):
         kind = next((k for k in kind if k != "null"), "string")

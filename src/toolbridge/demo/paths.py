@@ -1,4 +1,4 @@
-"""Names of files in running text, and how to make them absolute."""
+"""Finds file names in text, and makes them absolute."""
 
 import re
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class NamedPath(msgspec.Struct, frozen=True):
-    """A path, and where in the text it was named."""
+    """A path and its position in the text."""
 
     path: str
     start: int
@@ -28,7 +28,7 @@ _STOP = {
 
 
 def is_path(token: str) -> bool:
-    """Whether `token` can only be the name of a file."""
+    """Whether `token` is clearly the name of a file."""
     if token.lower() in _NOT_PATHS or "://" in token:
         return False
     if _ROOTED.fullmatch(token) or token.lower() in _PLAIN_NAMES or _DOTFILE.fullmatch(token):
@@ -62,7 +62,7 @@ def _bare(token: str) -> str:
 
 
 def unquote(text: str) -> str:
-    """Return `text` out of the quotes that hold all of it."""
+    """Return `text` without quotes around all of it."""
     text = text.strip()
     for mark in ('"', "'", "`"):
         inside = text[1:-1]
@@ -74,7 +74,7 @@ def unquote(text: str) -> str:
 
 
 def absolute(path: str, cwd: str) -> str:
-    """Return `path` from the root, as far as the working directory is known."""
+    """Return `path` as an absolute path, if the working directory is known."""
     if not cwd or (_ROOTED.match(path) and not path.startswith(".")):
         return path
     separator = "\\" if "\\" in cwd else "/"

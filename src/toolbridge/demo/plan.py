@@ -1,4 +1,4 @@
-"""What to answer: the one decision that the demo model makes, as a value."""
+"""Decides what the demo model answers: text, thinking and tool calls."""
 
 import re
 
@@ -18,7 +18,7 @@ from toolbridge.demo.tools import forced, fulfil
 
 
 class DemoReply(msgspec.Struct, frozen=True):
-    """An answer before it is spoken."""
+    """An answer of the demo model: text, thinking, calls, or an error."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -27,13 +27,13 @@ class DemoReply(msgspec.Struct, frozen=True):
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """All the calls that the words ask for, in steps, and what each of them is for."""
+    """All calls that the prompt asks for, in steps, with their intents."""
 
     steps: tuple[tuple[Call, ...], ...] = ()
     intents: tuple[Intent, ...] = ()
-    """One for each call, or none at all where the calls come from no intent."""
+    """One for each call; empty if the calls do not come from intents."""
     obstacle: str = ""
-    """Why the words cannot be acted on."""
+    """Why the prompt cannot be acted on."""
 
 
 _MARK = re.compile(r"\[\[(\w{1,20})\]\]")
@@ -50,7 +50,7 @@ _TITLE_SYSTEM = re.compile(
 
 
 def plan(request: Request, conversation: DemoConversation) -> DemoReply:
-    """Return what to answer."""
+    """Return the reply to a request."""
     marks = {mark.lower() for mark in _MARK.findall(conversation.words)}
     words = _MARK.sub("", conversation.words).strip()
     staged = None if conversation.calls else _staged(marks)
@@ -66,7 +66,7 @@ def plan(request: Request, conversation: DemoConversation) -> DemoReply:
 
 
 def _staged(marks: set[str]) -> DemoReply | None:
-    """Return what a mark in the words asks for, for tests and demonstrations."""
+    """Return the reply for a control mark in the prompt, used by tests and demonstrations."""
     if "error" in marks:
         problem = Problem("overloaded", "the demo model was asked to fail", provider="demo")
         return DemoReply("I begin to answer, and then", problem=problem)
@@ -134,7 +134,7 @@ def _called(steps: list[list[Call]]) -> _Work:
 
 
 def _asked(kit: OfferedTools, words: str) -> _Work:
-    """Return the calls for what the words ask, by intent first, by the tools' own words second."""
+    """Return the calls for a prompt: by intent first, by matching tools second."""
     steps: list[tuple[Call, ...]] = []
     intents: list[Intent] = []
     for step in read_intents(words):
@@ -172,7 +172,7 @@ def _act(request: Request, conversation: DemoConversation, work: _Work, words: s
 
 
 def _upcoming(work: _Work, made: tuple[Call, ...]) -> list[Call]:
-    """Return the next step that was not made yet. The same call is never made twice in a row."""
+    """Return the next step that was not called yet; the same call is never repeated in a row."""
     before = 0
     for step in work.steps:
         if before >= len(made):
@@ -236,5 +236,5 @@ _FINAL = {"structuredoutput", "finalresult", "finalanswer"}
 
 
 def _final_tool(kit: OfferedTools) -> Tool | None:
-    """Return the tool that takes the answer itself: some clients want it in no other way."""
+    """Return the tool that takes the answer itself: some clients accept it only that way."""
     return next((tool for tool in kit.tools if "".join(name_tokens(tool.name)) in _FINAL), None)

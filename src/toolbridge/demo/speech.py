@@ -1,4 +1,4 @@
-"""What the demo model says."""
+"""The texts of the demo model."""
 
 import re
 
@@ -56,14 +56,14 @@ def small_talk(words: str) -> str:
 
 
 def seen(media: tuple[str, ...]) -> str:
-    """Say what was attached."""
+    """Return a sentence about the attachments."""
     noun = "image" if all(kind.startswith("image") for kind in media) else "attachment"
     count = f"{len(media)} {noun}{'s' if len(media) > 1 else ''}"
     return f"I got {count} ({', '.join(media)}), but I am a demo model and cannot look inside."
 
 
 def announce(calls: list[Call], intents: list[Intent]) -> str:
-    """Say what is about to be done."""
+    """Return a sentence about the next calls."""
     if intents and len(intents) == len(calls):
         return "I will " + " and ".join(purpose(intent) for intent in intents) + "."
     names = list(dict.fromkeys(call.name for call in calls))
@@ -83,13 +83,13 @@ def purpose(intent: Intent) -> str:
 
 
 def unable(intent: Intent, offered: int) -> str:
-    """Say that no tool does what is asked."""
+    """Return a sentence that no offered tool can do what is asked."""
     why = "none of the tools on offer does that" if offered else "your client offers no tools"
     return f"I would {purpose(intent)}, but {why}. With an agent such as Claude Code I can do it."
 
 
 def report(done: tuple[FinishedCall, ...], purposes: list[Intent | None]) -> str:
-    """Say what came of the calls."""
+    """Return a report of the calls and their results."""
     return "\n\n".join(_outcome(*pair) for pair in zip(done, purposes, strict=True))
 
 
@@ -122,7 +122,7 @@ _DENIES = re.compile(
 
 
 def _written(path: str, done: FinishedCall) -> str:
-    """Report a file as created only where the result says so; many tools fail in plain words."""
+    """Return that a file was created only if the result confirms it; many tools fail in plain text."""
     if not done.text or (_CONFIRMS.search(done.text) and not _DENIES.search(done.text[:400])):
         return f"Done: I created {path}."
     return f"The tool {done.name} did not confirm that {path} was created: {excerpt(done.text)}"
@@ -136,13 +136,13 @@ def _shown(lead: str, text: str, otherwise: str) -> str:
 
 
 def excerpt(text: str) -> str:
-    """Return the beginning of `text`, marked where it was cut."""
+    """Return the beginning of `text`, with a mark if it was cut."""
     lines = text.strip()[: _MOST_CHARACTERS + 1].split("\n")
     shown = "\n".join(lines[:_MOST_LINES])[:_MOST_CHARACTERS]
     return shown if len(shown) == len(text.strip()) else shown.rstrip() + " …"
 
 
-# Chores that clients ask for by themselves.
+# Requests that clients send by themselves: titles and summaries.
 
 TITLE_ORDER = re.compile(
     r"\b(?:generate|write|create|suggest|come up with)\b[^.\n]{0,60}\btitle\b", re.IGNORECASE
@@ -166,7 +166,7 @@ def title_of(conversation: DemoConversation) -> str:
 
 
 def _without_order(conversation: DemoConversation) -> str:
-    """Return what the conversation is about, without the order to name it."""
+    """Return the topic of the conversation, without the instruction to write a title."""
     lines = [line for line in conversation.words.split("\n") if not TITLE_ORDER.search(line)]
     return unquote("\n".join(lines)) or "".join(conversation.asked[:1])
 
@@ -176,7 +176,7 @@ def _title_words(text: str) -> list[str]:
 
 
 def summary_of(conversation: DemoConversation) -> str:
-    """Return what was asked and done, in the tags that the client wants."""
+    """Return a summary of the conversation in the tags that the client expects."""
     asked = conversation.asked[:-1] or ("nothing yet",)
     lines = "\n".join(f"- {words[:200]}" for words in asked)
     body = f"The user asked for:\n{lines}\nNo work is left open that I know of."

@@ -1,8 +1,7 @@
-"""The demo model in frames: text, objects, tool calls and one result, as the contract asks.
+"""The demo model in structured streams: text, objects, tool calls and one result.
 
-Everything it writes fits its schema, with one exception that is on purpose: before it books a table
-it forgets a member of an `Action`, and writes it right when it is asked again. A demonstration of
-repair needs something to repair.
+Everything it writes fits its schema, with one intended exception: before it books a table it leaves
+out a member of an `Action`, and corrects it in the repair. This demonstrates repairs.
 """
 
 import re
@@ -25,7 +24,7 @@ from toolbridge.demo.structured_reading import (
     StructuredPrompt,
     maybe_asked,
 )
-from toolbridge.demo.structured_values import NoValue, arguments_of, known_in, mended, value_of
+from toolbridge.demo.structured_values import NoValue, arguments_of, corrected, known_in, value_of
 from toolbridge.demo.tools import fulfil
 from toolbridge.structured.sentinels import CLOSING, OPENING, Kind, escape, write_frame
 
@@ -39,7 +38,7 @@ _MOST_CITED = 5
 
 
 def structured_answer(request: Request) -> str | None:
-    """Return the answer to a request that wants frames, or None when it wants none."""
+    """Return the answer to a request of a structured stream; None for any other request."""
     asked = maybe_asked(request)
     match asked:
         case None:
@@ -54,7 +53,7 @@ def structured_answer(request: Request) -> str | None:
 
 def _again(broken: BrokenFrame) -> str:
     try:
-        return escape(dumps(mended(broken)))
+        return escape(dumps(corrected(broken)))
     except NoValue as error:
         return f"I cannot write that: {error}."
 
@@ -77,7 +76,7 @@ class _Scribe:
         return "".join(self._written)
 
     def _say(self, text: str) -> None:
-        # Whoever asks to have a sentinel repeated gets none that counts.
+        # A sentinel in the prompt is repeated with escaped brackets, as text.
         self._written.append(text.replace(OPENING, "[").replace(CLOSING, "]"))
 
     def _frame(self, kind: Kind, name: str, body: str) -> None:
@@ -88,7 +87,7 @@ class _Scribe:
         self._ids.add(id)
         self._written.append(write_frame(kind, id, name, body))
 
-    # A table for two.
+    # The restaurant demonstration.
 
     def _dine(self, wish: dining.Wish) -> Call | None:
         evening = dining.read_evening(wish, self._asked.called)
@@ -116,12 +115,12 @@ class _Scribe:
             self._frame("object", _ACTION, dumps(action))
 
     def _forget(self, place: str) -> None:
-        """Write the action without its `target`, which stands under another name."""
+        """Write the action without its `target`, which has a wrong name."""
         if self._knows_action():
             action = {"mode": "book", "place": {"id": place}}
             self._frame("object", _ACTION, dumps(action))
 
-    # Anything else.
+    # Any other prompt.
 
     def _plain(self) -> Call | None:
         asked = self._asked
@@ -136,7 +135,9 @@ class _Scribe:
 
     def _show_objects(self) -> None:
         for form in self._asked.objects[:_MOST_OBJECTS]:
-            if form.schema.get("title") == _ACTION:  # nothing is about to be done
+            if (
+                form.schema.get("title") == _ACTION
+            ):  # an action belongs to the restaurant demonstration
                 continue
             filler = Filler(PromptFacts(self._asked.words), say=self._asked.words[:200])
             try:
@@ -158,7 +159,7 @@ def _opening(asked: StructuredPrompt, calls: list[Call]) -> str:
 
 
 def _calls(asked: StructuredPrompt) -> list[Call]:
-    """Return all calls that the words ask for, in their order, with arguments that fit."""
+    """Return all calls that the prompt asks for, in order, with valid arguments."""
     tools = tuple(Tool(form.name, form.description, form.schema) for form in asked.tools)
     kit = OfferedTools(tools)
     found: list[Call] = []
@@ -186,24 +187,24 @@ def _fitted(call: Call, asked: StructuredPrompt) -> Call | None:
 
 
 def _is_no_zone(name: str, value: Json) -> bool:
-    """Whether a word was taken for a time zone that is none; no schema can tell."""
+    """Whether a time-zone argument is not a time zone, which the schema cannot check."""
     return name.lower() in _ZONES and not _ZONE.fullmatch(str(value))
 
 
 def _outcome(asked: StructuredPrompt) -> tuple[str, list[str]]:
-    """Return the end of it in words, and what they rest on."""
+    """Return the final text and its citations."""
     wish = dining.maybe_wish(asked)
     if wish is None and any(call.name == dining.SEARCH for call in asked.called):
-        # Asked for the result alone, it is no longer told which tools there were.
+        # A request for the result alone does not list the tools.
         wish = dining.Wish("places", dining.clock_in(asked.words), books=True)
     if wish is not None:
-        return dining.told(dining.read_evening(wish, asked.called))
+        return dining.conclusion(dining.read_evening(wish, asked.called))
     if asked.called:
-        return " ".join(_told(call) for call in asked.called), [c.name for c in asked.called]
+        return " ".join(_report(call) for call in asked.called), [c.name for c in asked.called]
     return speech.small_talk(asked.words), []
 
 
-def _told(call: CalledTool) -> str:
+def _report(call: CalledTool) -> str:
     if call.failed:
         return f"The tool {call.name} failed: {speech.excerpt(dumps(call.result))}"
     result = call.result if isinstance(call.result, str) else dumps(call.result)

@@ -1,4 +1,4 @@
-"""Finding a place and booking a table: what the demonstration of structured streams shows."""
+"""The restaurant demonstration: find a restaurant and book a table in a structured stream."""
 
 import re
 
@@ -35,7 +35,7 @@ _LARGEST_PARTY = 20
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What somebody wants to eat, when, and whether a table is to be booked."""
+    """The user's request: the query, the time, the party, and whether to book a table."""
 
     query: str
     at: str = ""
@@ -44,7 +44,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def maybe_wish(asked: StructuredPrompt) -> Wish | None:
-    """Return what is wished, where the tools for it are on offer."""
+    """Return the user's request if the restaurant tools are offered, or None."""
     words = asked.words
     if asked.tool(SEARCH) is None or not (_WISH.search(words) or _BOOKING.search(words)):
         return None
@@ -55,7 +55,7 @@ def maybe_wish(asked: StructuredPrompt) -> Wish | None:
 
 
 def clock_in(words: str) -> str:
-    """Return the time of day that the words name, as HH:MM; nothing where they name none."""
+    """Return the time of day in `words` as HH:MM; empty without one."""
     for found in _CLOCK.finditer(words):
         if found[4]:
             return f"{int(found[4]):02d}:{found[5]}"
@@ -74,19 +74,19 @@ def _party(words: str) -> int:
 
 
 class Evening(msgspec.Struct, frozen=True):
-    """How far it has come."""
+    """The state of the request after the calls so far."""
 
     wish: Wish
     found: tuple[JsonObject, ...] | None = None
-    """The places that the search has found; None before it."""
+    """The restaurants found; None before the search."""
     tried: tuple[str, ...] = ()
-    """The places that were asked for a table."""
+    """The ids of the restaurants where booking was tried."""
     booking: JsonObject = {}
     trouble: str = ""
 
     @property
     def choice(self) -> JsonObject | None:
-        """The place to ask next: open when it is wanted, and not asked before."""
+        """The restaurant to try next: open at the time, and not tried before."""
         if len(self.tried) >= _MOST_TRIES:
             return None
         fitting = (place for place in self.found or () if is_open(place, self.wish.at))
@@ -94,7 +94,7 @@ class Evening(msgspec.Struct, frozen=True):
 
 
 def read_evening(wish: Wish, called: tuple[CalledTool, ...]) -> Evening:
-    """Return what came of the calls so far."""
+    """Return the state after the calls so far."""
     evening = Evening(wish)
     for call in called:
         if call.name == SEARCH:
@@ -119,7 +119,7 @@ def _message(call: CalledTool) -> str:
 
 
 def is_open(place: JsonObject, at: str) -> bool:
-    """Whether a place says that it is open then; texts of the form HH:MM compare as times do."""
+    """Whether a restaurant is open at `at`; times of the form HH:MM compare as strings."""
     opens, closes = str(place.get("opens", "00:00")), str(place.get("closes", "24:00"))
     if not at:
         return True
@@ -135,8 +135,8 @@ def book_arguments(wish: Wish, place: JsonObject) -> JsonObject:
     return {"place_id": str(place.get("id")), "time": wish.at, "party_size": wish.party}
 
 
-def told(evening: Evening) -> tuple[str, list[str]]:
-    """Return the end of it in words, and the places that they rest on."""
+def conclusion(evening: Evening) -> tuple[str, list[str]]:
+    """Return the final text, and the ids of the restaurants that it cites."""
     wish, booking = evening.wish, evening.booking
     if booking:
         text = (

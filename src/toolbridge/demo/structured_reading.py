@@ -1,7 +1,7 @@
-"""What a request for a framed answer says: the contract in its system text, and how far it has come.
+"""Reads the request of a structured stream: the contract in its system prompt, and the progress.
 
-The words are those of `framed/prompts`. They are read by their headings, so that what a caller puts
-before them does no harm.
+The system prompt comes from `structured/prompts`. It is read by its headings, so a caller's own text
+before them is ignored.
 """
 
 import re
@@ -30,7 +30,7 @@ _MOST_TRIES = 32
 
 
 class SchemaForm(msgspec.Struct, frozen=True):
-    """A tool, an object or the result, as the contract describes it."""
+    """A tool, an object or the result, as described in the system prompt."""
 
     name: str
     schema: JsonObject
@@ -38,7 +38,7 @@ class SchemaForm(msgspec.Struct, frozen=True):
 
 
 class CalledTool(msgspec.Struct, frozen=True):
-    """A tool that was called since the last words, and what it gave."""
+    """A tool call since the last user message, and its result."""
 
     name: str
     result: Json
@@ -50,7 +50,7 @@ class CalledTool(msgspec.Struct, frozen=True):
 
 
 class StructuredPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that an answer in frames needs to know."""
+    """The contents of a structured-stream request."""
 
     words: str = ""
     tools: tuple[SchemaForm, ...] = ()
@@ -58,11 +58,11 @@ class StructuredPrompt(msgspec.Struct, frozen=True, kw_only=True):
     result: SchemaForm
     called: tuple[CalledTool, ...] = ()
     ids: frozenset[str] = frozenset()
-    """The ids that stand in the conversation already."""
+    """The frame ids used in the conversation."""
     tag: str = ""
-    """What the id of every frame must end in."""
+    """The suffix that every frame id must have."""
     bare: bool = False
-    """Whether only the JSON of the result is wanted."""
+    """Whether only the JSON of the result is asked for."""
 
     def tool(self, name: str) -> SchemaForm | None:
         return next((tool for tool in self.tools if tool.name == name), None)
@@ -72,14 +72,14 @@ class StructuredPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokenFrame(msgspec.Struct, frozen=True):
-    """One frame that does not fit, to be written again."""
+    """A repair request: one frame that does not fit its schema."""
 
     form: SchemaForm
     written: str
 
 
 def maybe_asked(request: Request) -> StructuredPrompt | BrokenFrame | None:
-    """Return what is asked in frames, or None for any other request."""
+    """Return the contents of a structured-stream request; None for any other request."""
     texts = list(_texts(request, "user"))
     last = texts[-1] if texts else ""
     if last.startswith(REPAIR):
@@ -106,7 +106,7 @@ def maybe_asked(request: Request) -> StructuredPrompt | BrokenFrame | None:
 
 
 def _tag(system: str) -> str:
-    """Return the tag in the ids of the example frames, the last of which is the contract's own."""
+    """Return the tag in the ids of the example frames; the last example is the contract's own."""
     found = _FORM.findall(system)
     return str(found[-1]) if found else ""
 
@@ -137,7 +137,7 @@ def _forms(section: str) -> Iterator[SchemaForm]:
 
 
 def _form(name: str, section: str, at: int) -> tuple[SchemaForm | None, int]:
-    """Return the form whose name ends at `at`: the JSON is the rest of a line, whatever is before."""
+    """Return the form whose name ends at `at`; its JSON is at the end of the line."""
     begin = at
     for _ in range(_MOST_TRIES):
         colon = section.find(": {", begin)

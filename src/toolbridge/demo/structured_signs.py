@@ -1,4 +1,4 @@
-"""How a request for frames is told from any other, before anything that frames need is loaded."""
+"""Detects requests of structured streams, without loading the modules that answer them."""
 
 from toolbridge.core.messages import Request, Text
 
@@ -8,7 +8,7 @@ MISSING = "The final result is still missing."
 
 
 def wants_frames(request: Request) -> bool:
-    """Whether a request may be one of a structured stream."""
+    """Whether a request may belong to a structured stream."""
     if any(SIGN in text.text for text in request.system):
         return True
     last = request.turns[-1] if request.turns else None

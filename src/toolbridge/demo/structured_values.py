@@ -1,4 +1,4 @@
-"""Values that fit their schema in any case: from what is known, then from the words, else the least."""
+"""Generates values that fit a schema: from known members, from the prompt, or minimal ones."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -18,18 +18,18 @@ _MOST_TRIES = 64
 
 
 class NoValue(ValueError):
-    """Nothing was found that fits."""
+    """No fitting value was found."""
 
 
 def value_of(form: SchemaForm, filler: Filler, known: JsonObject) -> Json:
-    """Return a value of `form` with members of `known` where they fit; raise `NoValue`."""
+    """Return a value of `form` with the members of `known` that fit; raise `NoValue`."""
     compiled = _compiled(form.schema)
     value = _least(compiled, filler)
     return _Overlay(compiled, known).laid_on(value)
 
 
 def arguments_of(form: SchemaForm, given: JsonObject, filler: Filler) -> JsonObject | None:
-    """Return `given` as arguments of the tool, mended where they do not fit; None if none do."""
+    """Return `given` as arguments of the tool, corrected where they do not fit, or None."""
     schema = arguments_schema(form.schema)
     try:
         compiled = _compiled(schema)
@@ -41,8 +41,8 @@ def arguments_of(form: SchemaForm, given: JsonObject, filler: Filler) -> JsonObj
     return value if isinstance(value, dict) else None
 
 
-def mended(broken: BrokenFrame) -> Json:
-    """Return what a broken frame should have said: all of it that fits, and what is missing."""
+def corrected(broken: BrokenFrame) -> Json:
+    """Return the corrected value of a broken frame: its fitting members, and the missing ones."""
     compiled = _compiled(broken.form.schema)
     written = read_text(broken.written).value
     if compiled.fits(written):
@@ -53,7 +53,7 @@ def mended(broken: BrokenFrame) -> Json:
 
 
 def known_in(value: Json) -> JsonObject:
-    """Return the members of `value` and of all that is in it, by name; the first of a name counts."""
+    """Return all members inside `value` by name; the first of each name is used."""
     known: JsonObject = {}
     for name, member in islice(_members(value), _MOST_KNOWN):
         known.setdefault(name, member)
@@ -78,7 +78,7 @@ def _compiled(schema: JsonObject) -> Compiled:
 
 
 def _least(compiled: Compiled, filler: Filler) -> Json:
-    """Return a value from the words; one without words where that does not fit."""
+    """Return a value from the prompt; a minimal one if that does not fit."""
     value = fill(compiled.schema, filler)
     if compiled.fits(value):
         return value
@@ -89,7 +89,7 @@ def _least(compiled: Compiled, filler: Filler) -> Json:
 
 
 def _kept(value: Json, own: JsonObject, compiled: Compiled) -> Json:
-    """Return `value` with the members that were right as they were written."""
+    """Return `value` with the members that were valid as written."""
     properties = compiled.schema.get("properties")
     if not isinstance(value, dict) or not isinstance(properties, dict):
         return value
@@ -100,7 +100,7 @@ def _kept(value: Json, own: JsonObject, compiled: Compiled) -> Json:
 
 
 class _Overlay:
-    """Puts what is known into a value, member by member, as long as the whole still fits."""
+    """Sets known members in a value, one by one, if the whole still fits."""
 
     def __init__(self, compiled: Compiled, known: JsonObject) -> None:
         self._compiled = compiled

@@ -1,4 +1,4 @@
-"""Small sums: read, never evaluated as code."""
+"""Parses and calculates small arithmetic expressions, without `eval`."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _DEEPEST = 20
 
 
 def maybe_sum(words: str) -> str | None:
-    """Return the sum that `words` ask for with its value, or None when they ask for none."""
+    """Return the expression in `words` with its value, or None."""
     text = words.strip()[:300]
     for word, sign in _WORDS.items():
         text = re.sub(rf"(?<=[\d)]) ?{word} ?(?=[\d(-])", f" {sign} ", text, flags=re.IGNORECASE)
@@ -38,7 +38,7 @@ def _written(value: float) -> str:
 
 
 class _Reader:
-    """Reads a formula by descending: sums of products of powers."""
+    """A recursive-descent parser: sums of products of powers."""
 
     def __init__(self, formula: str) -> None:
         formula = formula.replace("**", "^")
@@ -53,7 +53,7 @@ class _Reader:
         return value
 
     def _next(self, signs: str) -> str:
-        """Take one of `signs`, if it is there."""
+        """Consume the next character if it is one of `signs`."""
         if self._at < len(self._tokens) and self._tokens[self._at] in signs:
             self._at += 1
             return self._tokens[self._at - 1]

@@ -1,4 +1,4 @@
-"""What is asked, as a call of the client's own tools."""
+"""Turns an intent into a call of one of the client's tools."""
 
 import shlex
 
@@ -28,7 +28,7 @@ from toolbridge.demo.paths import absolute
 
 
 def fulfil(intent: Intent, kit: OfferedTools) -> Call | None:
-    """Return the call that does what is asked, or None when no tool can."""
+    """Return the call for an intent, or None if no tool can do it."""
     match intent:
         case WriteFile():
             return _write(intent, kit)
@@ -60,7 +60,7 @@ def _writing_command(intent: WriteFile, cwd: str) -> str:
 
 
 def _patch(intent: WriteFile, kit: OfferedTools) -> Call | None:
-    """Return the file as a patch, for clients that write files in no other way."""
+    """Return the file as a patch, for clients that write files only by patches."""
     for tool in kit.tools:
         if name_tokens(tool.name) == ["apply", "patch"]:
             lines = "".join(f"+{line}\n" for line in intent.content.split("\n"))
@@ -86,7 +86,7 @@ def run(command: str, kit: OfferedTools) -> Call | None:
 def _as_command(command: str, tool: Tool, key: str) -> Json:
     if type_of(tool, key) != "array":
         return command
-    # Codex's `shell` takes the words of one command, Cline's `run_commands` whole commands.
+    # Codex's `shell` takes a list of arguments, Cline's `run_commands` a list of commands.
     return [command] if key.endswith("s") else ["bash", "-lc", command]
 
 
@@ -111,14 +111,14 @@ def _list(path: str, kit: OfferedTools) -> Call | None:
 
 
 def _placed(path: str, tool: Tool, key: str, kit: OfferedTools) -> str:
-    """Return `path` as the tool wants it: from the root only where it says so."""
+    """Return `path` for the tool: absolute only if its description demands that."""
     described = str(properties_of(tool).get(key, {}).get("description", ""))
     asks = "absolute" in f"{key} {described} {tool.description}".lower()
     return absolute(path, kit.cwd) if asks else path
 
 
 def forced(tool: Tool, words: str, say: str = "", fallback: str = "demo") -> Call:
-    """Return a call of `tool` in any case, with what `words` give and its schema allows."""
+    """Return a call of `tool`, with the values in `words` that its schema allows."""
     if tool.freeform:
         return Call("", tool.name, {"input": words or fallback})
     command = key_of(tool, COMMANDS)
@@ -131,7 +131,7 @@ def forced(tool: Tool, words: str, say: str = "", fallback: str = "demo") -> Cal
 
 
 def _complete(tool: Tool, given: JsonObject, purpose: str, prefer: tuple[str, ...] = ()) -> Call:
-    """Return the call with every other required property filled by its schema."""
+    """Return the call with every other required property filled from its schema."""
     filler = Filler(PromptFacts(""), say=purpose, prefer=prefer)
     shapes = properties_of(tool)
     missing = [name for name in required_of(tool) if name not in given]

@@ -1,8 +1,8 @@
-"""`bookings.create`: a table at a place, once.
+"""`bookings.create`: books a table at a restaurant, exactly once.
 
-A booking is known by who books what: the same name, place, time and party is the same booking, with
-the same confirmation, whenever it is made. It is written in the same transaction as the result that
-is kept for a repeat, so a process that dies in between leaves both or neither.
+The same caller, restaurant, time, party and name is the same booking, with the same confirmation.
+The booking and the stored result of the call are written in one transaction, so a process that dies
+in between leaves both or neither.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from toolbridge.tools.registry import RegisteredTool
 from toolbridge.tools.structs import read_arguments
 
 MOST = 10_000
-"""Bookings that are remembered; the oldest go first."""
+"""The most bookings that are stored; the oldest are removed first."""
 
 _TABLE = """
 create table if not exists bookings (
@@ -40,10 +40,10 @@ async def _run(arguments: JsonObject, context: ToolContext) -> Json:
 
 
 def _place(asked: BookingsCreate, at: ClockTime) -> Restaurant:
-    """Return the place, if it would ever take such a party at such a time."""
+    """Return the restaurant; raise if it is unknown, closed or too small for the party."""
     place = town().get(asked.place_id)
     if place is None:
-        text = f"there is no place {asked.place_id!r}; places.search gives the ids"
+        text = f"there is no restaurant {asked.place_id!r}; places.search returns the ids"
         raise ToolRefused("unknown_place", text)
     if not place.is_open(at):
         days = f", never on {', '.join(place.closed_on)}" if place.closed_on else ""
@@ -87,7 +87,7 @@ def _book(
 
 
 def confirmation(caller: str, asked: BookingsCreate, at: ClockTime) -> str:
-    """Return the booking's name: the same for the same booking."""
+    """Return the confirmation code: the same for the same booking."""
     written = canonical([caller, asked.place_id, str(at), asked.party_size, asked.name])
     return "BK-" + b32encode(blake2b(written, digest_size=5).digest()).decode()
 
@@ -113,5 +113,5 @@ BOOKINGS_CREATE = RegisteredTool(
     "Book a table at a place that places.search has found, at a time when it is open.",
     schema_of(BookingsCreate),
     _run,
-    idempotent=True,  # it honours its key
+    idempotent=True,  # it uses the key of its context
 )

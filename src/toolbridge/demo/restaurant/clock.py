@@ -1,4 +1,4 @@
-"""Times of day as callers write them."""
+"""Parses the times in tool arguments."""
 
 from datetime import date
 
@@ -9,9 +9,9 @@ from toolbridge.tools.context import InvalidArguments
 
 class ClockTime(msgspec.Struct, frozen=True):
     minute: int
-    """Since midnight."""
+    """Minutes since midnight."""
     day: str = ""
-    """YYYY-MM-DD; empty where only the time was said."""
+    """YYYY-MM-DD; empty without a date."""
 
     @property
     def weekday(self) -> int | None:
@@ -29,11 +29,11 @@ def minutes(clock: str) -> int:
 
 
 def moment_of(text: str, where: str) -> ClockTime:
-    """Return the moment that `text` names: HH:MM, perhaps after a date; seconds are passed over."""
+    """Return the time in `text`: HH:MM with an optional date; seconds are ignored."""
     day, clock = (text[:10], text[11:]) if "-" in text else ("", text)
     moment = ClockTime(minutes(clock), day)
     try:
         _ = moment.weekday
     except ValueError:
-        raise InvalidArguments(f"{where}: there is no day {day!r}") from None
+        raise InvalidArguments(f"{where}: {day!r} is not a date") from None
     return moment

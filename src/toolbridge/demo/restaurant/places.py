@@ -1,4 +1,4 @@
-"""`places.search`: a small town that is always the same."""
+"""`places.search`: a search in a fixed list of restaurants (`places.json`)."""
 
 import re
 from functools import cache
@@ -27,7 +27,7 @@ _EMPTY = frozenset(
         "where", "with",
     }
 )  # fmt: skip
-"""Words of a question that name no place."""
+"""Query terms that are ignored."""
 
 
 class Restaurant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,14 +40,14 @@ class Restaurant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rating: float
     opens: str
     closes: str
-    """Before `opens` when that is after midnight."""
+    """Earlier than `opens` if it is after midnight."""
     closed_on: tuple[Day, ...]
     tables: int
-    """How many parties can be there at one time."""
+    """How many parties fit at the same time."""
     largest: int
     """The most people at one table."""
     taken: tuple[str, ...]
-    """Times at which every table is always taken."""
+    """Times at which it is always full."""
 
     def is_open(self, at: ClockTime) -> bool:
         opens, closes = minutes(self.opens), minutes(self.closes)
@@ -56,12 +56,12 @@ class Restaurant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         within = after_midnight or opens <= at.minute < (24 * 60 if late else closes)
         if at.weekday is None:
             return within
-        # What is after midnight belongs to the evening before.
+        # Hours after midnight belong to the day before.
         day = DAYS[(at.weekday - after_midnight) % 7]
         return within and day not in self.closed_on
 
-    def told(self) -> JsonObject:
-        """Return what a search says of it."""
+    def as_result(self) -> JsonObject:
+        """Return the restaurant as a search result."""
         return {
             "id": self.id,
             "name": self.name,
@@ -78,13 +78,13 @@ class Restaurant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def town() -> dict[str, Restaurant]:
-    """Return every place by its id."""
+    """Return all restaurants by id."""
     written = Path(__file__).with_name("places.json").read_bytes()
     return {place.id: place for place in msgspec.json.decode(written, type=list[Restaurant])}
 
 
 def search(asked: PlacesSearch) -> list[Json]:
-    """Return the places that fit best, then the nearest."""
+    """Return the matching restaurants: best match first, then nearest."""
     at = None if asked.open_at is None else moment_of(asked.open_at, "open_at")
     words = _words(asked.query) - _EMPTY
     found = [
@@ -94,17 +94,19 @@ def search(asked: PlacesSearch) -> list[Json]:
         and (score := _score(place, words)) > 0
         and (at is None or place.is_open(at))
     ]
-    return [place.told() for *_, place in sorted(found, key=lambda row: row[:3])[: asked.limit]]
+    return [
+        place.as_result() for *_, place in sorted(found, key=lambda row: row[:3])[: asked.limit]
+    ]
 
 
 def _score(place: Restaurant, words: set[str]) -> int:
-    """Return how many of `words` the place is known by; 1 for any place where nothing is asked."""
+    """Return how many of `words` match the restaurant; 1 for every restaurant without words."""
     known = _words(" ".join((place.name, place.kind, *place.tags)))
     return len(words & known) if words else 1
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of `text`, many pizzas as one."""
+    """Split `text` into lower-case, singular words: "pizzas" gives "pizza"."""
     found = _WORD.findall(text.casefold())
     return {word.removesuffix("s") if len(word) > 3 else word for word in found}
 

@@ -126,8 +126,8 @@ async def _events_async(
 ) -> AsyncGenerator[PiEvent, None]:
     if isinstance(via, Config):
         async with AsyncClient(via) as own, aclosing(_events_async(order, encoder, own)) as events:
-            async for event in events:
-                yield event
+            async for written in events:
+                yield written
         return
     async with via.send(order) as answer:
         async for event in answer:
