@@ -1,4 +1,4 @@
-"""The cases, read from the TOML files of `conformance/`."""
+"""Reads the translation cases from the TOML files of `conformance/`."""
 
 import fnmatch
 import re
@@ -18,26 +18,26 @@ REQUESTS = "requests.toml"
 
 
 class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that the client must see."""
+    """A call that the client must receive."""
 
     name: str
     arguments: JsonObject = {}
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must come out, in words that hold for every client API.
+    """The expected result, in terms that fit every client API.
 
-    What is not said is not checked, except this: the stream is legal, and an answer that ends well
-    has the calls that are given and no others.
+    Only the given fields are checked, and always these: the stream is legal, and a successful answer
+    has exactly the given calls.
     """
 
     terminal: Literal["finished", "error", "any"] = "finished"
     """`error`: a status of 400 or more, or an error as the last event, or a stream that breaks off;
-    never an end that looks like success. `any`: a legal end or an error."""
+    never a successful end. `any`: a legal end or an error."""
     status: tuple[int, ...] = ()
     """Any of these; an error must then come before the first byte."""
     error_has: tuple[str, ...] = ()
-    """Any of these stands in the error's text, in whatever case."""
+    """The error's text contains one of these, in any case."""
     error_for: dict[str, tuple[str, ...]] = {}
     """The same for one client API."""
     retry_after: bool = False
@@ -47,35 +47,35 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thinking: str | None = None
     calls: tuple[ExpectedCall, ...] = ()
     runnable: tuple[str, ...] | None = None
-    """The only tools that a client could run: calls that are closed and have what the tool requires.
-    Replaces the check of `calls`."""
+    """The only tools that a client could run: closed calls with all required arguments. Replaces the
+    check of `calls`."""
     stop: str | tuple[str, ...] = ()
-    """`end`, `length`, `tool_use`, `stop_sequence` or `refusal`; any of them."""
+    """`end`, `length`, `tool_use`, `stop_sequence` or `refusal`; one of several is enough."""
     input: int = 0
     output: int = 0
     early_usage: bool = False
-    """The first event of a stream estimates the input, where the API has a place for it."""
+    """The first event of a stream estimates the input tokens, in APIs that have a field for it."""
     order: tuple[str, ...] = ()
     """The blocks, where the API has an order: `thinking`, `text`, `call`."""
     status_within: float = 0.0
     within: float = 0.0
     keep_alive: bool = False
-    """The client is sent an empty event of its own API while the upstream is silent."""
+    """The client gets an empty event of its API while the upstream is silent."""
     longest_silence: float = 0.0
-    """Between two deliveries to the client, from the status on."""
+    """The most seconds between two deliveries to the client, from the status on."""
     hangs_up_within: float = 0.0
-    """After the client left, the upstream's connection is closed within this time."""
+    """Seconds within which the upstream's connection is closed after the client disconnected."""
     heard: int = 0
-    """How often the upstream may be asked at most."""
+    """The most requests to the upstream."""
     received: dict[str, Json] = {}
-    """What the upstream must have been sent, by path."""
+    """Values in the upstream's request, by path."""
     received_absent: tuple[str, ...] = ()
     received_has: tuple[str, ...] = ()
-    """Words that must stand somewhere in what the upstream was sent."""
+    """Texts that the upstream's request must contain."""
 
 
 class WireFraming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the lines of an answer become bytes; the default is the API's own way."""
+    """How the lines of an answer are framed; the default is the API's own framing."""
 
     eol: str = ""
     event: bool = True
@@ -90,32 +90,32 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     family: str
     why: str
     api: str = ""
-    """The API that the upstream speaks; the file says it."""
+    """The API of the upstream; set once per file."""
     rows: tuple[str, ...] = ()
-    """The pitfalls that it stands for, as `docs/reference/conformance.md` numbers them."""
+    """The pitfalls that it covers, by their rows in `docs/reference/conformance.md`."""
     tags: tuple[str, ...] = ()
     ask: str = "plain"
     clients: tuple[str, ...] = ()
-    """The only client APIs that can say or see it; none given: all."""
+    """The only client APIs that can express it; empty for all."""
     passed_through: bool = True
-    """Whether a gateway that forwards the bytes of its own API untouched is held to it too."""
+    """Whether the case applies to a gateway that forwards bytes of the same API untouched."""
     whole: bool = False
     """Whether the client asks for a whole answer instead of a stream."""
     before: float = 0.0
     """Seconds before the status."""
     fail_first: int = 0
-    """The status of the first attempt; 0 for none, -1 for a connection that is dropped."""
+    """The status of a failed first attempt; 0 for none, -1 for a dropped connection."""
     status: int = 200
     headers: dict[str, str] = {}
     type: str = ""
     answer: str = ""
-    """One frame per line. `~wait SECONDS` pauses; `~raw "JSON string"` sends bytes as they are;
-    `~split N` cuts what follows into pieces of N bytes, `~split 0` no more."""
+    """One event per line. `~wait SECONDS` pauses; `~raw "JSON string"` sends bytes unframed;
+    `~split N` cuts the following bytes into chunks of N bytes, `~split 0` ends that."""
     framing: WireFraming = WireFraming()
     gzip: bool = False
     end: Literal["clean", "cut", "rst", "hang"] = "clean"
     abort: Literal["", "early", "speaking"] = ""
-    """When the client leaves: before anything came, or at the first words."""
+    """When the client disconnects: before any byte arrived, or at the first text."""
     expect: Expectation = Expectation()
 
     @property
@@ -132,7 +132,7 @@ class CaseBook(msgspec.Struct, frozen=True):
     def select(
         self, *, api: str, client: str, only: str = "*", passthrough: bool = False
     ) -> list[Case]:
-        """Return the cases of an upstream API that a client API can be held to."""
+        """Return the cases of an upstream API that apply to a client API."""
         return [
             case
             for case in self.cases
@@ -148,7 +148,7 @@ def _groups(case: Case) -> Sequence[str]:
 
 
 def folder() -> Path:
-    """Return where the cases are: beside the code in an installed package, else in the project."""
+    """Return the folder of the cases: in the installed package, or else in the repository."""
     installed = Path(__file__).parent / "data"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "conformance"
 
@@ -204,8 +204,8 @@ _REPEAT = re.compile(r"\{\{(.)\*(\d{1,8})\}\}")
 
 
 def expand(text: str) -> str:
-    """Return `text` with `{{x*5}}` written out: some cases are as long as a wire can be.
+    """Return `text` with `{{x*5}}` expanded: some cases are megabytes long.
 
-    Answers and expected texts are written out only when they are needed.
+    Answers and expected texts are expanded only when they are used.
     """
     return _REPEAT.sub(lambda found: found[1] * int(found[2]), text)

@@ -1,4 +1,4 @@
-"""What a client asks, in no API's words; `conformance/requests.toml` holds one of each."""
+"""The requests of the cases, independent of any API; `conformance/requests.toml` defines them."""
 
 from typing import Literal
 
@@ -7,8 +7,8 @@ import msgspec
 from toolbridge.core.json import JsonObject
 
 MARK = "conform-"
-"""Every request carries a mark in its first words. It finds its way through any gateway, and tells
-the scripted upstream which case it is to play."""
+"""The prefix of the mark in every request's first text. The mark passes through any gateway and
+selects the case that the scripted upstream plays."""
 
 
 class CasePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,11 +23,11 @@ class CasePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The name of the tool that the model called."""
     arguments: JsonObject = {}
     result: str | None = None
-    """What a tool gave back."""
+    """A tool's result."""
     picture: str = ""
-    """A picture that stands in a result, after its text."""
+    """A picture in a result, after its text."""
     id: str = ""
-    """Of the call, or of the call that a result answers."""
+    """The id of the call, or of the call that a result answers."""
     error: bool = False
 
 
@@ -54,7 +54,7 @@ class CaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EncodedRequest(msgspec.Struct, frozen=True):
-    """A request in a client's own words."""
+    """A request encoded for a client API."""
 
     path: str
     body: JsonObject
@@ -62,7 +62,7 @@ class EncodedRequest(msgspec.Struct, frozen=True):
 
 
 def marked(ask: CaseRequest, mark: str) -> CaseRequest:
-    """Return `ask` with `mark` at the end of the first words that the user says."""
+    """Return `ask` with `mark` at the end of the user's first text."""
     turns = list(ask.turns)
     for at, turn in enumerate(turns):
         for place, part in enumerate(turn.parts):
@@ -71,11 +71,11 @@ def marked(ask: CaseRequest, mark: str) -> CaseRequest:
                 parts[place] = msgspec.structs.replace(part, text=f"{part.text} ({mark})")
                 turns[at] = CaseTurn(turn.role, tuple(parts))
                 return msgspec.structs.replace(ask, turns=tuple(turns))
-    raise ValueError("a request needs words of the user, to carry its mark")
+    raise ValueError("a request needs a text of the user, to carry its mark")
 
 
 def tool_named(ask: CaseRequest, call_id: str) -> str:
-    """Return the name of the tool that the call `call_id` asked for, for APIs that want it again."""
+    """Return the tool name of the call `call_id`, for APIs that repeat it in the result."""
     for turn in ask.turns:
         for part in turn.parts:
             if part.call and part.id == call_id:

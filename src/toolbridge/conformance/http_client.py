@@ -1,4 +1,4 @@
-"""The client's side of the wire, with nothing in between: every byte, when it came, how it ended."""
+"""A raw HTTP client that records every byte, its time, and how the connection ended."""
 
 import asyncio
 import re
@@ -18,9 +18,9 @@ class GatewayReply:
     headers: dict[str, str] = field(default_factory=dict)
     status_after: float = 0.0
     pieces: list[tuple[float, bytes]] = field(default_factory=list)
-    """Seconds since the request, and what came then."""
+    """Seconds since the request, and the bytes that arrived then."""
     ended: Literal["clean", "cut", "timeout", "left"] = "cut"
-    """`left`: the client itself hung up, as the case wanted."""
+    """`left`: the client disconnected, as the case demands."""
     after: float = 0.0
 
     @property
@@ -29,7 +29,7 @@ class GatewayReply:
 
 
 class HttpClient:
-    """One request to the gateway and what comes back."""
+    """Sends one request to the gateway and records the response."""
 
     def __init__(self, url: str) -> None:
         place = urlsplit(url)

@@ -1,10 +1,10 @@
-"""Looking into JSON of which nothing is known: a wrong turn finds nothing instead of failing."""
+"""Reads untrusted JSON by path; a missing or wrong member gives a default instead of an error."""
 
 from toolbridge.core.json import Json, JsonObject
 
 
 def pick(value: Json, path: str) -> Json:
-    """Return what stands at `path` (`messages.-1.content.0.text`), or None."""
+    """Return the value at `path` (`messages.-1.content.0.text`), or None."""
     for step in path.split(".") if path else []:
         if isinstance(value, dict):
             value = value.get(step)
@@ -37,6 +37,6 @@ def members(value: Json, path: str = "") -> JsonObject:
 
 
 def has(value: Json, path: str) -> bool:
-    """Whether there is a member at `path`, be it null."""
+    """Whether there is a member at `path`, even if it is null."""
     parent, _, last = path.rpartition(".")
     return last in members(value, parent)

@@ -1,4 +1,4 @@
-"""Whether what came out is what had to: a case, what the client saw and what the upstream heard."""
+"""Compares a played case with its expectation: the client's answer and the upstream's request."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ _SHOWN = 160
 
 @dataclass
 class Evidence:
-    """All that is known of one case that was played."""
+    """Everything observed in one play of a case."""
 
     case: Case
     ask: CaseRequest
     api: str
-    """The client's."""
+    """The client's API."""
     client: CaseClient
     reply: GatewayReply
     heard: list[ReceivedRequest]
@@ -32,7 +32,7 @@ class Evidence:
 
 
 def judge(found: Evidence) -> list[str]:
-    """Return what is wrong, each with what was expected and what came; nothing if all is right."""
+    """Return the faults, each with the expected and the actual value; empty if the case passed."""
     faults = [*_received(found)]
     if found.case.abort:
         return [*faults, *_departure(found)]
@@ -43,7 +43,7 @@ def judge(found: Evidence) -> list[str]:
 
 
 def read(found: Evidence) -> Observed:
-    """Return what the client saw."""
+    """Return the answer as the client read it."""
     body = found.reply.body
     if not found.case.whole:
         return found.client.read_stream(body)
@@ -119,9 +119,9 @@ def _bad_end(found: Evidence, seen: Observed) -> Iterable[str]:
 
 
 def _is_failed_overflow(found: Evidence, seen: Observed) -> bool:
-    """Whether a Responses client is told of an overflow by `response.failed`.
+    """Whether a Responses client gets an overflow as `response.failed`.
 
-    Codex understands that and compacts; the body of a 400 it shows as it is.
+    Codex compacts the conversation after that event; the body of a 400 it only displays.
     """
     return found.api == "openai_responses" and seen.error.startswith("context_length_exceeded")
 
@@ -159,7 +159,7 @@ def _calls(found: Evidence, seen: Observed) -> Iterable[str]:
 
 
 def _is_runnable(call: ObservedCall, ask: CaseRequest) -> bool:
-    """Whether a client would run `call`: it is an object and has what the tool requires."""
+    """Whether a client would run `call`: its arguments are an object with all required members."""
     given = call.arguments
     tool = next((tool for tool in ask.tools if tool.name == call.name), None)
     if given is None or tool is None:

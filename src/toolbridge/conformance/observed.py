@@ -73,7 +73,7 @@ class Observed(msgspec.Struct):
 
 
 def parse(data: str | bytes, seen: Observed) -> JsonObject | None:
-    """Return the JSON object in an event's data or a line; record a fault if there is none."""
+    """Return the JSON object in an event's data or a line; record a fault and return None if invalid."""
     try:
         value: Json = loads(data)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""The upstream that plays the cases: a server on loopback that does as its script says.
+"""The scripted upstream: a server on loopback that plays the cases.
 
-One server plays all cases at once. The mark in a request's words says which; what it heard and when
-the other side hung up is kept under that mark.
+One server plays all cases at once. The mark in a request's text selects the case; the received
+requests and the time of a disconnect are recorded under that mark.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _SHOWN: JsonObject = {
     "model_info": {"general.architecture": "conform", "conform.context_length": 131072},
 }
 _PATIENCE = 20.0
-"""How long a server that hangs waits for the other side to leave."""
+"""Seconds that a hanging server waits for the other side to disconnect."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class PlayedCase:
 
 
 class ScriptedUpstream:
-    """The cases under way, by their marks."""
+    """The active cases, by their marks."""
 
     def __init__(self) -> None:
         self._playing: dict[str, PlayedCase] = {}
@@ -63,13 +63,13 @@ class ScriptedUpstream:
         self.url = ""
 
     def note(self, task: asyncio.Task[object] | None) -> None:
-        """Keep hold of a connection's task until it is done."""
+        """Keep a reference to a connection's task until it is done."""
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Let go of every connection that is still open."""
+        """Cancel every connection that is still open."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -91,12 +91,12 @@ class ScriptedUpstream:
 
 @asynccontextmanager
 async def serve(port: int = 0) -> AsyncIterator[ScriptedUpstream]:
-    """Serve a script on loopback; its `url` says where."""
+    """Serve a script on loopback; `url` is its address."""
     script = ScriptedUpstream()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         script.note(asyncio.current_task())
-        # A cancelled task here means that the script is over; nobody needs to hear of it.
+        # A task is cancelled only when the script is over, so the cancellation is not an error.
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             if heard := await _hear(reader):
                 await _answer(script, heard, reader, writer)
@@ -138,7 +138,7 @@ async def _answer(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """Answer a connection's only request: watching for a departure takes the byte of the next."""
+    """Answer one request per connection: the watch for a disconnect would consume the next one."""
     playing = script.find(heard.body)
     if playing is None:
         _write_whole(writer, *_stock(heard))
@@ -160,7 +160,7 @@ async def _answer(
 
 
 async def _watch(reader: asyncio.StreamReader, playing: PlayedCase) -> None:
-    """Note when the other side hangs up."""
+    """Record when the other side disconnects."""
     with suppress(ConnectionError):
         await reader.read(1)
     playing.hung_up.set()
@@ -219,7 +219,7 @@ def _type(case: Case) -> str:
 
 
 class TimedBytes(NamedTuple):
-    """Bytes that go out at once, after a pause; `size` asks for them to be cut further."""
+    """Bytes that are sent after a pause; `size` cuts them into smaller chunks."""
 
     data: bytes
     pause: float = 0.0
@@ -227,10 +227,9 @@ class TimedBytes(NamedTuple):
 
 
 def pieces(case: Case, tools: Sequence[str] = ()) -> Iterator[TimedBytes]:
-    """Yield what `case` sends, as it goes out.
+    """Yield the bytes that `case` sends, with their pauses.
 
-    `@tool0@` in an answer stands for the first of `tools`, under the name that the upstream was
-    given for it.
+    `@tool0@` in an answer is replaced by the first of `tools`, named as in the upstream's request.
     """
     frames = [_named(frame, tools) for frame in _frames(case)]
     if case.framing.bom and frames:
@@ -276,7 +275,7 @@ def _write_whole(writer: asyncio.StreamWriter, status: int, body: JsonObject) ->
 
 
 def _stock(heard: ReceivedRequest) -> tuple[int, JsonObject]:
-    """Return the answer to what gateways ask besides: what models there are and what they can."""
+    """Return the answer to a gateway's other requests, such as the list of models."""
     if heard.path.startswith("/api/show"):
         return 200, _SHOWN
     if heard.path.startswith("/api/tags"):

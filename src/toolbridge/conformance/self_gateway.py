@@ -41,7 +41,7 @@ def _is_served(api: str) -> bool:
 
 
 def spoken() -> list[str]:
-    """Return the APIs that this toolbridge can speak to an upstream."""
+    """Return the APIs that this toolbridge supports for an upstream."""
     return [api for api in APIS if _is_spoken(api)]
 
 
@@ -67,7 +67,7 @@ def translation_config(url: str) -> Config:
     providers: dict[str, ProviderConfig] = {}
     for api in spoken():
         base = url if api == "gemini" else url + upstreams.load(api).base
-        # The first is what a user writes: the default configuration.
+        # The default configuration, as a user writes it.
         providers[_provider(api)] = ProviderConfig(api=api, url=base)
         passed = ProviderConfig(api=api, url=base, passthrough=True)
         providers[_provider(api, passthrough=True)] = passed
@@ -109,7 +109,7 @@ async def gateway(config: Config) -> AsyncIterator[str]:
     app = App(config, {"OLLAMA_HOST": "127.0.0.1:1"})
     server = uvicorn.Server(settings(app))
     serving = asyncio.create_task(server._serve())  # noqa: SLF001  `serve` takes the signals over
-    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn tells nobody
+    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
         await asyncio.sleep(0.01)
     if serving.done():
         serving.result()

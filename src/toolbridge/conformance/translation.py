@@ -1,4 +1,4 @@
-"""Plays translation cases: a client of one API asks a gateway whose upstream speaks another.
+"""Plays translation cases: a client of one API, and a gateway whose upstream has another API.
 
 The same process is both ends, so it sees every byte on both sides of the gateway.
 """
@@ -26,7 +26,7 @@ class ScoredGateway(msgspec.Struct, frozen=True):
     model: str = "conform"
     key: str = ""
     passthrough: bool = False
-    """Whether it forwards bytes untouched where client and upstream speak the same API."""
+    """Whether it forwards bytes untouched if client and upstream have the same API."""
 
 
 class TranslationCase(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class TranslationPlayer:
         self._script = script
 
     def rounds(self, _case: TranslationCase) -> Sequence[Sequence[str]]:
-        """Return one round of one play: the case itself says how its answer is cut."""
+        """Return one round of one play: the case itself defines how its answer is cut."""
         return (("",),)
 
     def admit(self, _case: TranslationCase) -> AbstractAsyncContextManager[None]:
@@ -92,7 +92,7 @@ class TranslationPlayer:
 
 
 async def _leave(case: Case, playing: PlayedCase, leave: asyncio.Event) -> None:
-    """Set `leave` when the case says so: once the upstream was asked, or once it answers."""
+    """Set `leave` at the time of the case: after the upstream's request, or after its first text."""
     await playing.asked.wait()
     if case.abort == "speaking":
         await playing.speaking.wait()

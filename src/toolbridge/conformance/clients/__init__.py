@@ -1,4 +1,4 @@
-"""One file per API: how its clients ask, and how the strictest of them reads the answer."""
+"""One file per client API: encodes requests, and reads answers as strictly as any client does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class CaseClient:
     read_error: Callable[[JsonObject], str]
     """Return the text of an error body, with its type; "" when it is not in the API's envelope."""
     stops: dict[str, frozenset[str]]
-    """Our word for the end → the words of the API that say it."""
+    """Our stop reason → the API's stop reasons."""
     authorize: Callable[[str], dict[str, str]]
 
 
 def load(name: str) -> CaseClient:
     """Return the client side of an API."""
     if name not in APIS:
-        raise ConfigError(f"no API is called {name!r}; there are {', '.join(APIS)}", where="api")
+        raise ConfigError(f"there is no API {name!r}; known APIs: {', '.join(APIS)}", where="api")
     client: CaseClient = import_module(f"{__name__}.{name}").CLIENT
     return client

@@ -1,4 +1,4 @@
-"""A client of Gemini: frames whose parts are added up; the stream ends after the reason."""
+"""A client of Gemini: the parts of all events are added up; the stream ends after finishReason."""
 
 from toolbridge.conformance.client_requests import (
     CasePart,

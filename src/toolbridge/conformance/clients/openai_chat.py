@@ -197,7 +197,7 @@ class _Reader:
 
 
 def _is_silent(chunk: JsonObject) -> bool:
-    """Whether a chunk only keeps the client alive: a gateway may send it before it knows the id."""
+    """Whether a chunk is only a keep-alive, which a gateway may send before the id is known."""
     choices = items(chunk, "choices")
     if pick(chunk, "usage") or not choices:
         return False

@@ -226,7 +226,7 @@ class _Reader:
             self.seen.fault("an item is done that is not open")
             return
         item.done = True
-        told = _said(members(data, "item"))
+        told = _item_text(members(data, "item"))
         if item.type in {"message", "reasoning", "function_call"} and told != item.written:
             self.seen.fault(f"the {item.type} that is done is not the one that was written")
         if call := self._calls.get(number(data, "output_index")):
@@ -268,7 +268,7 @@ def read_whole(body: JsonObject) -> Observed:
     if text(body, "status") == "failed":
         return Observed(terminal="error", error=_failure(body))
     for item in items(body, "output"):
-        type, said = text(item, "type"), _said(members(item))
+        type, said = text(item, "type"), _item_text(members(item))
         seen.add(_TEXTS.get(type, "call"))
         if type == "function_call":
             name, id = text(item, "name"), text(item, "call_id")
@@ -282,8 +282,8 @@ def read_whole(body: JsonObject) -> Observed:
     return seen
 
 
-def _said(item: JsonObject) -> str:
-    """Return all that an item says, as its deltas say it."""
+def _item_text(item: JsonObject) -> str:
+    """Return the text of an item, as its deltas would give it."""
     if "arguments" in item:
         return text(item, "arguments")
     parts = [*items(item, "summary"), *items(item, "content")]

@@ -1,5 +1,5 @@
-"""Scores structured streams: plays models that write well and badly, and judges what clients read.
+"""Scores structured streams: a scripted model writes valid and broken text, and clients check events.
 
-Cases are data, in `conformance/stream/`. Each is played several times, with the model's text cut in
-another way each time, and must give the same events.
+Cases are data, in `conformance/stream/`. Each is played several times with a different chunking of
+the model's text, and must give the same events.
 """

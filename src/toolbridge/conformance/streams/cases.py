@@ -1,4 +1,4 @@
-"""The cases, read from the eight files of `conformance/stream/`."""
+"""Reads the cases of structured streams from the eight files of `conformance/stream/`."""
 
 import fnmatch
 import re
@@ -30,10 +30,10 @@ CUTTINGS = ("whole", "1", "3", "7", "random")
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call in the model's own form."""
+    """A native tool call of the model."""
 
     tool: int | str
-    """Its name, or its place among the tools that the model was offered."""
+    """Its name, or its index among the offered tools."""
     arguments: str = "{}"
     id: str = ""
 
@@ -44,20 +44,20 @@ class ScriptedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     """`<<wait 0.2>>` pauses for seconds; `{{x*5}}` is x five times."""
     at: tuple[int, ...] = ()
-    """Where the cutting `given` cuts."""
+    """The positions at which the cutting `given` splits the text."""
     calls: tuple[ScriptedCall, ...] = ()
     status: int = 200
     end: Literal["stop", "length", "cut", "hang"] = "stop"
-    """`cut`: the connection dies; `hang`: nothing follows until the other side leaves."""
+    """`cut`: the connection breaks; `hang`: silence until the other side disconnects."""
 
 
 class ClientStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the client does when it has read an event."""
+    """An action of the client after it has read an event."""
 
     on: str
     """`json.delta`, or `json.delta:3` for the third of them."""
     do: Literal["leave", "quit", "abort", "pause", "freeze", "repeat", "join", "crowd", "misspeak"]
-    """`leave`: hang up, wait, resume; `quit`: the same, with an abort before the return; `pause`:
+    """`leave`: disconnect, wait, resume; `quit`: the same, with an abort before the return; `pause`:
     stop reading for a while; `freeze`: pause, and abort instead of resuming; `repeat`: send the same
     request again, with its key; `join`: follow the run from its start as well; `crowd`: ask for
     another stream where only one may run; `misspeak`: answer a call that was never made."""
@@ -66,18 +66,18 @@ class ClientStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ScriptedClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transport: Literal["", "sse", "ws"] = ""
-    """Both, in turn, where none is given."""
+    """Both, in turn, if empty."""
     resume: Literal["get", "post", "ws"] = "get"
     steps: tuple[ClientStep, ...] = ()
     answers: dict[str, str] = {}
-    """Call id → what is posted back, as JSON: `{"result": …}` or `{"error": "…"}`."""
+    """Call id → the posted result, as JSON: `{"result": …}` or `{"error": "…"}`."""
     key: str = ""
-    """The idempotency key; every play makes its own of it."""
+    """The idempotency key; each play adds a suffix of its own."""
     credential: str = ""
     slow: float = 0.0
     """Seconds between two reads, the first hundred times."""
     after: tuple[After, ...] = ()
-    """What is tried when all is over; `anew`: the same request once more, which runs again."""
+    """Actions after the end; `anew`: the same request again, which must start a new run."""
 
 
 class ExpectedRejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ class ExpectedRejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class ExpectedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one of the requests to the model must look like."""
+    """The expected content of one request to the model."""
 
     at: int
     """1 for the first."""
@@ -101,26 +101,26 @@ class ExpectedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StreamExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must come out; grammar, ids, lengths and validity are checked in every case besides."""
+    """The expected result; grammar, ids, lengths and validity are checked in every case."""
 
     events: str = ""
     """In their order, runs of deltas as one: `text`; `json` and `result` for begin, delta, end;
     `tool` for call and result; `error:CODE`; `done`; or an event's full name."""
     anew: str = ""
-    """The events of the second run, where the client asks anew."""
+    """The events of the second run, for `anew`."""
     anew_cached: tuple[str, ...] = ()
-    """Calls of the second run that the first has answered."""
+    """Calls of the second run whose results come from the first."""
     text: str | None = None
     values: dict[str, str] = {}
-    """Frame id → the object that counts, as JSON."""
+    """Frame id → the valid object, as JSON."""
     chunks: dict[str, str] = {}
-    """Frame id → the chunks, joined, to the letter."""
+    """Frame id → the exact joined chunks."""
     status: dict[str, str] = {}
-    """Frames that are not valid as they were written."""
+    """Frame id → the status of a frame that was not valid as written."""
     error: dict[str, str] = {}
     """Frame id → the code in the diagnostics of a degraded frame."""
     invented: dict[str, tuple[str, ...]] = {}
-    """Frame id → the members of a degraded value that are not the model's."""
+    """Frame id → the members of a degraded value that the model did not write."""
     args: dict[str, str] = {}
     results: dict[str, str] = {}
     """Call id → the tool's result, as JSON."""
@@ -129,18 +129,18 @@ class StreamExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Call id → the code of the failure."""
     cached: tuple[str, ...] = ()
     requests: int | None = None
-    """How often the model is asked; as often as it has answers, where nothing is said."""
+    """The number of requests to the model; by default the number of its answers."""
     asked: tuple[ExpectedRequest, ...] = ()
     rejected: ExpectedRejection | None = None
     quotes: bool = False
-    """Whether a sentinel is quoted, in a JSON string or in prose, where it is text."""
+    """Whether the text quotes a sentinel, in a JSON string or in prose."""
     pings: bool = False
     fewest: int = 0
-    """Events at least."""
+    """The least number of events."""
     most: int = 0
-    """Events at most: a run that nobody reads waits."""
+    """The largest number of events: an unread run waits."""
     hung_up: bool = False
-    """The line to the model is closed soon after the end."""
+    """The connection to the model is closed soon after the end."""
 
 
 class StreamCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,7 +155,7 @@ class StreamCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expect: StreamExpectation = StreamExpectation()
     cuttings: tuple[str, ...] = CUTTINGS
     steady: bool = True
-    """Whether every cutting gives the same events; not where time decides how far a stream gets."""
+    """Whether every cutting gives the same events; false if timing decides how far a stream gets."""
     gateway: Literal["", "short", "keyed", "few"] = ""
     """A gateway with another configuration, by its name in `self_gateway.stream_config`."""
     category: str = ""
@@ -200,7 +200,7 @@ _REPEAT = re.compile(r"\{\{(.+?)\*(\d{1,8})\}\}", re.DOTALL)
 
 
 def expand(text: str) -> str:
-    """Return `text` with `{{x*5}}` written out; `%d` in it counts from 0, `%+` from 1."""
+    """Return `text` with `{{x*5}}` expanded; `%d` in it counts from 0, `%+` from 1."""
 
     def written(found: re.Match[str]) -> str:
         part, times = found[1], int(found[2])
@@ -212,7 +212,7 @@ def expand(text: str) -> str:
 
 
 def body_of(case: StreamCase, model: str) -> bytes | JsonObject:
-    """Return what is posted: an object, or the bytes of what is none."""
+    """Return the request body: an object, or bytes if the body is not an object."""
     written = expand(case.body)
     if case.bare:
         return written.encode()

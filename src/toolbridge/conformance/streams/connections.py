@@ -1,4 +1,4 @@
-"""A client's line to a gateway: server-sent events or a WebSocket, read by code of its own."""
+"""A client's connection to a gateway, over SSE or WebSocket, with separate parsing code."""
 
 import asyncio
 import io
@@ -16,7 +16,7 @@ from toolbridge.core.json import JsonObject, dumps, maybe_object
 
 @dataclass(frozen=True)
 class WireEvent:
-    """One event as it stood on the wire."""
+    """One event as received."""
 
     name: str
     data: JsonObject
@@ -33,12 +33,12 @@ class StreamRejected(Exception):
 
 
 class BrokenStream(Exception):
-    """What came is no stream of events."""
+    """The response is not a valid stream of events."""
 
 
 @dataclass
 class GatewayAddress:
-    """Where requests go, and with what."""
+    """The gateway's URL, the HTTP session and the headers."""
 
     url: str
     session: aiohttp.ClientSession
@@ -55,7 +55,7 @@ class GatewayAddress:
 
 
 def _sent(body: bytes | None) -> io.BytesIO | None:
-    """Return a body as a file: aiohttp warns of large ones that are bytes."""
+    """Return a body as a file: aiohttp warns about large bytes bodies."""
     return None if body is None else io.BytesIO(body)
 
 
@@ -72,7 +72,7 @@ class StreamConnection(ABC):
     async def close(self) -> None: ...
 
     async def rest(self) -> list[WireEvent]:
-        """Return all that follows, without pings."""
+        """Return all remaining events, without pings."""
         found: list[WireEvent] = []
         try:
             while (told := await self.next()) is not None:
@@ -90,7 +90,7 @@ class SseConnection(StreamConnection):
         self._reply = reply
         self._buffer = bytearray()
         self._looked = 0
-        """How far there is no end of an event in the buffer."""
+        """The part of the buffer that was searched for the end of an event."""
         self.run = reply.headers.get("x-toolbridge-run", "")
 
     @classmethod
@@ -102,7 +102,7 @@ class SseConnection(StreamConnection):
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> "SseConnection":
-        """Ask for a stream; raise `StreamRejected`."""
+        """Request a stream; raise `StreamRejected`."""
         reply = await gateway.session.request(
             method,
             gateway.url + path,
@@ -119,7 +119,7 @@ class SseConnection(StreamConnection):
         return cls(reply)
 
     def narrow(self) -> None:
-        """Let little wait on the way here."""
+        """Make the receive buffer small, for back-pressure."""
         if self._reply.connection is not None and self._reply.connection.transport is not None:
             sock = self._reply.connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

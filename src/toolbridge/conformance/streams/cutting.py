@@ -1,4 +1,4 @@
-"""A model's text in pieces."""
+"""Cuts a model's text into chunks."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def pieces(say: ScriptedAnswer, cutting: str, seed: str) -> Iterator[str | float
 
 
 def cut(text: str, cutting: str, seed: str) -> Iterator[str]:
-    """Yield `text` whole, in pieces of a size, or in pieces that only the seed decides."""
+    """Yield `text` whole, in chunks of a fixed size, or in random chunks by a seed."""
     if cutting == "random":
         dice = Random(crc32(seed.encode()))  # noqa: S311  nothing here is secret
         at = 0

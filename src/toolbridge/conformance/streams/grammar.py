@@ -1,4 +1,4 @@
-"""What holds for every stream, whatever it says: order, numbers, lengths and validity."""
+"""Checks the rules of every stream: order, event numbers, lengths and validity."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ MEMBERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "error": (frozenset({"code", "message"}), frozenset({"id"})),
     "done": (frozenset(), frozenset({"usage"})),
 }
-"""Every event with the members that it must have and those that it may have."""
+"""Event name → required members and optional members."""
 LAST = frozenset(
     {
         "no_result", "aborted", "request_timeout", "upstream_error", "overloaded",
@@ -46,7 +46,7 @@ _RUN = re.compile(r"run_[0-9a-f]{16}")
 
 @dataclass
 class ObservedFrame:
-    """A frame as its events told it."""
+    """A frame as read from its events."""
 
     kind: str
     id: str
@@ -54,7 +54,7 @@ class ObservedFrame:
     chunks: list[str] = field(default_factory=list)
     status: str = ""
     value: Json = None
-    """The object that counts, if there is one."""
+    """The valid value, if there is one."""
     invented: tuple[str, ...] = ()
     ended: bool = False
 
@@ -65,17 +65,17 @@ class ObservedFrame:
 
 @dataclass
 class CaseFacts:
-    """What a judge knows of a case besides its events."""
+    """The schemas, tools and options of a case."""
 
     schemas: Mapping[str, JsonObject]
     tools: Mapping[str, JsonObject]
     held: bool = False
-    """Whether chunks are only sent of what is valid."""
+    """Whether only valid chunks are sent (`hold_results`)."""
     quotes: bool = False
 
 
 class EventChecker:
-    """Reads the events of a stream; `faults` says what is wrong with them."""
+    """Reads the events of a stream and collects `faults`."""
 
     def __init__(self, facts: CaseFacts) -> None:
         self._facts = facts
@@ -90,32 +90,32 @@ class EventChecker:
 
     def read(self, events: list[WireEvent], run: str) -> None:
         self.faults += _numbers(events, run)
-        for at, told in enumerate(events):
-            self.faults += _shape(told)
-            self._take(told, events[at + 1].name if at + 1 < len(events) else "")
+        for at, event in enumerate(events):
+            self.faults += _shape(event)
+            self._take(event, events[at + 1].name if at + 1 < len(events) else "")
         self.text = "".join(text(e.data, "text") for e in events if e.name == "text.delta")
         if self._open is not None:
-            self._say(f"the frame {self._open.id} has no end")
+            self._fault(f"the frame {self._open.id} has no end")
         if self._call is not None:
-            self._say(f"the call {self._call.data.get('id')} has no result")
+            self._fault(f"the call {self._call.data.get('id')} has no result")
         if SENTINEL.search(self.text) and not self._facts.quotes:
-            self._say(f"a sentinel stands in the text: {self.text[:200]!r}")
+            self._fault(f"a sentinel stands in the text: {self.text[:200]!r}")
         self.faults += _ending(events)
 
-    def _say(self, fault: str) -> None:
+    def _fault(self, fault: str) -> None:
         self.faults.append(fault)
 
-    def _take(self, told: WireEvent, follows: str) -> None:
-        kind, _, part = told.name.partition(".")
+    def _take(self, event: WireEvent, follows: str) -> None:
+        kind, _, part = event.name.partition(".")
         if kind in {"json", "result"}:
-            self._frame(kind, part, told.data)
+            self._frame(kind, part, event.data)
             return
         if kind == "tool" and part in {"call", "result"}:
-            self._tool(part, told)
-        elif told.name == "error":
-            self._error(told.data, follows)
-        if told.name in {"text.delta", "tool.call", "tool.result", "done"} and self._open:
-            self._say(f"{told.name} stands inside the frame {self._open.id}")
+            self._tool(part, event)
+        elif event.name == "error":
+            self._error(event.data, follows)
+        if event.name in {"text.delta", "tool.call", "tool.result", "done"} and self._open:
+            self._fault(f"{event.name} stands inside the frame {self._open.id}")
 
     # ── frames ───────────────────────────────────────────────────────────────
 
@@ -128,7 +128,7 @@ class EventChecker:
             return
         frame = self._open
         if frame is None or (frame.kind, frame.id) != (kind, id):
-            self._say(f"{kind}.{part} of {id} stands outside of its frame")
+            self._fault(f"{kind}.{part} of {id} stands outside of its frame")
         elif part == "delta":
             frame.chunks.append(text(data, "chunk"))
         else:
@@ -138,19 +138,19 @@ class EventChecker:
 
     def _begin(self, frame: ObservedFrame) -> None:
         if self._open is not None:
-            self._say(f"the frame {frame.id} begins inside {self._open.id}")
+            self._fault(f"the frame {frame.id} begins inside {self._open.id}")
         if frame.id in self.frames or frame.id in self.calls:
-            self._say(f"the id {frame.id} was used before")
+            self._fault(f"the id {frame.id} was used before")
         if frame.schema not in self._facts.schemas:
-            self._say(f"the frame {frame.id} is of a schema nobody named: {frame.schema}")
+            self._fault(f"the frame {frame.id} is of a schema nobody named: {frame.schema}")
         self._open = self.frames[frame.id] = frame
 
     def _end(self, frame: ObservedFrame, data: JsonObject) -> None:
         size = len(frame.written.encode("utf-8", "surrogatepass"))
         if data.get("length") != size:
-            self._say(f"{frame.id}: the length is {data.get('length')}, the chunks have {size}")
+            self._fault(f"{frame.id}: the length is {data.get('length')}, the chunks have {size}")
         if SENTINEL.search(frame.written) and not self._facts.quotes:
-            self._say(f"{frame.id}: a sentinel stands in the chunks")
+            self._fault(f"{frame.id}: a sentinel stands in the chunks")
         frame.status = text(data, "status")
         named = data.get("invented")
         frame.invented = tuple(map(str, named)) if isinstance(named, list) else ()
@@ -163,24 +163,24 @@ class EventChecker:
 
     def _end_valid(self, frame: ObservedFrame, data: JsonObject) -> None:
         if "value" in data or "steps" in data:
-            self._say(f"{frame.id}: a frame without status needs no value and no steps")
+            self._fault(f"{frame.id}: a frame without status needs no value and no steps")
         try:
             frame.value = loads(frame.written)
         except ValueError as error:
-            self._say(f"{frame.id}: called valid, but is no JSON: {error}")
+            self._fault(f"{frame.id}: called valid, but is no JSON: {error}")
 
     def _end_otherwise(self, frame: ObservedFrame, data: JsonObject) -> None:
         frame.value = data.get("value")
         if frame.status not in {"healed", "repaired", "degraded"}:
-            self._say(f"{frame.id}: there is no status {frame.status}")
+            self._fault(f"{frame.id}: there is no status {frame.status}")
         if "value" not in data:
-            self._say(f"{frame.id}: {frame.status}, but without the value that counts")
+            self._fault(f"{frame.id}: {frame.status}, but without the value that counts")
         if (frame.status == "healed") != bool(data.get("steps")):
-            self._say(f"{frame.id}: {frame.status} with the steps {data.get('steps')}")
+            self._fault(f"{frame.id}: {frame.status} with the steps {data.get('steps')}")
         if data.get("invented") and frame.status != "degraded":
-            self._say(f"{frame.id}: {frame.status}, but {data.get('invented')} is invented")
+            self._fault(f"{frame.id}: {frame.status}, but {data.get('invented')} is invented")
         if self._facts.held and frame.written != dumps(frame.value):
-            self._say(f"{frame.id}: results are held, but the chunks are not the value")
+            self._fault(f"{frame.id}: results are held, but the chunks are not the value")
 
     def _flaws(self, frame: ObservedFrame) -> Iterator[str]:
         schema = self._facts.schemas.get(frame.schema)
@@ -190,33 +190,33 @@ class EventChecker:
 
     # ── tools and errors ─────────────────────────────────────────────────────
 
-    def _tool(self, part: str, told: WireEvent) -> None:
-        id, name = text(told.data, "id"), text(told.data, "name")
+    def _tool(self, part: str, event: WireEvent) -> None:
+        id, name = text(event.data, "id"), text(event.data, "name")
         before, self._call = self._call, None
         if part == "call":
             if before is not None:
-                self._say(f"the call {before.data.get('id')} has no result before the next")
+                self._fault(f"the call {before.data.get('id')} has no result before the next")
             if id in self.calls or id in self.frames:
-                self._say(f"the id {id} was used before")
-            self._call, self.calls[id] = told, told.data
-            for flaw in _flaws(self._facts.tools.get(name, {}), told.data.get("args")):
-                self._say(f"the arguments of {id} do not fit {name}: {flaw}")
+                self._fault(f"the id {id} was used before")
+            self._call, self.calls[id] = event, event.data
+            for flaw in _flaws(self._facts.tools.get(name, {}), event.data.get("args")):
+                self._fault(f"the arguments of {id} do not fit {name}: {flaw}")
             return
-        self.results[id] = told.data
+        self.results[id] = event.data
         if before is not None and (before.data["id"], before.data["name"]) != (id, name):
-            self._say(f"a result of {id} {name} stands after the call {before.data['id']}")
-        if before is None and not _failed(told.data):
-            self._say(f"a result of {id} stands where nothing was called")
+            self._fault(f"a result of {id} {name} stands after the call {before.data['id']}")
+        if before is None and not _failed(event.data):
+            self._fault(f"a result of {id} stands where nothing was called")
 
     def _error(self, data: JsonObject, follows: str) -> None:
         self.errors.append(data)
         code = text(data, "code")
         if code not in CODES:
-            self._say(f"the code {code!r} is in no document")
+            self._fault(f"the code {code!r} is in no document")
         if code in LAST and follows != "done":
-            self._say(f"{code} ends a stream, but {follows} follows")
+            self._fault(f"{code} ends a stream, but {follows} follows")
         if not text(data, "message"):
-            self._say(f"{code} says nothing")
+            self._fault(f"{code} says nothing")
 
 
 def _failed(result: JsonObject) -> bool:
@@ -227,27 +227,27 @@ def _numbers(events: Iterable[WireEvent], run: str) -> Iterator[str]:
     if not _RUN.fullmatch(run):
         yield f"{run!r} is no run's id"
     wanted = 1
-    for told in events:
-        if told.id != f"{run}:{wanted}":
-            yield f"expected the id {run}:{wanted}, came {told.id!r} ({told.name})"
+    for event in events:
+        if event.id != f"{run}:{wanted}":
+            yield f"expected the id {run}:{wanted}, came {event.id!r} ({event.name})"
             return
         wanted += 1
 
 
-def _shape(told: WireEvent) -> Iterator[str]:
-    known = MEMBERS.get(told.name)
+def _shape(event: WireEvent) -> Iterator[str]:
+    known = MEMBERS.get(event.name)
     if known is None:
-        yield f"there is no event {told.name}"
+        yield f"there is no event {event.name}"
         return
     must, may = known
-    if missing := must - told.data.keys():
-        yield f"{told.name} lacks {', '.join(sorted(missing))}"
-    if beside := told.data.keys() - must - may:
-        yield f"{told.name} has {', '.join(sorted(beside))} besides"
+    if missing := must - event.data.keys():
+        yield f"{event.name} lacks {', '.join(sorted(missing))}"
+    if beside := event.data.keys() - must - may:
+        yield f"{event.name} has {', '.join(sorted(beside))} besides"
 
 
 def _ending(events: list[WireEvent]) -> Iterator[str]:
-    names = [told.name for told in events]
+    names = [event.name for event in events]
     if names.count("done") != 1 or names[-1] != "done":
         yield f"done comes {names.count('done')} times; the last event is {names[-1:]}"
         return
@@ -276,13 +276,13 @@ def ping_faults(pings: Iterable[WireEvent]) -> Iterator[str]:
 def joined(events: Iterable[WireEvent]) -> list[tuple[str, str]]:
     """Return the events as they are for every cutting: deltas joined, runs and numbers left out."""
     found: list[tuple[str, str, str]] = []
-    for told in events:
-        id = text(told.data, "id")
-        piece = text(told.data, "text") or text(told.data, "chunk")
-        if not told.name.endswith(".delta"):
-            found.append((told.name, id, dumps(told.data)))
-        elif found and found[-1][:2] == (told.name, id):
-            found[-1] = (told.name, id, found[-1][2] + piece)
+    for event in events:
+        id = text(event.data, "id")
+        piece = text(event.data, "text") or text(event.data, "chunk")
+        if not event.name.endswith(".delta"):
+            found.append((event.name, id, dumps(event.data)))
+        elif found and found[-1][:2] == (event.name, id):
+            found[-1] = (event.name, id, found[-1][2] + piece)
         else:
-            found.append((told.name, id, piece))
+            found.append((event.name, id, piece))
     return [(name, said) for name, _, said in found]

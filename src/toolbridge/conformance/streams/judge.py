@@ -1,4 +1,4 @@
-"""Whether a play gave what its case expects."""
+"""Compares a play of a stream case with its expectation."""
 
 from collections.abc import Callable, Iterable
 
@@ -27,7 +27,7 @@ _SHOWN = 300
 
 
 def judge(case: StreamCase, played: PlayResult) -> list[str]:
-    """Return what is wrong; nothing if all is right."""
+    """Return the faults; empty if the play is correct."""
     if case.expect.rejected is not None or played.refusal is not None:
         return [*played.faults, *_rejection(case, played)]
     reading = EventChecker(facts_of(case))
@@ -58,7 +58,7 @@ def _anew(case: StreamCase, played: PlayResult) -> Iterable[str]:
 
 
 def facts_of(case: StreamCase) -> CaseFacts:
-    """Return what the request says about schemas and tools."""
+    """Return the schemas and tools of a case's request."""
     body = body_of(case, "")
     asked = body if isinstance(body, dict) else {}
     given, tools = asked.get("schemas"), asked.get("tools")

@@ -1,7 +1,7 @@
-"""The model that plays the cases: a Chat Completions server that says what it was told to.
+"""The scripted model: a Chat Completions server that plays the answers of a case.
 
-The model's name in a request tells which play it belongs to: it is the one thing that a gateway
-passes on in every request of a stream, also when it asks for a repair.
+The model's name in a request identifies the play: a gateway sends it in every request of a stream,
+repairs included.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class ScriptedModel:
 
 @asynccontextmanager
 async def serve(port: int = 0) -> AsyncIterator[ScriptedModel]:
-    """Serve on loopback; `url` says where."""
+    """Serve on loopback; `url` is the address."""
     model = ScriptedModel()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,7 +141,7 @@ async def _say(
 
 
 async def _wait(seconds: float, leaving: "asyncio.Task[bytes]") -> None:
-    """Wait, but not for somebody who has left."""
+    """Wait for `seconds`; raise `ConnectionError` if the other side disconnects meanwhile."""
     await asyncio.wait({leaving}, timeout=seconds)
     if leaving.done():
         raise ConnectionError

@@ -1,4 +1,4 @@
-"""One play of a case: a client that reads, leaves, comes back, pauses, answers and repeats."""
+"""One play of a case: the client reads, disconnects, resumes, pauses, answers and repeats."""
 
 import asyncio
 from collections import Counter
@@ -26,7 +26,7 @@ _SOON = 5.0
 
 @dataclass
 class PlayResult:
-    """What came of one play."""
+    """The result of one play."""
 
     events: list[WireEvent] = field(default_factory=list)
     run: str = ""
@@ -102,7 +102,7 @@ class Play:
         )
 
     async def _again(self) -> StreamConnection:
-        """Come back after the last event that was read."""
+        """Resume after the last event that was read."""
         last = self.played.events[-1].id
         match self._client.resume:
             case "ws":
@@ -225,7 +225,7 @@ class Play:
     async def _join(self) -> list[WireEvent]:
         return await (await self._get()).rest()
 
-    # ── when all is over ─────────────────────────────────────────────────────
+    # ── after the end ────────────────────────────────────────────────────────
 
     async def _after(self, what: str) -> None:
         run = self.played.run
@@ -283,16 +283,16 @@ class Play:
         wanted: str | JsonObject,
         body: bytes | None = None,
     ) -> None:
-        """Ask, and complain unless that object, or an error of that code, comes."""
+        """Send a request; record a fault unless it returns the given object or error code."""
         got, reply = await self._gateway.ask(method, path, body)
         right = text(reply, "error.code") == wanted if isinstance(wanted, str) else reply == wanted
         if got != status or not right:
             self.played.faults.append(f"{method} {path} gave {got}: {reply}, not {status}")
 
     async def _lines_close(self) -> bool:
-        """Whether the lines to the model are closed soon after the end."""
+        """Whether the connections to the model are closed soon after the end."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_SOON if self._case.expect.hung_up else 0.0):
-                while self._playing.open:  # noqa: ASYNC110  the model tells nobody
+                while self._playing.open:  # noqa: ASYNC110  there is no event to wait for
                     await asyncio.sleep(0.01)
         return not self._playing.open

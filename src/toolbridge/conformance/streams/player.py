@@ -66,7 +66,7 @@ class StreamPlayer:
         return self._alone if case.gateway == "few" else nullcontext()
 
     async def play(self, case: StreamCase, way: str) -> JudgedPlay:
-        """Play a case with the model's text cut as `way` says."""
+        """Play a case with the cutting `way` of the model's text."""
         if way == _CHECK:
             return await self._play(_alive_at(case), _CHECK_CUTTING)
         return await self._play(case, way)

@@ -1,4 +1,4 @@
-"""One file per API: how its servers frame an answer, and what they refuse in a request."""
+"""One file per upstream API: how its servers frame an answer, and which requests they reject."""
 
 import re
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from toolbridge.core.json import JsonObject
 @dataclass(frozen=True)
 class UpstreamApi:
     path: re.Pattern[str]
-    """Where a conversation is asked for."""
+    """The path of chat requests."""
     base: str
-    """What a gateway's base URL for this API ends with."""
+    """The suffix of a gateway's base URL for this API."""
     content_type: str
     frame: Callable[[str, WireFraming], bytes]
-    """Return one line of a case as the API sends it."""
+    """Return one line of a case, framed as the API frames it."""
     tools: Callable[[JsonObject], list[str]]
-    """Return the names of the tools on offer in a request."""
+    """Return the names of the tools in a request."""
     refuses: Callable[[JsonObject], list[str]]
-    """Return why a strict server of this API would refuse a request."""
+    """Return why a strict server of this API would reject a request."""
     normal: Callable[[JsonObject], JsonObject] = lambda body: body
-    """Return a request in the API's usual spelling, where it takes several."""
+    """Return a request in the API's usual spelling, if it accepts several."""
 
 
 def load(name: str) -> UpstreamApi:

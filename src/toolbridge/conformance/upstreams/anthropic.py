@@ -20,7 +20,7 @@ def tools(body: JsonObject) -> list[str]:
 
 
 def refuses(body: JsonObject) -> list[str]:
-    """Return why Anthropic would refuse: the rules that its errors tell of."""
+    """Return why Anthropic would reject a request, by the rules in its error messages."""
     found = [
         f"there is no {name}" for name in ("model", "max_tokens", "messages") if name not in body
     ]

@@ -9,7 +9,7 @@ from toolbridge.core.json import Json, JsonObject
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _THEIRS = frozenset({"args", "response", "parameters", "parametersJsonSchema"})
-"""Members that hold what clients and models named."""
+"""Members whose keys come from clients and models."""
 _REFUSED = frozenset(
     {"$schema", "$id", "oneOf", "allOf", "not", "const", "additionalProperties", "$ref", "$defs"}
 )
@@ -24,7 +24,7 @@ def tools(body: JsonObject) -> list[str]:
 
 
 def normal(body: JsonObject) -> JsonObject:
-    """Return `body` in camel case: protobuf takes both spellings. What is not Google's stays."""
+    """Return `body` in camel case: protobuf accepts both spellings. Other keys stay."""
     return {_camel(name): _inside(name, value) for name, value in body.items()}
 
 
@@ -42,7 +42,7 @@ def _camel(name: str) -> str:
 
 
 def refuses(body: JsonObject) -> list[str]:
-    """Return why Gemini would refuse: a turn of calls is answered by one turn of as many results."""
+    """Return why Gemini would reject a request: n calls need one turn with n results."""
     contents = items(body, "contents")
     found = [] if contents else ["contents is not specified"]
     waiting = 0
@@ -77,7 +77,7 @@ def _declarations(body: JsonObject) -> list[str]:
 
 
 def _keywords(schema: Json) -> set[str]:
-    """Return the keywords of a schema and of those inside it; names of properties are none."""
+    """Return the keywords of a schema and of its subschemas, without property names."""
     if isinstance(schema, list):
         return {word for one in schema for word in _keywords(one)}
     if not isinstance(schema, dict):

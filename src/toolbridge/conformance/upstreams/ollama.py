@@ -17,7 +17,7 @@ def tools(body: JsonObject) -> list[str]:
 
 
 def refuses(body: JsonObject) -> list[str]:
-    """Return why Ollama would refuse or go astray: contents are texts, arguments are objects."""
+    """Return why Ollama would reject or misread a request: content is text, arguments are objects."""
     found = [f"there is no {name}" for name in ("model", "messages") if name not in body]
     waiting = 0
     for message in items(body, "messages"):

@@ -20,7 +20,7 @@ def tools(body: JsonObject) -> list[str]:
 
 
 def refuses(body: JsonObject) -> list[str]:
-    """Return why OpenAI would refuse: every call is answered before anybody else speaks."""
+    """Return why OpenAI would reject a request: every call needs its result in the next messages."""
     found = [f"there is no {name}" for name in ("model", "messages") if name not in body]
     waiting: list[str] = []
     for message in items(body, "messages"):

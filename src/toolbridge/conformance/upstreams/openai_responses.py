@@ -19,7 +19,7 @@ def tools(body: JsonObject) -> list[str]:
 
 
 def refuses(body: JsonObject) -> list[str]:
-    """Return why OpenAI would refuse: calls and outputs are paired by their call ids."""
+    """Return why OpenAI would reject a request: calls and outputs are paired by call id."""
     found = [f"there is no {name}" for name in ("model", "input") if name not in body]
     given = items(body, "input")
     calls = [text(item, "call_id") for item in given if text(item, "type") == "function_call"]

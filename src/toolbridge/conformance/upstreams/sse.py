@@ -1,10 +1,10 @@
-"""Server-sent events, written well or badly."""
+"""Encodes SSE events, valid or deliberately broken."""
 
 from toolbridge.conformance.cases import WireFraming
 
 
 def write(line: str, framing: WireFraming, *, event: str = "", eol: str = "\n") -> bytes:
-    """Return `line` as one event, in the manner of `framing`."""
+    """Return `line` as one event, framed by `framing`."""
     end = framing.eol or eol
     space = " " if framing.space else ""
     lines = [": still here", ""] if framing.comments else []
