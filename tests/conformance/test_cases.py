@@ -110,7 +110,7 @@ def test_repetitions_are_written_out(tmp_path):
 
 
 def test_a_request_without_words_cannot_be_marked():
-    with pytest.raises(ValueError, match="words"):
+    with pytest.raises(ValueError, match="a text of the user"):
         marked(CaseRequest(turns=(CaseTurn("assistant", (CasePart(text="x"),)),)), "conform-1")
 
 
