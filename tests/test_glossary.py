@@ -11,6 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tests import prose
 
 SRC = Path(__file__).parents[1] / "src" / "toolbridge"
 ARCHITECTURE = (SRC.parents[1] / "ARCHITECTURE.md").read_text("utf-8")
@@ -58,3 +59,8 @@ def test_the_architecture_names_only_files_that_exist():
     named = set(re.findall(r"(?<![\w/])((?:[a-z_]+/)+[a-z_]+\.py)", ARCHITECTURE))
     assert named
     assert sorted(name for name in named if not (SRC / name).exists()) == []
+
+
+def test_docstrings_and_comments_use_plain_words():
+    found = [str(finding) for file in sorted(SRC.rglob("*.py")) for finding in prose.findings(file)]
+    assert found == []

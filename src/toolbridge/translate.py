@@ -17,7 +17,7 @@ from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
-from toolbridge.core.stage import Chain, Pipe, Stage
+from toolbridge.core.stage import Pipe, Stage, StageChain
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.dialects.prompt import render_history
 from toolbridge.dialects.stage import DialectStage
@@ -225,7 +225,7 @@ class AnswerStages:
         self.seen: SeenIds | None = None
         """Set where client and provider have the same API: an id that is new is kept."""
         self._scanner = StopScanner(stops) if stops else None
-        self._chain = Chain([*stages, self._scanner] if self._scanner else stages)
+        self._chain = StageChain([*stages, self._scanner] if self._scanner else stages)
         only = stages[0] if len(stages) == 1 and self._scanner is None else None
         self._gate = only if isinstance(only, ThoughtGate) else None
         """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
@@ -292,7 +292,7 @@ def answer_stages(
 
     if request.sampling.n is None:
         return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
-    every = EveryChoice(lambda choice: Chain(stages_of(choice)))
+    every = EveryChoice(lambda choice: StageChain(stages_of(choice)))
     return AnswerStages([every], ready.stops, id=answer_id(seed))
 
 

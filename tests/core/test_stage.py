@@ -1,4 +1,4 @@
-from toolbridge.core.stage import Chain, Identity, Pipe
+from toolbridge.core.stage import Identity, Pipe, StageChain
 
 
 class Words:
@@ -46,12 +46,12 @@ def test_a_passage_changes_nothing():
 
 
 def test_a_chain_is_any_number_of_stages_as_one():
-    chain = Chain([Words(), Identity(), Loud()])
+    chain = StageChain([Words(), Identity(), Loud()])
     assert chain.feed("one tw") == ["ONE"]
     assert chain.feed_all(["o ", "three"]) == ["TWO"]
     assert chain.close() == ["THREE", "!"]
 
 
 def test_a_chain_without_stages_changes_nothing():
-    chain = Chain()
+    chain = StageChain()
     assert chain.feed(1) + chain.feed_all([2, 3]) + chain.close() == [1, 2, 3]

@@ -17,7 +17,7 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Request, Text, Tool, Turn
-from toolbridge.core.stage import Chain, Identity
+from toolbridge.core.stage import Identity, StageChain
 from toolbridge.dialects.gate import ThoughtGate
 from toolbridge.runs.log import EventLog
 from toolbridge.server.streaming import TranslatedWriter
@@ -65,7 +65,7 @@ class Gateway:
         self._decoder = codec.stream_decoder(Ids("answer"))
         self._stages = answer_stages(request, ready, model="qwen3", seed=b"seed")
         pricing = Pricing("m", "p", Rates(input=1.0, output=2.0), at=0.0)
-        self._rest = Chain([pricing, *(Identity() for _ in range(layers))])
+        self._rest = StageChain([pricing, *(Identity() for _ in range(layers))])
         self._fold = Fold()
         asked = AnswerContext(request, at=1.0)
         self._writer = TranslatedWriter(codecs.load(client).stream_encoder(asked))

@@ -25,7 +25,7 @@ def load(name: str) -> Codec:
 
 _EMBEDDINGS = {
     "openai_chat": "openai_chat",
-    "openai_responses": "openai_chat",  # a provider of either speaks both
+    "openai_responses": "openai_chat",  # a provider with either API has both
     "ollama": "ollama",
     "gemini": "gemini",
 }

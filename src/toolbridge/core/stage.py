@@ -42,7 +42,7 @@ class Pipe(Generic[A, B, C]):
         return last + self._second.close()
 
 
-class Chain(Generic[A]):
+class StageChain(Generic[A]):
     """Any number of stages with the same type of input and output, connected as one."""
 
     def __init__(self, stages: Sequence[Stage[A, A]] = ()) -> None:

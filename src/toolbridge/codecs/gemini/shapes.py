@@ -83,8 +83,8 @@ class MediaResolution(msgspec.Struct):
 class Part(msgspec.Struct, rename="camel"):
     """A part of a content.
 
-    Gemini API, Part: exactly one of the fields `text` to `functionResponse` is set. In a part of a
-    kind that this codec does not know, all of them are None.
+    Gemini API, Part: exactly one of the fields `text` to `functionResponse` is set. In a part of an
+    unknown kind, each field is None.
     """
 
     thought: bool | None = None
