@@ -84,7 +84,7 @@ class Part(msgspec.Struct, rename="camel"):
     """A part of a content.
 
     Gemini API, Part: exactly one of the fields `text` to `functionResponse` is set. In a part of an
-    unknown kind, each field is None.
+    unknown kind, each field is `None`.
     """
 
     thought: bool | None = None
