@@ -46,7 +46,9 @@ def test_a_gateway_that_listens_has_loaded_only_what_every_request_needs(tmp_pat
     loaded = served(tmp_path, config)
     assert "toolbridge.server.app" in loaded.modules
     assert loaded.below(*OPTIONAL, "uvicorn.protocols.http.h11_impl") == []
-    assert loaded.below("toolbridge.demo") == ["toolbridge.demo"], "the demo model itself waits"
+    assert loaded.below("toolbridge.demo") == ["toolbridge.demo", "toolbridge.demo.identity"], (
+        "the demo model itself waits"
+    )
     assert len(loaded.own) <= 230
     assert len(loaded.modules) <= 700
 
@@ -57,7 +59,7 @@ async def test_a_stream_of_a_real_provider_does_not_load_the_demo(tmp_path):
         post = json.dumps({"prompt": "x", "tools": ["time.now"]})
         loaded = await asyncio.to_thread(served, tmp_path, config, post)
     assert "toolbridge.runs.run" in loaded.modules
-    assert loaded.below("toolbridge.demo") == ["toolbridge.demo"]
+    assert loaded.below("toolbridge.demo") == ["toolbridge.demo", "toolbridge.demo.identity"]
     assert loaded.below("toolbridge.conformance", "toolbridge.node", "toolbridge.sdk") == []
     assert len(loaded.own) <= 290
 
