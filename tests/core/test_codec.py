@@ -1,8 +1,9 @@
 import pytest
 
 from toolbridge import codecs
-from toolbridge.core.codec import Codec, Target, check_quirks
+from toolbridge.core.codec import Codec, Target
 from toolbridge.core.errors import ConfigError
+from toolbridge.core.quirks import check_quirks
 
 
 @pytest.mark.parametrize(

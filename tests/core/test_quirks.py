@@ -18,7 +18,7 @@ def test_quirks_that_are_not_set_have_their_defaults():
     ("given", "text"),
     [
         ({"sampling": False, "wibble": 1}, "quirks.wibble: there is no quirk 'wibble'"),
-        ({"wibble": 1}, "there are levels, sampling"),
+        ({"wibble": 1}, "use one of levels, sampling"),
         ({"sampling": "no"}, "quirks.sampling: Expected `bool`"),
         ({"levels": [1]}, "quirks.levels"),
     ],

@@ -5,7 +5,7 @@ from tests.properties.grammar import run
 
 from toolbridge.core.json import dump_bytes, loads
 from toolbridge.wire.ndjson import LineReader
-from toolbridge.wire.sse import SseReader, write_frame
+from toolbridge.wire.sse import SseReader, write_event
 
 STRANGE = {"brand_new": {"x": [1, None, {"type": "brand_new"}]}}
 _OURS = {"arguments", "input", "args", "schema"}
@@ -31,7 +31,7 @@ def unframed(codec, frames):
     for value, event in frames:
         data = value if isinstance(value, bytes) else dump_bytes(value)
         sse = "event-stream" in codec.content_type
-        out += write_frame(data, event.encode()) if sse else data + b"\n"
+        out += write_event(data, event.encode()) if sse else data + b"\n"
     return out
 
 

@@ -75,5 +75,5 @@ async def test_thoughts_that_anthropic_does_not_accept_are_left_out_once():
         async with gateway(config) as (url, _):
             reply, found = await post(url, body(messages=messages, stream=False))
     assert found["content"][0]["text"] == "fine"
-    assert "asked again without them" in reply.headers["x-toolbridge-warning"]
+    assert "sent again without it" in reply.headers["x-toolbridge-warning"]
     assert len(server.heard) == 2

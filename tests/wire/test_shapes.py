@@ -6,7 +6,7 @@ from toolbridge.wire.shapes import (
     OpenUnion,
     Unknown,
     convert_request,
-    decode_frame,
+    decode_chunk,
     decode_request,
     leftovers,
 )
@@ -50,7 +50,7 @@ def malformed(read):
     return caught.value.problem
 
 
-@pytest.mark.parametrize("read", [PARTS.decode, PARTS.decode_frame])
+@pytest.mark.parametrize("read", [PARTS.decode, PARTS.decode_chunk])
 @pytest.mark.parametrize(
     ("raw", "member"),
     [
@@ -89,7 +89,7 @@ def test_a_member_that_does_not_fit_is_found_by_its_path(raw, where, text):
 @pytest.mark.parametrize("raw", [b'{"type":"note"}', b'"note"', b'{"type":"new","x":' + DEEP, b"{"])
 def test_a_member_of_a_frame_that_does_not_fit_breaks_the_wire(raw):
     with pytest.raises(BrokenWire):
-        PARTS.decode_frame(raw)
+        PARTS.decode_chunk(raw)
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_what_no_shape_lists_is_left_over():
     ],
 )
 def test_a_frame_is_read_as_well_as_it_can_be(data, text):
-    assert decode_frame(data, PIECES).text == text
+    assert decode_chunk(data, PIECES).text == text
 
 
 def test_a_half_pair_inside_a_raw_field_is_kept_for_the_next_reader():
-    piece = decode_frame(b'{"part":{"type":"note","text":"\\ud83d"}}', PIECES)
-    assert PARTS.decode_frame(piece.part) == Note("\ud83d")
+    piece = decode_chunk(b'{"part":{"type":"note","text":"\\ud83d"}}', PIECES)
+    assert PARTS.decode_chunk(piece.part) == Note("\ud83d")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_half_pair_inside_a_raw_field_is_kept_for_the_next_reader():
 )
 def test_a_frame_that_cannot_be_read_breaks_the_wire(data):
     with pytest.raises(BrokenWire) as caught:
-        decode_frame(data, PIECES)
+        decode_chunk(data, PIECES)
     assert len(caught.value.problem.text) < 1000
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tests.strategies import cuts
 
 from toolbridge.core.errors import BrokenWire
-from toolbridge.wire.sse import SseEvent, SseReader, write_frame
+from toolbridge.wire.sse import SseEvent, SseReader, write_event
 
 BOM = b"\xef\xbb\xbf"
 
@@ -142,4 +142,4 @@ def test_what_is_closed_holds_nothing_back():
 
 @pytest.mark.parametrize(("data", "event"), [(b'{"a":1}', b""), (b'{"a":1}', b"ping")])
 def test_a_written_frame_reads_back(data, event):
-    assert read([write_frame(data, event)]) == [SseEvent(data, event.decode())]
+    assert read([write_event(data, event)]) == [SseEvent(data, event.decode())]

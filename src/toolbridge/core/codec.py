@@ -4,14 +4,13 @@
 and the gateway use codecs only through this interface.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from toolbridge.core.answer_losses import AnswerFeatures
-from toolbridge.core.errors import ConfigError
 from toolbridge.core.events import Event
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject
@@ -67,14 +66,6 @@ class Target(msgspec.Struct, frozen=True):
     def can(self, capability: str, *, unknown: bool = True) -> bool:
         """Whether the model has `capability`; `unknown` where the capabilities are unknown."""
         return unknown if self.capabilities is None else capability in self.capabilities
-
-
-def check_quirks(given: JsonObject, known: Collection[str]) -> None:
-    """Raise `ConfigError` for a quirk that the codec does not have, such as a misspelt one."""
-    for name in given:
-        if name not in known:
-            text = f"there is no quirk {name!r}; use one of {', '.join(sorted(known))}"
-            raise ConfigError(text, where=f"quirks.{name}")
 
 
 class AnswerContext(msgspec.Struct, frozen=True):

@@ -4,6 +4,8 @@ Each codec defines its closed list of switches as a struct `Quirks` in its `quir
 and the configuration set them by name, for a whole provider or for one model.
 """
 
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import TypeVar
 
 import msgspec
@@ -16,13 +18,18 @@ Q = TypeVar("Q", bound=msgspec.Struct)
 
 def decode_quirks(given: JsonObject, shape: type[Q]) -> Q:
     """Return the quirks as a struct; raise `ConfigError` for an unknown name or a wrong type."""
-    known = shape.__struct_fields__
-    for name in given:
-        if name not in known:
-            text = f"there is no quirk {name!r}; there are {', '.join(sorted(known))}"
-            raise ConfigError(text, where=f"quirks.{name}")
+    check_quirks(given, shape.__struct_fields__)
     try:
         return msgspec.convert(given, shape)
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$.")
         raise ConfigError(text, where=f"quirks.{path.removesuffix('`')}") from None
+
+
+def check_quirks(given: JsonObject, known: Collection[str]) -> None:
+    """Raise `ConfigError` for the first name in `given` that is not in `known`."""
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            way = f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(sorted(known))}"
+            raise ConfigError(f"there is no quirk {name!r}; {way}", where=f"quirks.{name}")

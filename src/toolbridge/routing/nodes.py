@@ -14,10 +14,11 @@ import msgspec
 
 from toolbridge.config import ProviderConfig, secret
 from toolbridge.core import events as ev
-from toolbridge.core.codec import Outgoing, Rules, Target, check_quirks
+from toolbridge.core.codec import Outgoing, Rules, Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
+from toolbridge.core.quirks import check_quirks
 from toolbridge.state_dir import state_dir
 
 if TYPE_CHECKING:

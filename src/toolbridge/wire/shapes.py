@@ -104,14 +104,14 @@ class OpenUnion(Generic[S]):
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise _malformed(error, where, raw) from None
 
-    def decode_frame(self, data: msgspec.Raw | bytes) -> S | Unknown:
+    def decode_chunk(self, data: msgspec.Raw | bytes) -> S | Unknown:
         """Decode one member of a provider's chunk; raise `BrokenWire` when it does not fit its type."""
         data = bytes(data)
-        tag = decode_frame(data, _tags).type
+        tag = decode_chunk(data, _tags).type
         decoder = self._decoders.get(tag)
         if decoder is None:
-            return Unknown(tag, decode_frame(data, _objects))
-        return decode_frame(data, decoder)
+            return Unknown(tag, decode_chunk(data, _objects))
+        return decode_chunk(data, decoder)
 
 
 def decode_request(
@@ -225,7 +225,7 @@ def _known_names(
     return frozenset({"type", *shape.__struct_encode_fields__}), inside
 
 
-def decode_frame(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+def decode_chunk(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     """Decode one SSE event or NDJSON line of a provider; raise `BrokenWire` if it does not fit.
 
     Models emit surrogate pairs as two tokens, and servers write each half into a chunk of its own.

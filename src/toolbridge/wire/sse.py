@@ -116,7 +116,7 @@ class SseReader:
         return BrokenWire(f"the provider sent an event of more than {self._max_event} bytes")
 
 
-def write_frame(data: bytes, event: bytes = b"") -> bytes:
+def write_event(data: bytes, event: bytes = b"") -> bytes:
     """Return an event with one `data:` line: RFC 8259 allows no unescaped line end in a string."""
     if event:
         return b"event: " + event + b"\ndata: " + data + b"\n\n"

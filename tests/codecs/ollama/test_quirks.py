@@ -12,7 +12,7 @@ def test_a_model_takes_true_or_false_unless_a_quirk_names_levels():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"levels": 1}, "there is no quirk 'levels'; there are no_truncate, think_levels"),
+        ({"levels": 1}, "there is no quirk 'levels'; did you mean `think_levels`?"),
         ({"no_truncate": "yes"}, "quirks.no_truncate"),
     ],
 )

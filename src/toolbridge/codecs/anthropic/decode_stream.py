@@ -34,7 +34,7 @@ from toolbridge.core.messages import Foreign, Opaque, Problem, StopDetails, Stop
 from toolbridge.core.usage import Usage
 from toolbridge.wire.rejections import read_error
 from toolbridge.wire.reply import ReplyReader, WholeBody
-from toolbridge.wire.shapes import decode_frame
+from toolbridge.wire.shapes import decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _events = msgspec.json.Decoder(StreamEvent)
@@ -82,7 +82,7 @@ class StreamDecoder:
 def _decode_event(sse: SseEvent) -> StreamEvent:
     """Return an event; an empty one for an event of an unknown type or one that was cut."""
     try:
-        event = decode_frame(sse.data, _events)
+        event = decode_chunk(sse.data, _events)
     except BrokenWire:
         if sse.data == b"[DONE]" or not sse.whole or _is_unknown(maybe_object(sse.data)):
             return StreamEvent()
@@ -110,7 +110,7 @@ def _split_answer(body: bytes) -> list[StreamEvent]:
     if "error" in found:
         type, text = read_error(body)
         return [StreamEvent("error", error=Error(type, text))]
-    reply = decode_frame(body, _replies)
+    reply = decode_chunk(body, _replies)
     if reply.content is None:
         raise BrokenWire("the upstream sent JSON that is no answer")
     events = [StreamEvent("message_start", message=reply)]

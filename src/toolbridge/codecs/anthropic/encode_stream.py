@@ -26,10 +26,10 @@ from toolbridge.core.messages import (
     Thinking,
 )
 from toolbridge.core.usage import Usage
-from toolbridge.wire.sse import write_frame
+from toolbridge.wire.sse import write_event
 
-PING = write_frame(b'{"type":"ping"}', b"ping")
-_MESSAGE_STOP = write_frame(b'{"type":"message_stop"}', b"message_stop")
+PING = write_event(b'{"type":"ping"}', b"ping")
+_MESSAGE_STOP = write_event(b'{"type":"message_stop"}', b"message_stop")
 
 # Most events of a stream are deltas: constant bytes around one number and one string.
 _DELTA_TAIL = b"}}\n\n"
@@ -197,7 +197,7 @@ class _BlockWriter:
 
 
 def _event(type: str, fields: JsonObject) -> bytes:
-    return write_frame(dump_bytes({"type": type, **fields}), type.encode())
+    return write_event(dump_bytes({"type": type, **fields}), type.encode())
 
 
 # ── whole answers ────────────────────────────────────────────────────────────

@@ -34,7 +34,7 @@ from toolbridge.core.messages import (
     StopReason,
 )
 from toolbridge.wire.reply import ReplyReader, WholeBody
-from toolbridge.wire.shapes import decode_frame
+from toolbridge.wire.shapes import decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _chunks = msgspec.json.Decoder(shapes.StreamChunk)
@@ -71,7 +71,7 @@ class StreamDecoder:
             if chunk.data == b"[DONE]":
                 continue
             try:
-                events += self._answer.read(decode_frame(chunk.data, _chunks))
+                events += self._answer.read(decode_chunk(chunk.data, _chunks))
             except BrokenWire as error:
                 cut = isinstance(chunk, SseEvent) and not chunk.whole
                 return events if cut else events + self._answer.fail(error.problem)

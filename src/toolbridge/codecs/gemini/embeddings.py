@@ -138,7 +138,7 @@ def encode_request(request: EmbeddingRequest, model: str) -> Outgoing:
 
 
 def decode_answer(body: bytes) -> Embeddings:
-    answer = wire.decode_frame(body, _answers)
+    answer = wire.decode_chunk(body, _answers)
     every = answer.embeddings or ([answer.embedding] if answer.embedding else [])
     counts = answer.usage_metadata
     vectors = tuple(values.values for values in every)

@@ -31,7 +31,7 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
-from toolbridge.wire.sse import write_frame
+from toolbridge.wire.sse import write_event
 
 _NOTHING: JsonObject = {"role": "model", "parts": [{"text": ""}]}
 """The content of a chunk that adds no text."""
@@ -156,7 +156,7 @@ class StreamEncoder:
     def _chunk(self, data: bytes) -> bytes:
         # Gemini API, streamGenerateContent: without `alt=sse` the answer is one JSON array.
         if not self._array:
-            return write_frame(data)
+            return write_event(data)
         opening = b",\n" if self._begun else b"["
         self._begun = True
         return opening + data

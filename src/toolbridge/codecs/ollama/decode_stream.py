@@ -21,7 +21,7 @@ from toolbridge.core.logprobs import read_logprobs
 from toolbridge.core.messages import Image
 from toolbridge.core.usage import Usage
 from toolbridge.wire.ndjson import LineReader
-from toolbridge.wire.shapes import decode_frame
+from toolbridge.wire.shapes import decode_chunk
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
 _objects = msgspec.json.Decoder(JsonObject)
@@ -67,7 +67,7 @@ class StreamDecoder:
 
     def _decode(self, line: bytes, *, last: bool = False) -> list[Event]:
         try:
-            chunk = decode_frame(line, _chunks)
+            chunk = decode_chunk(line, _chunks)
         except BrokenWire as error:
             return [] if last and _is_cut(line) else self._draft.fail(error.problem)
         # Ollama, docs/api: an error after the first byte is a line `{"error": …}`.
@@ -128,7 +128,7 @@ def _is_cut(line: bytes) -> bool:
     if not line.startswith(b"{"):
         return False
     try:
-        decode_frame(line, _objects)
+        decode_chunk(line, _objects)
     except BrokenWire:
         return True
     return False

@@ -100,7 +100,7 @@ def _texts(request: EmbeddingRequest) -> tuple[str, ...]:
 
 
 def decode_answer(body: bytes) -> Embeddings:
-    answer = wire.decode_frame(body, _answers)
+    answer = wire.decode_chunk(body, _answers)
     return Embeddings(answer.model, tuple(answer.embeddings), answer.prompt_eval_count)
 
 

@@ -29,9 +29,9 @@ from toolbridge.core.messages import (
 )
 from toolbridge.core.usage import Usage
 from toolbridge.wire import shapes as wire
-from toolbridge.wire.sse import write_frame
+from toolbridge.wire.sse import write_event
 
-_DONE = write_frame(b"[DONE]")
+_DONE = write_event(b"[DONE]")
 
 
 class _StreamOptions(msgspec.Struct):
@@ -194,7 +194,7 @@ class CompletionEncoder:
                 return self._finish(reason, self._usage)
             case ev.Failed(problem):
                 self._ended = True
-                return [write_frame(encode_error(problem))]
+                return [write_event(encode_error(problem))]
             case _:
                 return []
 
@@ -210,7 +210,7 @@ class CompletionEncoder:
         written = [self._chunk("", _finish_reason(reason))]
         if self._counts:
             counts = {"usage": encode_usage(usage, self._asked.estimate)}
-            written.append(write_frame(dump_bytes(self._head() | {"choices": []} | counts)))
+            written.append(write_event(dump_bytes(self._head() | {"choices": []} | counts)))
         return [*written, _DONE]
 
     def _chunk(
@@ -219,7 +219,7 @@ class CompletionEncoder:
         choice: JsonObject = {
             "text": text, "index": 0, "logprobs": logprobs, "finish_reason": finish,
         }  # fmt: skip
-        return write_frame(dump_bytes(self._head() | {"choices": [choice]}))
+        return write_event(dump_bytes(self._head() | {"choices": [choice]}))
 
     def _head(self) -> JsonObject:
         # A keep-alive before the start of the answer needs an id as well.

@@ -24,7 +24,7 @@ from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.logprobs import read_logprobs, read_token_logprobs
 from toolbridge.core.messages import MAX_ANSWERS, Foreign, Image, Problem, StopReason
 from toolbridge.wire.reply import ReplyReader, WholeBody
-from toolbridge.wire.shapes import AnyObject, decode_frame
+from toolbridge.wire.shapes import AnyObject, decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
@@ -111,7 +111,7 @@ class _Answer:
         if record.data.strip() == b"[DONE]":
             return self._finish(self._claimed or "end") if self._draft.started else []
         try:
-            chunk = decode_frame(record.data, _chunks)
+            chunk = decode_chunk(record.data, _chunks)
         except BrokenWire as error:
             # An event that the end of the stream cut is dropped; `close` reports the truncation.
             return self.fail(error.problem) if record.whole else []
@@ -121,7 +121,7 @@ class _Answer:
 
     def _read_whole(self, body: bytes) -> list[Event]:
         try:
-            chunk = decode_frame(body, _chunks)
+            chunk = decode_chunk(body, _chunks)
         except BrokenWire as error:
             return self.fail(error.problem)
         if _is_error(chunk) or not chunk.choices:

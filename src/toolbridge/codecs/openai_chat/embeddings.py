@@ -105,7 +105,7 @@ def encode_request(request: EmbeddingRequest, model: str) -> Outgoing:
 
 
 def decode_answer(body: bytes) -> Embeddings:
-    answer = wire.decode_frame(body, _answers)
+    answer = wire.decode_chunk(body, _answers)
     # OpenAI, embeddings: `index` is the position of the input; the order of `data` is free.
     data = sorted(enumerate(answer.data), key=lambda d: d[0] if d[1].index is None else d[1].index)
     vectors = tuple(_floats(vector.embedding) for _, vector in data)

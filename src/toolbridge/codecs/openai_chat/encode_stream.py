@@ -35,11 +35,11 @@ from toolbridge.core.messages import (
     Thinking,
     TokenLogprob,
 )
-from toolbridge.wire.sse import write_frame
+from toolbridge.wire.sse import write_event
 
 THINKING = "reasoning_content"
 """The field of a thought, unless the provider sent another: the name that most clients read."""
-_DONE = write_frame(b"[DONE]")
+_DONE = write_event(b"[DONE]")
 
 
 class StreamEncoder:
@@ -137,14 +137,14 @@ class StreamEncoder:
         if self._counts:
             # OpenAI chat, `include_usage`: the counts are in a last chunk without choices.
             counts = encode_usage(message.usage, self._envelope.estimate)
-            said.append(write_frame(self._envelope.chunk([], {"usage": counts})))
+            said.append(write_event(self._envelope.chunk([], {"usage": counts})))
         return [*said, _DONE]
 
     def _fail(self, problem: Problem) -> list[bytes]:
         self._ended = True
         # The held events of later blocks are written too: their block can no longer end in order.
         waiting = [*self._thoughts.flush(), *self._texts.flush(), *self._calls.flush()]
-        return [*self._deltas(waiting), write_frame(encode_error(problem))]
+        return [*self._deltas(waiting), write_event(encode_error(problem))]
 
     def _chunk(
         self,
@@ -160,7 +160,7 @@ class StreamEncoder:
             "finish_reason": finish,
         }
         rest: JsonObject = {"usage": None} if self._counts else {}
-        return write_frame(self._envelope.chunk([choice], rest | beside if beside else rest))
+        return write_event(self._envelope.chunk([choice], rest | beside if beside else rest))
 
     def _split_text_chunk(self) -> tuple[bytes, bytes]:
         """Return the bytes before and after the text of a chunk with a text delta."""

@@ -28,7 +28,7 @@ from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Problem, StopReason
 from toolbridge.wire.rejections import read_error
 from toolbridge.wire.reply import ReplyReader, WholeBody
-from toolbridge.wire.shapes import decode_frame
+from toolbridge.wire.shapes import decode_chunk
 from toolbridge.wire.sse import SseEvent
 
 _events = msgspec.json.Decoder(StreamEvent)
@@ -89,7 +89,7 @@ def _decode_record(record: SseEvent | WholeBody) -> list[StreamEvent]:
     if isinstance(record, WholeBody):
         return _decode_body(record.data)
     try:
-        event = decode_frame(record.data, _events)
+        event = decode_chunk(record.data, _events)
     except BrokenWire:
         # OpenAI Responses has no [DONE]; some compatible servers send it all the same.
         if record.data == b"[DONE]" or not record.whole or _is_unknown(maybe_object(record.data)):
@@ -113,7 +113,7 @@ def _decode_body(body: bytes) -> list[StreamEvent]:
     if found.get("error") and "output" not in found:
         type, text = read_error(body)
         return [StreamEvent("error", error=Error(text, type))]
-    reply = decode_frame(body, _replies)
+    reply = decode_chunk(body, _replies)
     if reply.output is None:
         raise BrokenWire("the upstream sent JSON that is no answer")
     return [

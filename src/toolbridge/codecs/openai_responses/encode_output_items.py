@@ -30,7 +30,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.block_order import BlockEvent
 from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import Call, Image, StopDetails, Text, Thinking
-from toolbridge.wire.sse import write_frame
+from toolbridge.wire.sse import write_event
 
 # Most events are deltas: a template avoids encoding a dict for each of them.
 _DELTA = (
@@ -64,7 +64,7 @@ class OutputLog:
     def event(self, type: str, fields: JsonObject) -> bytes:
         """Return an event with the next sequence number."""
         numbered: JsonObject = {"type": type, "sequence_number": self._next()}
-        return write_frame(dump_bytes(numbered | fields), type.encode())
+        return write_event(dump_bytes(numbered | fields), type.encode())
 
     def delta(self, template: bytes, id: str, piece: str) -> bytes:
         """Return a delta of the current item."""

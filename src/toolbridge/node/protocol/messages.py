@@ -306,7 +306,7 @@ _union: OpenUnion[_Known] = OpenUnion(
 
 def decode_message(data: str | bytes) -> NodeMessage:
     """Return a message of a node; raise `BrokenWire` if it is not JSON of the expected shape."""
-    found = _union.decode_frame(data.encode() if isinstance(data, str) else data)
+    found = _union.decode_chunk(data.encode() if isinstance(data, str) else data)
     if isinstance(found, InitAck | AnswerChunk | Response | StreamEnd | NodeFault):
         return found
     return OtherMessage(found.type)
