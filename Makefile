@@ -8,9 +8,6 @@ RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-# One more than there are cores: many tests wait for sockets and processes.
-WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-
 .PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
   dialects requirements requirements-break conformance soak bench lock clean
 
@@ -35,10 +32,10 @@ run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving 
 	@$(BIN)/toolbridge serve
 
 test: setup ## the whole suite, offline
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-thorough: setup ## the suite with twenty times as many random examples, new ones in each run
-	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o timeout=3600
+	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600
 
 test-real: setup ## real clients and model servers, installed on first use
 	@$(BIN)/python -m pytest -m real -rs tests/real

@@ -40,7 +40,7 @@ async def test_a_head_that_does_not_end_is_refused_in_time(dribbles):
             writer.write(b"a: b\r\n")  # a byte now and then does not buy more time
             await asyncio.sleep(0.02)
         reply = only(await reading)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 8
         writer.close()
         assert reply.status == 408
         assert "head" in error_text(reply)
@@ -49,7 +49,7 @@ async def test_a_head_that_does_not_end_is_refused_in_time(dribbles):
 
 async def test_a_connection_that_sends_nothing_is_closed_without_a_word():
     async with gateway(limited(head_timeout=0.1)) as (url, _):
-        assert await exchange(url, wait=3) == b""
+        assert await exchange(url, wait=30) == b""
 
 
 async def test_a_connection_that_was_used_may_idle_for_longer_but_not_for_ever():
@@ -60,7 +60,7 @@ async def test_a_connection_that_was_used_may_idle_for_longer_but_not_for_ever()
         await asyncio.sleep(0.2)
         writer.write(health)
         started = time.monotonic()
-        found = answers(await read_all(reader, 3))
+        found = answers(await read_all(reader, 30))
         writer.close()
     assert [answer.status for answer in found] == [200, 200]
     assert time.monotonic() - started >= 0.3
@@ -70,7 +70,7 @@ async def test_a_connection_that_was_used_may_idle_for_longer_but_not_for_ever()
 async def test_a_body_that_stops_coming_is_refused_in_time(framing):
     async with gateway(limited(body_timeout=0.2)) as (url, app):
         data = HEAD + framing + b"\r\n\r\n" + b"5\r\n{"
-        reply = only(await exchange(url, data, wait=3))
+        reply = only(await exchange(url, data, wait=30))
         assert reply.status == 408
         assert reply.json["error"]["type"] == "invalid_request_error"
         assert "body" in error_text(reply)
@@ -80,12 +80,12 @@ async def test_a_body_that_stops_coming_is_refused_in_time(framing):
 
 
 async def test_a_body_that_goes_on_coming_is_waited_for():
-    async with gateway(limited(body_timeout=0.3)) as (url, _):
+    async with gateway(limited(body_timeout=1)) as (url, _):
         reader, writer = await connect(url)
         writer.write(HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(BODY))
-        for at in range(0, len(BODY), 16):
-            writer.write(BODY[at : at + 16])
-            await asyncio.sleep(0.1)
+        for at in range(0, len(BODY), 8):
+            writer.write(BODY[at : at + 8])
+            await asyncio.sleep(0.12)
         assert only(await read_all(reader)).status == 200
         writer.close()
 
@@ -208,7 +208,7 @@ async def test_a_stranger_that_does_not_read_its_answers_is_let_go_and_takes_no_
         writer.transport.pause_reading()
         request = b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
         lost = False
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while not lost:
                 writer.write(request * 500)
                 try:
@@ -325,15 +325,15 @@ async def test_a_long_answer_is_given_time_for_as_long_as_the_client_reads_it(re
 
     body = BODY.replace(b"demo", b"tiny")
     data = HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-    async with bridged(chat, http=HttpConfig(body_timeout=0.3)) as (url, _, app):
+    async with bridged(chat, http=HttpConfig(body_timeout=1.5)) as (url, _, app):
         reader, writer = await connect(url)
         writer.write(data)
         found = await reader.readuntil(b"\r\n\r\n")
         while reads and (piece := await reader.read(200_000)):
             found += piece
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
         if not reads:
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(4)
         found += await read_all(reader)
         writer.close()
         assert only(found).whole is reads
