@@ -105,7 +105,7 @@ async def test_a_model_is_found_paid_asked_and_settled_through_the_gateway(home,
         assert (session["deposit"], session["status"]) == (DEPOSIT, 0)
         assert session["depositor"].lower() == account(PAYER).lower()
         assert f"open job     {job}" in await run(env, "balance")
-        assert (await run(env, "settle")).startswith(f"job {job}: settled in 0x")
+        assert (await run(env, "settle")).startswith(f"job {job}: settled in transaction 0x")
         session = await created(home, job)
         assert session["status"] == 1
         assert 0 < session["refunded"] <= DEPOSIT
