@@ -30,6 +30,7 @@ from toolbridge.history.references import offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide, with_levels
@@ -277,19 +278,13 @@ def answer_stages(
     heal arguments by the client's schemas, and stop at stop sequences that the target does not
     accept.
     """
+    context = RescueContext(ready.tools, request.tool_choice, dialect, model)
 
     def stages_of(choice: int) -> list[Stage[ev.Event, ev.Event]]:
         ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
         stages: list[Stage[ev.Event, ev.Event]] = []
-        if dialect != "off" and not ready.tools:
-            stages.append(ThoughtGate(ids))
-        elif dialect != "off" or ready.reader is not None:
-            spoken = ready.reader or dialect
-            stages.append(
-                DialectStage(
-                    ready.tools, dialect=spoken, model=model, ids=ids, ignored=ready.ignored
-                )
-            )
+        if (reader := _reader_stage(ready, context, ids)) is not None:
+            stages.append(reader)
         if ready.names:
             stages.append(Renamer(ready.names))
         if request.tools:
@@ -300,6 +295,25 @@ def answer_stages(
         return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
     every = EveryChoice(lambda choice: StageChain(stages_of(choice)))
     return AnswerStages([every], ready.stops, id=answer_id(seed))
+
+
+def _reader_stage(
+    ready: PreparedRequest, context: RescueContext, ids: Ids
+) -> ThoughtGate | DialectStage | None:
+    """Return the stage that reads calls and thoughts from the text; None if nothing reads it."""
+    if context.dialect == "off" and ready.reader is None:
+        return None
+    stage: ThoughtGate | DialectStage = ThoughtGate(ids)
+    if ready.tools:
+        stage = DialectStage(
+            ready.tools,
+            dialect=ready.reader or context.dialect,
+            model=context.model,
+            ids=ids,
+            ignored=ready.ignored,
+        )
+    stage.rescue = lambda problem: rescue(problem, context)
+    return stage
 
 
 class EveryChoice:
