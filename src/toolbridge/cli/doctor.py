@@ -17,8 +17,8 @@ from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
+from toolbridge.routing.provider_urls import base_url
 from toolbridge.routing.providers import missing_key
-from toolbridge.routing.sources import base_url
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.http import Upstream

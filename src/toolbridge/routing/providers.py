@@ -147,6 +147,17 @@ def is_first_party(provider_config: ProviderConfig) -> bool:
     return _host(provider_config.url) in _first_party_hosts()
 
 
+def is_vendor_host(provider_config: ProviderConfig) -> bool:
+    """Return whether the URL is on the host of a built-in provider that is not on this machine."""
+    host = _host(provider_config.url)
+    return host in _vendor_hosts() and not is_loopback(host)
+
+
+@cache
+def _vendor_hosts() -> frozenset[str]:
+    return frozenset(_host(providers.load(name).url) for name in providers.names())
+
+
 def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
     """Return the quirks that follow from the provider's URL alone.
 
