@@ -19,6 +19,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
+from toolbridge.routing.provider_urls import fill_url
 from toolbridge.upstream.hosts import hostname, is_loopback
 
 DEMO = "demo"
@@ -33,10 +34,10 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
     """Return every provider, the configured ones first, then the built-in ones."""
     found: dict[str, ProviderConfig] = {}
     for name, provider_config in config.providers.items():
-        known = providers.load(name) if name in providers.names() else None
-        found[name] = _merge(name, provider_config, known)
+        known = fill_url(providers.load(name), env) if name in providers.names() else None
+        found[name] = _merge(name, fill_url(provider_config, env), known)
     for name in providers.names():
-        found.setdefault(name, providers.load(name))
+        found.setdefault(name, fill_url(providers.load(name), env))
     if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
         found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
     for name, variable in _URLS.items():
@@ -56,7 +57,7 @@ def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, st
     variable = key_variable(provider_config.key)
     if not variable or provider_config.api == NODE or secret(provider_config.key, env):
         return ""
-    known = providers.load(name) if name in providers.names() else ProviderConfig()
+    known = fill_url(providers.load(name), env) if name in providers.names() else ProviderConfig()
     elsewhere = (
         bool(known.url) and provider_config.url != known.url and provider_config.key == known.key
     )
