@@ -245,6 +245,8 @@ class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: JsonObject | None = None
     name: str = ""
     strict: bool | None = None
+    checked: bool = False
+    """Whether the caller checks the answer against `schema` and removes null for optional keys."""
 
 
 class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
