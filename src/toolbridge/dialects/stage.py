@@ -14,6 +14,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.fold import settled_end
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import StopReason, Text, Thinking, Tool
+from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.reader import TextReader, reader_of
 from toolbridge.wire.tags import Marks
@@ -39,14 +40,16 @@ class DialectStage:
         self,
         tools: Sequence[Tool],
         *,
-        dialect: str = "auto",
+        dialect: str | ReadStream = "auto",
         model: str = "",
         reasoning_open: bool = False,
         ids: Ids | None = None,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         self._tools = tools
-        self._read_stream = reader_of(dialect, model, ignored)
+        if isinstance(dialect, str):
+            dialect = reader_of(dialect, model, ignored)
+        self._read_stream = dialect
         self._model = model
         self._reasoning_open = reasoning_open
         self._ids = ids or Ids("dialects")

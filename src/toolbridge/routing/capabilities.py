@@ -48,7 +48,9 @@ def _capabilities(
         return frozenset({"tools", "thinking", "vision"})
     if provider_config.api == NODE:
         return _of_node(settings)
-    wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
+    # With `tool_mode = "native"` the tools are sent whatever the server reports about the model.
+    tools = True if settings.tool_mode == "native" else settings.tools
+    wanted = {"thinking": settings.thinking, "tools": tools, "vision": settings.vision}
     if shown.capabilities is not None:
         known = set(shown.capabilities)
     elif provider_config.api == OLLAMA:

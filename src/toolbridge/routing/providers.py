@@ -44,6 +44,7 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
             found[name] = msgspec.structs.replace(found[name], url=url)
     _check_map(config, found)
     _check_dialects(config)
+    _check_tool_modes(config)
     return found
 
 
@@ -85,6 +86,13 @@ def _check_dialects(config: Config) -> None:
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
             text = f"there is no dialect {settings.dialect!r}; {hint}"
             raise ConfigError(text, where=f"models.{name}.dialect")
+
+
+def _check_tool_modes(config: Config) -> None:
+    for name, settings in config.models.items():
+        if settings.tool_mode == "native" and settings.tools is False:
+            text = "`native` contradicts `tools = false`; remove one of the two"
+            raise ConfigError(text, where=f"models.{name}.tool_mode")
 
 
 def _check_quirks(provider_config: ProviderConfig) -> None:

@@ -15,6 +15,7 @@ from toolbridge.core.json import dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
+from toolbridge.policy.tool_modes import lower_mode
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.sources import (
@@ -103,8 +104,18 @@ class TranslatedRequest:
             self._request, self._downgrades[lack] = without_thoughts(self._request)
         else:
             self.route = _without(self.route, lack)
+            if lack == "tools":
+                self._lower_tool_mode()
         self._plan = self._prepare()
         return True
+
+    def _lower_tool_mode(self) -> bool:
+        """Send the tools in the next mode; return whether there is one."""
+        options = self._options
+        lower = lower_mode(options.tool_mode, self._request.tool_choice, options.constraint)
+        if lower is not None:
+            self._options = msgspec.structs.replace(options, tool_mode=lower)
+        return lower is not None
 
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
