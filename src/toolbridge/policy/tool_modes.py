@@ -28,6 +28,8 @@ from toolbridge.history.references import available_tools
 ToolMode: TypeAlias = Literal["native", "prompt", "constrained"]
 Constraint: TypeAlias = Literal["json_schema", ""]
 """How a provider constrains an answer: by the API's field for an output schema, or not at all."""
+DEFAULT_DIALECT = "hermes_json"
+"""The dialect for models whose own is unknown."""
 FORCED = frozenset({"required", "named"})
 """The modes of a tool choice that demand a call."""
 
@@ -88,7 +90,7 @@ def tell_tools(
     why = _why(target)
     if mode == "constrained":
         why += ", and its provider has no constraint for the calls (`constraint`)"
-    told = render_history(request, spoken or "hermes_json")
+    told = render_history(request, spoken or DEFAULT_DIALECT)
     return ToldTools(told, (Loss("tools", why),))
 
 

@@ -37,6 +37,7 @@ _DEMO_BATCH = 8
 __all__ = [
     "Batch",
     "HttpRequest",
+    "ObservedSource",
     "OnHead",
     "ProviderConnections",
     "RequestSender",
@@ -56,6 +57,25 @@ class Source(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class ObservedSource:
+    """A source whose events are also passed to a callback."""
+
+    def __init__(self, source: Source, on_batch: Callable[[Batch], None]) -> None:
+        self._source = source
+        self._on_batch = on_batch
+        self.passing = source.passing
+
+    async def read(self) -> Batch | None:
+        batch = await self._source.read()
+        self.passing = self._source.passing
+        if batch:
+            self._on_batch(batch)
+        return batch
+
+    async def close(self) -> None:
+        await self._source.close()
 
 
 OnHead: TypeAlias = Callable[[Mapping[str, str]], None]

@@ -22,6 +22,8 @@ from toolbridge.policy.tool_modes import lower_mode
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.sources import (
+    Batch,
+    ObservedSource,
     OnHead,
     ProviderConnections,
     Source,
@@ -53,6 +55,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with what the provider's API cannot express."""
     head: OnHead = ignore_head
     """Called with the headers of each response of the provider."""
+    raw: Callable[[Batch], None] | None = None
+    """Called with the provider's events as they were decoded, before any stage."""
 
 
 class TranslatedRequest:
@@ -81,7 +85,8 @@ class TranslatedRequest:
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
-        return self._sources.source(self.route, self._plan, ids, self._client.head)
+        source = self._sources.source(self.route, self._plan, ids, self._client.head)
+        return source if self._client.raw is None else ObservedSource(source, self._client.raw)
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
