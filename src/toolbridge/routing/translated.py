@@ -18,7 +18,7 @@ from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.policy.rescue import is_unparsed
-from toolbridge.policy.tool_modes import lower_mode
+from toolbridge.policy.tool_modes import ToolMode, ToolOutcome, lower_mode, outcome_of
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.sources import (
@@ -57,6 +57,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the headers of each response of the provider."""
     raw: Callable[[Batch], None] | None = None
     """Called with the provider's events as they were decoded, before any stage."""
+    tools: Callable[[ToolMode, ToolOutcome], None] | None = None
+    """Called with how a tool mode did in the answer, where the answer shows it."""
 
 
 class TranslatedRequest:
@@ -101,7 +103,21 @@ class TranslatedRequest:
         )
         same_api = not self.route.is_node and self._request.origin == self.route.codec.name
         stages.seen = self._sources.seen_ids if same_api else None
+        if self._plan.tools and self._client.tools is not None:
+            stages.on_finish = self._note_end
         return stages
+
+    def _note_end(self, end: ev.Finished, broken: bool) -> None:  # noqa: FBT001  a callback
+        request = self._request
+        outcome = outcome_of(
+            request.tool_choice, end.reason, broken=broken, limit=request.max_tokens
+        )
+        if outcome is not None:
+            self._note(outcome)
+
+    def _note(self, outcome: ToolOutcome) -> None:
+        if self._client.tools is not None:
+            self._client.tools(self._options.tool_mode, outcome)
 
     def rescue(self, problem: Problem, seed: bytes) -> list[ev.Event] | None:
         """Return the answer that an engine's error contains, as the stages of an answer write it."""
@@ -129,13 +145,19 @@ class TranslatedRequest:
         else:
             self.route = _without(self.route, lack)
             if lack == "tools":
+                self._note(
+                    ToolOutcome(worked=False, why="its provider rejects tools", certain=True)
+                )
                 self._lower_tool_mode()
         self._plan = self._prepare()
         return True
 
     def _avoid_parser(self) -> bool:
         """Send the tools in the next mode, once: this failure is repeated by the same request."""
-        if self._parser_avoided or not self._plan.tools or not self._lower_tool_mode():
+        if self._parser_avoided or not self._plan.tools:
+            return False
+        self._note(ToolOutcome(worked=False, why="its engine could not parse a call"))
+        if not self._lower_tool_mode():
             return False
         self._parser_avoided = True
         self._plan = self._prepare()
