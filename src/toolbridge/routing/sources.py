@@ -20,7 +20,7 @@ from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
-from toolbridge.routing.provider_urls import base_url, endpoint_url
+from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import check_beginning, check_status, check_type, rejection
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
