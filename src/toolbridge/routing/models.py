@@ -14,7 +14,7 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import Codec, RequestEncoder, Target
+from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
 from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, split_address
@@ -22,7 +22,8 @@ from toolbridge.routing.capabilities import target_of, window_of
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, find_providers
+from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
+from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.ollama import ModelDetails
 
@@ -45,6 +46,8 @@ class Route(msgspec.Struct, frozen=True):
     key: str
     target: Target
     settings: ModelConfig = ModelConfig()
+    endpoint: CloudEndpoint | None = None
+    """Signs the requests of a provider in a cloud; None for every other."""
 
     @property
     def address(self) -> str:
@@ -59,8 +62,8 @@ class Route(msgspec.Struct, frozen=True):
         return self.provider_config.api == NODE
 
     @property
-    def codec(self) -> Codec:
-        return codecs.load(self.provider_config.api)
+    def codec(self) -> TargetCodec:
+        return codecs.load_target(self.provider_config.api)
 
     @property
     def request_encoder(self) -> RequestEncoder | None:
@@ -100,6 +103,11 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
+        self._endpoints = {
+            name: open_endpoint(name, at, upstream, env)
+            for name, at in self.provider_configs.items()
+            if at.cloud
+        }
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -152,7 +160,7 @@ class ModelRoutes:
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
-        provider_config = self.provider_configs[provider]
+        provider_config = config_for(self.provider_configs[provider], model)
         if provider_config.api == NODE:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
@@ -164,6 +172,7 @@ class ModelRoutes:
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
             target=target_of(provider, provider_config, model, settings, details),
             settings=settings,
+            endpoint=self._endpoints.get(provider),
         )
 
     async def _details(self, provider: str, model: str) -> ModelDetails:
