@@ -89,7 +89,8 @@ def _urllib_request() -> "transport.Request":
 
     class Response(transport.Response):
         def __init__(self, status: int, headers: Mapping[str, str], data: bytes) -> None:
-            self._parts = status, headers, data
+            # google-auth reads names in small letters.
+            self._parts = status, {n.lower(): v for n, v in headers.items()}, data
 
         @property
         def status(self) -> int:
