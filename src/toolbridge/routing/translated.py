@@ -82,6 +82,7 @@ class TranslatedRequest:
         self._client = client
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
         self._parser_avoided = False
+        self._renamed: tuple[Loss, ...] = ()
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
@@ -120,6 +121,8 @@ class TranslatedRequest:
         """
         if is_unparsed(problem):
             return self._avoid_parser()
+        if self._rename(problem):
+            return True
         lack = missing_feature(problem)
         if lack is None or lack in self._downgrades:
             return False
@@ -149,10 +152,21 @@ class TranslatedRequest:
             self._options = msgspec.structs.replace(options, tool_mode=lower)
         return lower is not None
 
+    def _rename(self, problem: Problem) -> bool:
+        """Use another name of the model in its cloud, if the provider asked for one."""
+        endpoint, model = self.route.endpoint, self.route.target.model
+        name = endpoint.another_name(model, problem) if endpoint is not None else ""
+        if not name:
+            return False
+        why = f"{self.route.provider} serves it only as {name}; set that name to save a request"
+        self._renamed = (Loss("model", why, minor=True),)
+        self._plan = self._prepare()
+        return True
+
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._client.losses((*left_out, *ready.losses))
+        self._client.losses((*self._renamed, *left_out, *ready.losses))
         if not self._client.headers:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)

@@ -31,7 +31,7 @@ from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
-from toolbridge.routing.providers import passes_through
+from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.http import HttpExchange
@@ -216,7 +216,10 @@ class Gateway:
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = self.model_routes.address(request.model)
-        provider_config = self.model_routes.provider_configs.get(address.partition("/")[0])
+        name, _, model = address.partition("/")
+        provider_config = self.model_routes.provider_configs.get(name)
+        if provider_config is not None:
+            provider_config = config_for(provider_config, model)
         if (
             provider_config is None
             or provider_config.api != ask.codec.name
