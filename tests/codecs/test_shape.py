@@ -21,6 +21,7 @@ FILES = {
     "encode_request": {"encode_request"},
     "encode_turns": {"TurnEncoder"},
     "tools": {"decode_tools", "encode_tools", "decode_choice", "encode_choice"},
+    "output": {"encode_output", "output_support"},
     "thinking": {"decode_thinking", "encode_thinking"},
     "usage": {"decode_usage", "encode_usage"},
     "rejections": {"decode_rejection", "encode_rejection"},

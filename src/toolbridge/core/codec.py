@@ -89,6 +89,17 @@ class Outgoing(msgspec.Struct, frozen=True):
     """Stop sequences that the target does not accept; `StopScanner` searches the answer for them."""
 
 
+class OutputSupport(msgspec.Struct, frozen=True):
+    """How far a target constrains its answers to a JSON Schema."""
+
+    bound: bool = False
+    """Whether the answer is known to be constrained, not only asked for."""
+    schema: bool = False
+    """Whether a request can carry a schema."""
+    with_tools: bool = True
+    """Whether a request can carry a schema and tools; otherwise the tools are never called."""
+
+
 Lose: TypeAlias = Callable[[str, str], None]
 """Records a loss: takes the path of a field in our request and the reason."""
 
@@ -130,6 +141,10 @@ class DecodeRequest(Protocol):
 
 def _never(_: Request, __: Target) -> bool:
     return False
+
+
+def _unsupported(_: Target) -> OutputSupport:
+    return OutputSupport()
 
 
 class RequestEncoder(Protocol):
@@ -174,6 +189,8 @@ class Codec:
     rules: Rules
     completes: Callable[[Request, Target], bool] = _never
     """Whether the target has a completion endpoint for this request."""
+    output_support: Callable[[Target], OutputSupport] = _unsupported
+    """Returns how far the target constrains answers to a schema."""
     field_names: Mapping[str, str] = field(default_factory=dict)
     """Paths in `Request` → paths in the API, for naming losses."""
     fails_in_stream: frozenset[str] = frozenset()
