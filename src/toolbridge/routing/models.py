@@ -17,6 +17,8 @@ from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import Codec, RequestEncoder, Target
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
 from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Request
+from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, split_address
@@ -25,8 +27,8 @@ from toolbridge.routing.capabilities import (
     facts_of,
     of_engine,
     of_ollama,
+    shown_window,
     target_of,
-    window_of,
 )
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
@@ -61,6 +63,14 @@ class Route(msgspec.Struct, frozen=True):
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+
+    others: Mapping[str, "Route"] = {}
+    """The routes to the same model through the provider's other APIs, by the API."""
+
+    def serving(self, api: str, request: Request) -> "Route":
+        """Return the route for a client of `api`: in that API, where the model accepts it."""
+        other = self.others.get(api)
+        return other if other and accepts_in(api, self.facts.known, request) else self
 
     @property
     def address(self) -> str:
@@ -101,6 +111,7 @@ class ListedModel(msgspec.Struct, frozen=True):
     window: int = 0
     kind: str = CHAT
     """`chat`, or `embedding` for a model that cannot chat."""
+    facts: JoinedFacts = JoinedFacts()
 
 
 class ModelRoutes:
@@ -174,9 +185,9 @@ class ModelRoutes:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
         live = await self._live(provider, model)
-        facts = facts_of(provider_config, model, settings, live)
+        facts = facts_of(provider, provider_config, model, settings, live)
         learned = self._learned.get(f"{provider}/{model}")
-        return Route(
+        route = Route(
             provider=provider,
             provider_config=provider_config,
             # A wallet's key is never part of a request, so a route does not carry it.
@@ -187,6 +198,8 @@ class ModelRoutes:
             engine=live.engine,
             template=live.template,
         )
+        others = {api: _in_api(route, api, learned) for api in provider_config.other_apis}
+        return msgspec.structs.replace(route, others=others) if others else route
 
     def learn(self, address: str, quirks: JsonObject) -> None:
         """Set quirks of a model that a rejection of its provider has shown.
@@ -279,12 +292,10 @@ class ModelRoutes:
         found: list[ListedModel] = []
         for provider, models in zip(providers, lists, strict=True):
             for model in models:
-                settings = self._names.settings(provider, model.name)
-                provider_config = self.provider_configs[provider]
-                facts = facts_of(provider_config, model.name, settings, of_ollama(model.shown))
-                window = window_of(provider_config, facts)
                 kind = EMBEDDING if model.embeds else CHAT
-                found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
+                live = of_ollama(model.shown)
+                entry = self._entry(model.name, f"{provider}/{model.name}", live)
+                found.append(msgspec.structs.replace(entry, kind=kind))
         return found
 
     def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
@@ -293,12 +304,22 @@ class ModelRoutes:
         at = self.provider_configs.get(provider, ProviderConfig())
         return at.api == NODE and any(m.address == self.default for m in found.values())
 
-    def _entry(self, id: str, address: str) -> ListedModel:
-        """Return a model with its context window, as far as the configuration has it."""
+    def _entry(self, id: str, address: str, live: LiveModel | None = None) -> ListedModel:
+        """Return a model with what is known about it, without a request to its provider."""
         provider, model = split_address(address, self.provider_configs)
         provider_config = self.provider_configs.get(provider, ProviderConfig())
-        window = self._names.settings(provider, model).window or provider_config.window
-        return ListedModel(id, address, window)
+        settings = self._names.settings(provider, model)
+        facts = facts_of(provider, provider_config, model, settings, live or LiveModel())
+        window = shown_window(provider_config, facts)
+        return ListedModel(id, address, window, facts=facts)
+
+
+def _in_api(route: Route, api: str, learned: JsonObject | None) -> Route:
+    """Return the route to the same model through another API of its provider."""
+    quirks = route.provider_config.other_apis[api]
+    at = msgspec.structs.replace(route.provider_config, api=api, quirks=quirks)
+    target = target_of(route.provider, at, route.target.model, route.settings, route.facts, learned)
+    return msgspec.structs.replace(route, provider_config=at, target=target)
 
 
 def _node_model(provider: str, provider_config: ProviderConfig, model: str) -> str:

@@ -96,25 +96,39 @@ def _check_quirks(provider_config: ProviderConfig) -> None:
         codecs.load(provider_config.api).encode_request(
             asked, Target(model="m", quirks=provider_config.quirks)
         )
+    for api, quirks in provider_config.other_apis.items():
+        _check_quirks(
+            msgspec.structs.replace(provider_config, api=api, quirks=quirks, other_apis={})
+        )
+
+
+def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderConfig:
+    """Return the built-in settings, replaced by those that the user gave."""
+    blank = ProviderConfig()
+    given = {
+        field: value
+        for field in ProviderConfig.__struct_fields__
+        if (value := getattr(provider_config, field)) != getattr(blank, field)
+    }
+    if provider_config.url not in {"", known.url}:
+        # The provider's name, but another server: these two settings describe the vendor's own.
+        given.setdefault("passthrough", None)
+        given.setdefault("files", None)
+        # Servers that imitate a vendor usually have its older API.
+        if known.other_apis and not provider_config.api:
+            given["api"] = next(iter(known.other_apis))
+    api = given.get("api", known.api)
+    if api != known.api:  # the built-in quirks belong to the other API
+        given.setdefault("quirks", known.other_apis.get(api, {}))
+        given.setdefault("other_apis", {})
+    return msgspec.structs.replace(known, **given)
 
 
 def _merge(
     name: str, provider_config: ProviderConfig, known: ProviderConfig | None
 ) -> ProviderConfig:
-    blank = ProviderConfig()
     if known is not None:
-        given = {
-            field: value
-            for field in ProviderConfig.__struct_fields__
-            if (value := getattr(provider_config, field)) != getattr(blank, field)
-        }
-        if provider_config.url not in {"", known.url}:
-            # The provider's name, but another server: these two settings describe the vendor's own.
-            given.setdefault("passthrough", None)
-            given.setdefault("files", None)
-        if provider_config.api not in {"", known.api}:
-            given.setdefault("quirks", {})  # the built-in quirks belong to the other API
-        provider_config = msgspec.structs.replace(known, **given)
+        provider_config = _over(provider_config, known)
     where = f"providers.{name}"
     if not provider_config.api:
         apis = ", ".join([*codecs.names(), NODE])

@@ -3,11 +3,11 @@
 from toolbridge.codecs.anthropic.encode_turns import TurnEncoder, encode_system
 from toolbridge.codecs.anthropic.quirks import Quirks, read_quirks
 from toolbridge.codecs.anthropic.shapes import ORIGIN
-from toolbridge.codecs.anthropic.thinking import encode_effort, encode_thinking, is_thinking
+from toolbridge.codecs.anthropic.thinking import encode_thinking, type_of
 from toolbridge.codecs.anthropic.tools import CHOICE_TYPES, encode_choice, encode_tools
 from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Think
+from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
 
 PATH = "/v1/messages"
@@ -45,16 +45,22 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     if request.tools:
         body["tools"] = encode_tools(request.tools, lose)
         body |= encode_choice(request.tool_choice, quirks, lose)
+        if asked := _asked_for_call(request.tool_choice, quirks):
+            body["system"] = [*encode_system(request.system), {"type": "text", "text": asked}]
     elif request.tool_choice.mode in {"required", "named"}:
         lose("tool_choice", "there is no tool to choose")
     kept: list[Json] = [stop for stop in request.stop if stop.strip()]
     if kept:
         body["stop_sequences"] = kept
-    thinking = encode_thinking(request.think, max_tokens, lose)
-    thinks = is_thinking(request.think, thinking)
+    thinking, effort = encode_thinking(request.think, quirks, max_tokens, lose)
+    # Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
+    if type_of(thinking) == "enabled" and _is_forced(body.get("tool_choice")):
+        lose("think", "Anthropic cannot force a tool call while the model thinks")
+        thinking = {}
+    thinks = type_of(thinking) not in {"", "disabled"}
     body |= _encode_sampling(request.sampling, quirks, lose, thinks=thinks)
     body |= thinking
-    body |= _encode_output(request.think, request.output, lose)
+    body |= _encode_output(effort, request.output, lose)
     # Anthropic, Messages API: an opaque id of the end user.
     if request.user:
         body["metadata"] = {"user_id": request.user}
@@ -142,8 +148,20 @@ def _is_rejected_with_thinking(name: str, value: float) -> bool:
     return name == "top_k" or value < least.get(name, value)
 
 
-def _encode_output(think: Think, output: OutputFormat | None, lose: Lose) -> JsonObject:
-    config = encode_effort(think, lose)
+def _is_forced(choice: Json) -> bool:
+    return isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+
+
+def _asked_for_call(choice: ToolChoice, quirks: Quirks) -> str:
+    """Return the sentence that asks for a call where the model rejects a forced one."""
+    if quirks.forced_tools or choice.mode not in {"required", "named"}:
+        return ""
+    tool = f"the tool {choice.names[0]}" if len(choice.names) == 1 else "one of the tools"
+    return f"Answer with a call of {tool}."
+
+
+def _encode_output(effort: JsonObject, output: OutputFormat | None, lose: Lose) -> JsonObject:
+    config = dict(effort)
     if output is not None and output.schema is None:
         # Anthropic, structured outputs: "json_schema" is the only type of `output_config.format`.
         lose("output", "Anthropic's API has no JSON output without a schema")
