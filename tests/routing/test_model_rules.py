@@ -280,19 +280,6 @@ async def test_the_table_replaces_a_built_in_quirk_and_not_the_users():
     assert body["reasoning_effort"] == "low"
 
 
-async def test_learned_quirks_count_until_the_configuration_says_otherwise():
-    async with Upstream() as upstream:
-        config = Config(models={"groq/b": ModelConfig(quirks={"sampling": True})})
-        routes = ModelRoutes(config, upstream, KEYS)
-        for model in ("groq/a", "groq/b"):
-            await routes.route(model)
-            routes.learn(model, {"sampling": False})
-            routes.learn(model, {"max_stop": 0})
-        found = [(await routes.route(model)).target.quirks for model in ("groq/a", "groq/b")]
-    assert [quirks["sampling"] for quirks in found] == [False, True]
-    assert [quirks["max_stop"] for quirks in found] == [0, 0]
-
-
 async def test_a_window_of_the_table_rejects_no_request():
     async with Upstream() as upstream:
         for model in ("openai/gpt-4o", "anthropic/claude-opus-5-5", "google/gemini-2.5-pro"):

@@ -93,12 +93,8 @@ def target_of(
     model: str,
     settings: ModelConfig,
     facts: JoinedFacts,
-    learned: JsonObject | None = None,
 ) -> Target:
-    """Return the target that requests for the model are encoded for.
-
-    `learned` are quirks that a rejection of the provider has shown; the configuration overrides them.
-    """
+    """Return the target that requests for the model are encoded for."""
     return Target(
         model=model,
         provider=provider,
@@ -107,7 +103,7 @@ def target_of(
         # Anthropic, Messages API: `max_tokens` is required; other APIs have defaults of their own.
         limits_only=facts.sources.get("max_output") != CONFIG and provider_config.api != ANTHROPIC,
         capabilities=_capabilities(provider_config, facts.known),
-        quirks=_quirks(provider, provider_config, facts.known) | (learned or {}) | settings.quirks,
+        quirks=_quirks(provider, provider_config, facts.known) | settings.quirks,
         options=settings.options,
         files=whose_files(provider, provider_config),
     )
@@ -127,7 +123,9 @@ def _quirks(provider: str, provider_config: ProviderConfig, known: KnownModel) -
 
     Facts of the model replace the quirks in a built-in provider's file; the user's own replace both.
     """
-    built_in = providers.load(provider).quirks if provider in providers.names() else {}
+    shipped = providers.load(provider) if provider in providers.names() else ProviderConfig()
+    same_api = shipped.api == provider_config.api
+    built_in = shipped.quirks if same_api else shipped.other_apis.get(provider_config.api, {})
     same = {
         name: value
         for name, value in provider_config.quirks.items()
@@ -142,7 +140,9 @@ def _quirks(provider: str, provider_config: ProviderConfig, known: KnownModel) -
 
 
 def _of_settings(settings: ModelConfig) -> KnownModel:
-    wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
+    # With `tool_mode = "native"` the tools are sent whatever the server reports about the model.
+    tools = True if settings.tool_mode == "native" else settings.tools
+    wanted = {"thinking": settings.thinking, "tools": tools, "vision": settings.vision}
     return KnownModel(
         window=settings.window,
         max_output=settings.max_output,

@@ -15,7 +15,7 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import split_address
 from toolbridge.routing.nodes import NODE, model_of
-from toolbridge.routing.provider_urls import base_url
+from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import DEMO, OLLAMA, is_vendor_host
 from toolbridge.upstream.engines import EngineCatalog
 from toolbridge.upstream.hosts import hostname, is_private
@@ -182,7 +182,7 @@ class Discovery:
             self._engines[provider] = EngineCatalog(
                 self._upstream,
                 provider,
-                base_url(provider_config) + LISTS[provider_config.api],
+                endpoint_url(provider, provider_config, LISTS[provider_config.api]),
                 {**provider_config.headers, **headers},
                 private=is_private(hostname(provider_config.url)),
             )

@@ -14,9 +14,8 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import Codec, RequestEncoder, Target
+from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
-from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request
 from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
@@ -33,7 +32,8 @@ from toolbridge.routing.capabilities import (
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, find_providers
+from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
+from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
 from toolbridge.upstream.http import Upstream
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
@@ -45,8 +45,6 @@ ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
-_MAX_LEARNED = 256
-"""Models whose learned quirks are kept."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -63,6 +61,8 @@ class Route(msgspec.Struct, frozen=True):
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    endpoint: CloudEndpoint | None = None
+    """Signs the requests of a provider in a cloud; None for every other."""
 
     others: Mapping[str, "Route"] = {}
     """The routes to the same model through the provider's other APIs, by the API."""
@@ -85,8 +85,8 @@ class Route(msgspec.Struct, frozen=True):
         return self.provider_config.api == NODE
 
     @property
-    def codec(self) -> Codec:
-        return codecs.load(self.provider_config.api)
+    def codec(self) -> TargetCodec:
+        return codecs.load_target(self.provider_config.api)
 
     @property
     def request_encoder(self) -> RequestEncoder | None:
@@ -127,7 +127,11 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
-        self._learned: dict[str, JsonObject] = {}
+        self._endpoints = {
+            name: open_endpoint(name, at, upstream, env)
+            for name, at in self.provider_configs.items()
+            if at.cloud
+        }
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -180,36 +184,26 @@ class ModelRoutes:
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
-        provider_config = self.provider_configs[provider]
+        provider_config = config_for(self.provider_configs[provider], model)
         if provider_config.api == NODE:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
         live = await self._live(provider, model)
         facts = facts_of(provider, provider_config, model, settings, live)
-        learned = self._learned.get(f"{provider}/{model}")
         route = Route(
             provider=provider,
             provider_config=provider_config,
             # A wallet's key is never part of a request, so a route does not carry it.
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
-            target=target_of(provider, provider_config, model, settings, facts, learned),
+            target=target_of(provider, provider_config, model, settings, facts),
             settings=settings,
             facts=facts,
             engine=live.engine,
             template=live.template,
+            endpoint=self._endpoints.get(provider),
         )
-        others = {api: _in_api(route, api, learned) for api in provider_config.other_apis}
+        others = {api: _in_api(route, api) for api in provider_config.other_apis}
         return msgspec.structs.replace(route, others=others) if others else route
-
-    def learn(self, address: str, quirks: JsonObject) -> None:
-        """Set quirks of a model that a rejection of its provider has shown.
-
-        They count from the next route on, until the process ends; `[models]` overrides them.
-        """
-        if address not in self._learned and len(self._learned) >= _MAX_LEARNED:
-            return
-        self._learned[address] = {**self._learned.get(address, {}), **quirks}
-        self._routes.clear()
 
     async def _live(self, provider: str, model: str) -> LiveModel:
         """Return what the provider reports about a model; nothing for one that is not asked."""
@@ -314,11 +308,11 @@ class ModelRoutes:
         return ListedModel(id, address, window, facts=facts)
 
 
-def _in_api(route: Route, api: str, learned: JsonObject | None) -> Route:
+def _in_api(route: Route, api: str) -> Route:
     """Return the route to the same model through another API of its provider."""
     quirks = route.provider_config.other_apis[api]
     at = msgspec.structs.replace(route.provider_config, api=api, quirks=quirks)
-    target = target_of(route.provider, at, route.target.model, route.settings, route.facts, learned)
+    target = target_of(route.provider, at, route.target.model, route.settings, route.facts)
     return msgspec.structs.replace(route, provider_config=at, target=target)
 
 

@@ -1,13 +1,14 @@
 """Our `Request`, as a body for `/v1/messages`."""
 
 from toolbridge.codecs.anthropic.encode_turns import TurnEncoder, encode_system
+from toolbridge.codecs.anthropic.output import encode_output
 from toolbridge.codecs.anthropic.quirks import Quirks, read_quirks
 from toolbridge.codecs.anthropic.shapes import ORIGIN
 from toolbridge.codecs.anthropic.thinking import encode_thinking, type_of
 from toolbridge.codecs.anthropic.tools import CHOICE_TYPES, encode_choice, encode_tools
 from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, ToolChoice
+from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
 
 PATH = "/v1/messages"
@@ -53,14 +54,13 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     if kept:
         body["stop_sequences"] = kept
     thinking, effort = encode_thinking(request.think, quirks, max_tokens, lose)
-    # Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
-    if type_of(thinking) == "enabled" and _is_forced(body.get("tool_choice")):
-        lose("think", "Anthropic cannot force a tool call while the model thinks")
-        thinking = {}
+    thinking = _without_conflict(thinking, body.get("tool_choice"), lose)
     thinks = type_of(thinking) not in {"", "disabled"}
     body |= _encode_sampling(request.sampling, quirks, lose, thinks=thinks)
     body |= thinking
-    body |= _encode_output(effort, request.output, lose)
+    config = effort | encode_output(request, losses)
+    if config:
+        body["output_config"] = config
     # Anthropic, Messages API: an opaque id of the end user.
     if request.user:
         body["metadata"] = {"user_id": request.user}
@@ -148,8 +148,14 @@ def _is_rejected_with_thinking(name: str, value: float) -> bool:
     return name == "top_k" or value < least.get(name, value)
 
 
-def _is_forced(choice: Json) -> bool:
-    return isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+def _without_conflict(thinking: JsonObject, choice: Json, lose: Lose) -> JsonObject:
+    """Return the thinking settings that are accepted beside the tool choice."""
+    forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+    # Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
+    if not forced or type_of(thinking) != "enabled":
+        return thinking
+    lose("think", "Anthropic cannot force a tool call while the model thinks")
+    return {}
 
 
 def _asked_for_call(choice: ToolChoice, quirks: Quirks) -> str:
@@ -158,16 +164,3 @@ def _asked_for_call(choice: ToolChoice, quirks: Quirks) -> str:
         return ""
     tool = f"the tool {choice.names[0]}" if len(choice.names) == 1 else "one of the tools"
     return f"Answer with a call of {tool}."
-
-
-def _encode_output(effort: JsonObject, output: OutputFormat | None, lose: Lose) -> JsonObject:
-    config = dict(effort)
-    if output is not None and output.schema is None:
-        # Anthropic, structured outputs: "json_schema" is the only type of `output_config.format`.
-        lose("output", "Anthropic's API has no JSON output without a schema")
-    elif output is not None:
-        config["format"] = {"type": "json_schema", "schema": output.schema}
-        for name in ("name", "strict"):
-            if getattr(output, name):
-                lose(f"output.{name}", "Anthropic's schema has no name and is always strict")
-    return {"output_config": config} if config else {}
