@@ -72,6 +72,9 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
     """The vendor whose file ids the provider accepts; unset for those of its API (a user's server)."""
+    other_apis: dict[str, JsonObject] = msgspec.field(default_factory=dict)
+    """Further APIs that the provider serves at the same URL, with the quirks of each. A client of one
+    of these is served in it, unless the model needs `api` for the request."""
     tool_mode: ToolModeSetting = "auto"
     """How tools reach the provider's models; `auto` is chosen and learned for each model."""
     constraint: Literal["json_schema", ""] | None = None

@@ -111,6 +111,10 @@ def _check_quirks(provider_config: ProviderConfig) -> None:
         codecs.load_target(provider_config.api).encode_request(
             asked, Target(model="m", quirks=provider_config.quirks)
         )
+    for api, quirks in provider_config.other_apis.items():
+        _check_quirks(
+            msgspec.structs.replace(provider_config, api=api, quirks=quirks, other_apis={})
+        )
 
 
 def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderConfig:
@@ -125,8 +129,13 @@ def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderCon
         # The provider's name, but another server: these two settings describe the vendor's own.
         given.setdefault("passthrough", None)
         given.setdefault("files", None)
-    if provider_config.api not in {"", known.api}:
-        given.setdefault("quirks", {})  # the built-in quirks belong to the other API
+        # Servers that imitate a vendor usually have its older API.
+        if known.other_apis and not provider_config.api:
+            given["api"] = next(iter(known.other_apis))
+    api = given.get("api", known.api)
+    if api != known.api:  # the built-in quirks belong to the other API
+        given.setdefault("quirks", known.other_apis.get(api, {}))
+        given.setdefault("other_apis", {})
     # The user's patterns come first, so that they decide.
     given["apis"] = {**provider_config.apis, **known.apis, **provider_config.apis}
     return msgspec.structs.replace(known, **given)

@@ -162,6 +162,7 @@ class Gateway:
         if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
+        route = route.serving(ask.codec.name, request)
         _note(entry, ask.codec, request, route)
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
