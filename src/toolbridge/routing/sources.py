@@ -13,11 +13,12 @@ import msgspec
 
 from toolbridge import demo
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.errors import ToolbridgeError, Unauthenticated
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
+from toolbridge.environment import CALLER
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
@@ -220,6 +221,8 @@ class RequestSender:
     async def send(self) -> Incoming:
         """Return the response or the rejection; raise for a redirect and other statuses."""
         provider_config, key = self.route.provider_config, self.route.key
+        if provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
+            raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
         authorization = self.route.codec.authorize(key) if key else {}
         incoming = await self._upstream.ask(
             "POST",
@@ -241,6 +244,17 @@ class RequestSender:
             await incoming.release()
             raise
         return incoming
+
+
+_LOGIN = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
+
+
+def _no_login(provider: str) -> str:
+    return (
+        f'{provider} is used with the login of each caller (key = "caller"), and this request has '
+        "none. Send it as Authorization: Bearer or x-api-key to one of the model APIs; if the gateway "
+        "has a key of its own, send that as x-toolbridge-key"
+    )
 
 
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
