@@ -19,6 +19,7 @@ from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.environment import CALLER
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_url
 from toolbridge.upstream.clouds.endpoint import missing_credentials
@@ -205,12 +206,13 @@ def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
 
 
 def passes_through(provider_config: ProviderConfig) -> bool:
-    """Return whether a client of the same API gets the provider's own bytes."""
-    return (
-        is_first_party(provider_config)
-        if provider_config.passthrough is None
-        else provider_config.passthrough
-    )
+    """Return whether a client of the same API gets the provider's own bytes.
+
+    A provider with the caller's own login does: the login may be bound to the caller's exact request.
+    """
+    if provider_config.passthrough is not None:
+        return provider_config.passthrough
+    return provider_config.key == CALLER or is_first_party(provider_config)
 
 
 def whose_files(name: str, provider_config: ProviderConfig) -> str | None:
