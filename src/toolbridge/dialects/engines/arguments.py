@@ -159,7 +159,7 @@ class RawValue:
             self._arguments.write('"' + escaped("".join(self._held)))
 
 
-class NoValue:
+class NamelessValue:
     """The value of a parameter without a name: nothing is written."""
 
     tail = ""

@@ -7,7 +7,7 @@ stream follows; any other close tag is part of the value (vllm#38803, Rapid-MLX#
 import re
 from dataclasses import dataclass, field
 
-from toolbridge.dialects.engines.arguments import TEXT, Arguments, NoValue, RawValue
+from toolbridge.dialects.engines.arguments import TEXT, Arguments, NamelessValue, RawValue
 from toolbridge.dialects.engines.calls_json import CallShape, read_calls, stream_object
 from toolbridge.dialects.engines.entities import Entities
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
@@ -224,10 +224,10 @@ class ParameterCalls:
         value.end()
         return True
 
-    def _value_of(self, header: Header, arguments: Arguments) -> RawValue | NoValue:
+    def _value_of(self, header: Header, arguments: Arguments) -> RawValue | NamelessValue:
         """Return the value that follows `header`; the declared types win over the tag's own."""
         if not header.name:
-            return NoValue()
+            return NamelessValue()
         types = arguments.types(header.name)
         if header.is_text and (not types or "string" in types):
             types = TEXT
@@ -240,7 +240,7 @@ class ParameterCalls:
             drops_empty=self.drops_empty,
         )
 
-    def _value(self, writer: EventWriter, value: RawValue | NoValue, name: str) -> Wait[bool]:
+    def _value(self, writer: EventWriter, value: RawValue | NamelessValue, name: str) -> Wait[bool]:
         """Read a value and its close tag; return whether it ended."""
         cursor = writer.cursor
         entities = Entities(value.feed) if self.cdata else None
@@ -258,7 +258,7 @@ class ParameterCalls:
                 return ended
             feed(cursor.take(len(mark)))
 
-    def _cdata(self, writer: EventWriter, value: RawValue | NoValue) -> Wait[None]:
+    def _cdata(self, writer: EventWriter, value: RawValue | NamelessValue) -> Wait[None]:
         cursor = writer.cursor
         if not (yield from cursor.follows("<![CDATA[", at_end=False)):
             return
@@ -271,7 +271,7 @@ class ParameterCalls:
         yield from cursor.skip()
 
     def _ends(
-        self, writer: EventWriter, value: RawValue | NoValue, mark: str, name: str
+        self, writer: EventWriter, value: RawValue | NamelessValue, mark: str, name: str
     ) -> Wait[bool]:
         """Whether the grammar can continue after `mark`; otherwise the mark is part of the value."""
         cursor = writer.cursor
