@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Two lists of the same versions, installed into the same .venv: `run` is a part of `dev`.
 RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
+# The suite starts many processes, and bytecode that is kept halves their start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \

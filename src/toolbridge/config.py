@@ -31,6 +31,9 @@ Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
 Grace: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
+ToolModeSetting: TypeAlias = Literal["auto", "native", "prompt", "constrained"]
+
+
 class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens."""
 
@@ -69,6 +72,10 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
     """The vendor whose file ids the provider accepts; unset for those of its API (a user's server)."""
+    tool_mode: ToolModeSetting = "auto"
+    """How tools reach the provider's models; `auto` is chosen and learned for each model."""
+    constraint: Literal["json_schema", ""] | None = None
+    """How the provider constrains an answer to a schema; unset for what its API has."""
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +89,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dialect: str = "auto"
     heal: Level | None = None
     sequential_tools: bool = False
+    tool_mode: ToolModeSetting | None = None
+    """How tools reach the model; unset for the provider's setting."""
     rates: RatesConfig | None = None
     options: JsonObject = {}
     quirks: JsonObject = {}

@@ -356,7 +356,7 @@ async def test_doctor_asks_each_place_that_a_name_leads_to(env, tmp_path, config
     async def other(_, line):
         await refusing(line)
 
-    async with model_server(ollama(other)) as good, model_server(other) as strict:
+    async with model_server(ollama(other)) as good, model_server(other, probes=True) as strict:
         configure(
             f'[map]\ndefault = "ollama/tiny"\nopus = "x/m"\n'
             f'[providers.ollama]\nurl = "{good.url}"\n'

@@ -11,6 +11,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import collect
 from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.session.connection import Timeouts
@@ -21,6 +22,7 @@ WALLET = Secret.from_hex("12" * 32)
 QUICK = Timeouts(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)
 """For nodes that fall silent. A busy machine must not look like one, so nothing else uses it."""
 PATIENT = Timeouts(grace=0.2)
+LOCAL = HostAccess(private=True)
 TEXT = "".join(ANSWER)
 
 
@@ -59,11 +61,12 @@ class CountingFunding:
 
 
 @asynccontextmanager
-async def session_with(node=None, *, waits=PATIENT, job=None, **settings):
+async def session_with(node=None, *, waits=PATIENT, job=None, records=None, **settings):
     async with running() as own:
         node = node or own
         funding = CountingFunding(node, **(job or {}))
-        session = NodeSession(funding, WALLET, SessionSettings(waits, **settings))
+        given = SessionSettings(waits, **{"access": LOCAL, **settings})
+        session = NodeSession(funding, WALLET, given, records)
         try:
             yield session, node, funding
         finally:

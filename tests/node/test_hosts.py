@@ -7,17 +7,16 @@ from collections import Counter
 import pytest
 
 from toolbridge.node.chain.address import address_of
+from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.candidates import (
     HostCandidate,
     HostRequirements,
     ListedHost,
     claimed_key,
     given_key,
-    is_private,
     rank,
     substitute_localhost,
     take,
-    usable,
 )
 from toolbridge.node.hosts.probing import health_url
 from toolbridge.node.hosts.scoring import WEIGHTS, factors, score
@@ -49,6 +48,7 @@ def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
         ({"active": False}, "not active"),
         ({"models": (b"\2" * 32,)}, "does not serve"),
         ({"url": ""}, "no URL"),
+        ({"url": "http://host.example"}, "without TLS"),
         ({"url": "host.example:8080"}, "its URL is invalid"),
         ({"url": "http://[::1"}, "its URL is invalid"),
         ({"url": "javascript:alert(1)"}, "its URL is invalid"),
@@ -72,13 +72,14 @@ def test_a_host_is_left_out_for_a_reason(changes, words):
     ],
 )  # fmt: skip
 def test_an_address_of_the_users_own_network_is_known(url, private):
-    assert usable(url)
-    assert is_private(url) is private
-    assert bool(HostRequirements(MODEL, private=True).objection(listed(url=url))) is False
+    objection = HostRequirements(MODEL, access=HostAccess(plain=True)).objection(listed(url=url))
+    assert ("private" in objection) is private
+    open_to_all = HostAccess(private=True, plain=True)
+    assert HostRequirements(MODEL, access=open_to_all).objection(listed(url=url)) == ""
 
 
 def test_the_machine_itself_may_have_another_name():
-    wishes = HostRequirements(MODEL, localhost="host.docker.internal", private=True)
+    wishes = HostRequirements(MODEL, localhost="host.docker.internal")
     assert wishes.url_of(listed(url="http://localhost:8083/")) == "http://host.docker.internal:8083"
     assert substitute_localhost("http://127.0.0.1/x", "h") == "http://h/x"
     assert substitute_localhost("https://host.example:1", "h") == "https://host.example:1"

@@ -155,7 +155,7 @@ class TestDecoding:
             "no json",
             "[]",
             '{"type":"encrypted_chunk"}',
-            '{"type":"stream_end","tokens_used":"x"}',
+            '{"type":"stream_end","reason":5}',
         ],
     )
     def test_what_is_no_message_is_a_broken_wire(self, wrong):

@@ -104,11 +104,17 @@ def tiny_model() -> Path:
 
 
 @contextmanager
-def engine(*flags: str) -> Iterator[Engine]:
-    """Run a server of the scripted model."""
+def engine(*flags: str, model: Path | None = None) -> Iterator[Engine]:
+    """Run a server of the scripted model, or of another model file."""
     # Claude Code's first request is 35,000 of this model's short tokens; a slot has half of these.
     wide = () if "--ctx" in flags else ("--ctx", "131072")
-    command = [str(install()), str(SCRIPTS / "serve_tiny.py"), str(tiny_model()), *wide, *flags]
+    command = [
+        str(install()),
+        str(SCRIPTS / "serve_tiny.py"),
+        str(model or tiny_model()),
+        *wide,
+        *flags,
+    ]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         env=os.environ | {"LLAMA_SERVER_SLOTS_DEBUG": "1"},

@@ -17,8 +17,8 @@ from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
+from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
-from toolbridge.routing.sources import base_url
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.clouds.endpoint import open_endpoint
@@ -177,7 +177,7 @@ async def _provider(
     try:
         incoming = await upstream.ask(
             "GET",
-            base_url(provider_config) + _LISTS[provider_config.api],
+            endpoint_url(name, provider_config, _LISTS[provider_config.api]),
             provider=name,
             headers=codecs.load(provider_config.api).authorize(key) if key else {},
             waits=(3.0, 5.0),
@@ -189,7 +189,7 @@ async def _provider(
     if incoming.status in {401, 403}:
         to_do = f"check {key_variable(provider_config.key) or 'its `key`'}"
         return Finding(bad, f"{name} rejects the key ({incoming.status})", to_do)
-    return Finding(True, f"{name} answers at {provider_config.url}")
+    return Finding(True, f"{name} answers at {provider_config.url.partition('?')[0]}")
 
 
 async def _cloud(

@@ -89,6 +89,17 @@ class Outgoing(msgspec.Struct, frozen=True):
     """Stop sequences that the target does not accept; `StopScanner` searches the answer for them."""
 
 
+class OutputSupport(msgspec.Struct, frozen=True):
+    """How far a target constrains its answers to a JSON Schema."""
+
+    bound: bool = False
+    """Whether the answer is known to be constrained, not only asked for."""
+    schema: bool = False
+    """Whether a request can carry a schema."""
+    with_tools: bool = True
+    """Whether a request can carry a schema and tools; otherwise the tools are never called."""
+
+
 Lose: TypeAlias = Callable[[str, str], None]
 """Records a loss: takes the path of a field in our request and the reason."""
 
@@ -132,6 +143,10 @@ def _never(_: Request, __: Target) -> bool:
     return False
 
 
+def _unsupported(_: Target) -> OutputSupport:
+    return OutputSupport()
+
+
 class RequestEncoder(Protocol):
     """The part of a codec that encodes requests. Nodes implement it without a codec."""
 
@@ -167,6 +182,8 @@ class TargetCodec:
     rules: Rules
     completes: Callable[[Request, Target], bool] = _never
     """Whether the target has a completion endpoint for this request."""
+    output_support: Callable[[Target], OutputSupport] = _unsupported
+    """Returns how far the target constrains answers to a schema."""
 
 
 @dataclass(frozen=True, kw_only=True)

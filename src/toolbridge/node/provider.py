@@ -26,11 +26,14 @@ from toolbridge.node.funding.jobs import Funding, Host, Job, PrepaidJob
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.funding.plan import Plan, make_plan
 from toolbridge.node.funding.settling import SettledJob
-from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements, is_private
+from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements
 from toolbridge.node.hosts.finder import Finder, Search
 from toolbridge.node.hosts.probing import Prober
+from toolbridge.node.hosts.records import FILE as RECORDS
+from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.hosts.registry import HostRegistry, model_bytes
 from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.delivered import Tolerance
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.protocol.messages import BASE_SEPOLIA
 from toolbridge.node.session.connection import Timeouts, fresh_key
@@ -94,6 +97,7 @@ class NodeProvider:
         self._paid: ChainFunding | None = None
         self._context: FundingContext | None = None
         self._pool: NodePool | None = None
+        self._records: HostRecords | None = None
         self.address = address_of(encryption.public_key(self._wallet))
         """The address of our account."""
 
@@ -193,8 +197,16 @@ class NodeProvider:
         return PrepaidJob(Job(settings.job_id, host, settings.model, chain_id))
 
     def _session(self, funding: Funding) -> NodeSession:
-        return NodeSession(
-            funding, self._wallet, SessionSettings(self._waits, memory=self._settings.memory)
+        return NodeSession(funding, self._wallet, self._session_settings(), self._records)
+
+    def _session_settings(self) -> SessionSettings:
+        settings = self._settings
+        return SessionSettings(
+            self._waits,
+            settings.memory,
+            tolerance=Tolerance(settings.count_tolerance),
+            old_nodes=settings.old_nodes,
+            access=settings.access,
         )
 
     async def _chain_funding(self, stack: AsyncExitStack) -> ChainFunding:
@@ -210,11 +222,13 @@ class NodeProvider:
         )
         account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
         self._context = FundingContext(chain, account, ledger, self._terms(), self._budget())
+        self._records = HostRecords(self._state / RECORDS, chain.network.chain_id)
         self._finder = Finder(
             HostRegistry(chain, currency=settings.currency),
-            await stack.enter_async_context(Prober()),
+            await stack.enter_async_context(Prober(settings.access)),
             self._search(),
             random.Random(settings.seed),  # noqa: S311  the pick of a host is not a secret
+            self._records,
         )
         self._paid = ChainFunding(self._context, self._finder, settle_after=self._settle_after)
         stack.push_async_callback(self._paid.stop)
@@ -238,7 +252,7 @@ class NodeProvider:
         requirements = HostRequirements(
             model_bytes(settings.model),
             settings.highest_price,
-            settings.private_hosts or is_private(settings.chain.rpc_url),
+            settings.access,
             settings.localhost_override,
             (read_public(settings.host_key),) if settings.host_key else (),
             {settings.host.lower(): settings.host_url} if settings.host_url else None,

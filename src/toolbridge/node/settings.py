@@ -16,8 +16,10 @@ from toolbridge.node.chain.address import model_id
 from toolbridge.node.chain.amounts import ETHER, parse_amount
 from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.networks import Network
+from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.scoring import Mode
 from toolbridge.node.protocol.encryption import compressed
+from toolbridge.upstream.hosts import hostname, is_loopback
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -66,6 +68,13 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Replaces `localhost` in the URLs of hosts; needed inside a container."""
     private_hosts: bool = False
     """Whether to use hosts at private addresses; anyone can register such a URL."""
+    plain_hosts: bool = False
+    """Whether to use public hosts without TLS (`http`, `ws`): others can see when and how much is
+    sent, and can cut answers off."""
+    old_nodes: bool = False
+    """Whether to accept answers whose end the node does not confirm, as old versions do not."""
+    count_tolerance: Annotated[float, msgspec.Meta(ge=0, le=100)] = 1.5
+    """The factor by which a host's token count may differ from ours; 0 to accept any count."""
     seed: int | None = None
     """Seed of the random pick of a host, for repeatable runs."""
 
@@ -73,6 +82,16 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def direct(self) -> bool:
         """Whether URL and key of the host are set, so that no chain is used and nothing is paid."""
         return bool(self.host_url and self.host_key)
+
+    @property
+    def access(self) -> HostAccess:
+        """Which hosts may be contacted.
+
+        With contracts of the user's own on a chain of this machine, hosts are there too.
+        """
+        own_chain = not self.direct and not self.network and is_loopback(hostname(self.rpc_url))
+        allowed = HostAccess(self.private_hosts or own_chain, self.plain_hosts or own_chain)
+        return allowed.with_own(self.host_url)
 
     @property
     def currency(self) -> str:

@@ -16,16 +16,24 @@ from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
+from toolbridge.core.json import JsonObject
+from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, split_address
-from toolbridge.routing.capabilities import target_of, window_of
+from toolbridge.routing.capabilities import (
+    LiveModel,
+    facts_of,
+    of_engine,
+    of_ollama,
+    target_of,
+    window_of,
+)
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
 from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.ollama import ModelDetails
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
 
@@ -36,6 +44,8 @@ ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
+_MAX_LEARNED = 256
+"""Models whose learned quirks are kept."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -48,6 +58,12 @@ class Route(msgspec.Struct, frozen=True):
     settings: ModelConfig = ModelConfig()
     endpoint: CloudEndpoint | None = None
     """Signs the requests of a provider in a cloud; None for every other."""
+    facts: JoinedFacts = JoinedFacts()
+    """What is known about the model, with the source of each fact."""
+    engine: str = ""
+    """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
+    template: str = ""
+    """The hash of the model's chat template, where the server shows it (llama.cpp)."""
 
     @property
     def address(self) -> str:
@@ -108,6 +124,7 @@ class ModelRoutes:
             for name, at in self.provider_configs.items()
             if at.cloud
         }
+        self._learned: dict[str, JsonObject] = {}
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -164,23 +181,48 @@ class ModelRoutes:
         if provider_config.api == NODE:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
-        details = await self._details(provider, model)
+        live = await self._live(provider, model)
+        facts = facts_of(provider_config, model, settings, live)
+        learned = self._learned.get(f"{provider}/{model}")
         return Route(
             provider=provider,
             provider_config=provider_config,
             # A wallet's key is never part of a request, so a route does not carry it.
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
-            target=target_of(provider, provider_config, model, settings, details),
+            target=target_of(provider, provider_config, model, settings, facts, learned),
             settings=settings,
             endpoint=self._endpoints.get(provider),
+            facts=facts,
+            engine=live.engine,
+            template=live.template,
         )
 
-    async def _details(self, provider: str, model: str) -> ModelDetails:
-        """Return what an Ollama server reports about a model; nothing for other providers."""
-        if self.provider_configs[provider].api != OLLAMA:
-            return ModelDetails()
+    def learn(self, address: str, quirks: JsonObject) -> None:
+        """Set quirks of a model that a rejection of its provider has shown.
+
+        They count from the next route on, until the process ends; `[models]` overrides them.
+        """
+        if address not in self._learned and len(self._learned) >= _MAX_LEARNED:
+            return
+        self._learned[address] = {**self._learned.get(address, {}), **quirks}
+        self._routes.clear()
+
+    async def _live(self, provider: str, model: str) -> LiveModel:
+        """Return what the provider reports about a model; nothing for one that is not asked."""
+        if self.provider_configs[provider].api == OLLAMA:
+            return await self._shown(provider, model)
+        at = self.provider_configs[provider]
+        if at.api in {NODE, DEMO} or at.cloud:
+            return LiveModel()
+        server = self._discovery.engine(provider)
+        if not self._discovery.asks_engine(provider):
+            return of_engine(server.last.find(model), server.last.engine)
+        found = await server.find(model)
+        return of_engine(found, server.last.engine)
+
+    async def _shown(self, provider: str, model: str) -> LiveModel:
         try:
-            return await self._discovery.catalog(provider).show(model)
+            return of_ollama(await self._discovery.catalog(provider).show(model))
         except UnknownModel:
             raise UnknownModel(
                 f"{provider} has no model {model!r}. Fetch it with `ollama pull {model}`, or list "
@@ -188,7 +230,7 @@ class ModelRoutes:
                 where="model",
             ) from None
         except ToolbridgeError:
-            return ModelDetails()  # the request itself will fail with the reason
+            return LiveModel()  # the request itself will fail with the reason
 
     async def _refresh_lists(self, name: str) -> None:
         """Fetch the lists of all Ollama servers at once, if `name` may be in one of them."""
@@ -248,7 +290,9 @@ class ModelRoutes:
         for provider, models in zip(providers, lists, strict=True):
             for model in models:
                 settings = self._names.settings(provider, model.name)
-                window = window_of(self.provider_configs[provider], settings, model.shown)
+                provider_config = self.provider_configs[provider]
+                facts = facts_of(provider_config, model.name, settings, of_ollama(model.shown))
+                window = window_of(provider_config, facts)
                 kind = EMBEDDING if model.embeds else CHAT
                 found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
         return found

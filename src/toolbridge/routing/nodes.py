@@ -134,6 +134,7 @@ class _Waits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first: float | None = None
     next: float | None = None
     grace: float | None = None
+    total: float | None = None
     pay: float | None = None
     settle: float | None = None
 

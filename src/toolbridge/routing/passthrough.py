@@ -109,6 +109,9 @@ class PassthroughRequest:
     def stages(self, _: bytes) -> AnswerStages:
         return AnswerStages((), ())
 
+    def rescue(self, _problem: Problem, _seed: bytes) -> None:
+        return None  # the client gets the provider's own error
+
     def downgrade(self, _: Problem) -> bool:
         return False  # the request is sent as the client wrote it
 

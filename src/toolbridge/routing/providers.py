@@ -20,6 +20,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
+from toolbridge.routing.provider_urls import fill_url
 from toolbridge.upstream.clouds.endpoint import missing_credentials
 from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
@@ -37,10 +38,10 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
     found: dict[str, ProviderConfig] = {}
     for name, provider_config in config.providers.items():
         base = name if name in providers.names() else provider_config.cloud
-        known = providers.load(base) if base in providers.names() else None
-        found[name] = _merge(name, provider_config, known)
+        known = fill_url(providers.load(base), env) if base in providers.names() else None
+        found[name] = _merge(name, fill_url(provider_config, env), known)
     for name in providers.names():
-        found.setdefault(name, providers.load(name))
+        found.setdefault(name, fill_url(providers.load(name), env))
     if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
         found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
     for name, variable in _URLS.items():
@@ -48,6 +49,7 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
             found[name] = msgspec.structs.replace(found[name], url=url)
     _check_map(config, found)
     _check_dialects(config)
+    _check_tool_modes(config)
     return found
 
 
@@ -61,7 +63,7 @@ def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, st
     variable = key_variable(provider_config.key)
     if not variable or provider_config.api == NODE or secret(provider_config.key, env):
         return ""
-    known = providers.load(name) if name in providers.names() else ProviderConfig()
+    known = fill_url(providers.load(name), env) if name in providers.names() else ProviderConfig()
     elsewhere = (
         bool(known.url) and provider_config.url != known.url and provider_config.key == known.key
     )
@@ -91,6 +93,13 @@ def _check_dialects(config: Config) -> None:
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
             text = f"there is no dialect {settings.dialect!r}; {hint}"
             raise ConfigError(text, where=f"models.{name}.dialect")
+
+
+def _check_tool_modes(config: Config) -> None:
+    for name, settings in config.models.items():
+        if settings.tool_mode == "native" and settings.tools is False:
+            text = "`native` contradicts `tools = false`; remove one of the two"
+            raise ConfigError(text, where=f"models.{name}.tool_mode")
 
 
 def _check_quirks(provider_config: ProviderConfig) -> None:
@@ -163,6 +172,17 @@ def config_for(provider_config: ProviderConfig, model: str) -> ProviderConfig:
 def is_first_party(provider_config: ProviderConfig) -> bool:
     """Return whether the URL is a vendor's own server: one with passthrough in its built-in file."""
     return _host(provider_config.url) in _first_party_hosts()
+
+
+def is_vendor_host(provider_config: ProviderConfig) -> bool:
+    """Return whether the URL is on the host of a built-in provider that is not on this machine."""
+    host = _host(provider_config.url)
+    return host in _vendor_hosts() and not is_loopback(host)
+
+
+@cache
+def _vendor_hosts() -> frozenset[str]:
+    return frozenset(_host(providers.load(name).url) for name in providers.names())
 
 
 def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:

@@ -6,13 +6,10 @@ sources; `passthrough.py` has the one that also keeps the provider's own bytes.
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from toolbridge import demo
-from toolbridge.config import ProviderConfig
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.ids import Ids, SeenIds
@@ -21,6 +18,7 @@ from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
+from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import check_beginning, check_status, check_type, rejection
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
@@ -38,11 +36,11 @@ _DEMO_BATCH = 8
 __all__ = [
     "Batch",
     "HttpRequest",
+    "ObservedSource",
     "OnHead",
     "ProviderConnections",
     "RequestSender",
     "Source",
-    "base_url",
     "ignore_head",
 ]
 
@@ -58,6 +56,25 @@ class Source(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class ObservedSource:
+    """A source whose events are also passed to a callback."""
+
+    def __init__(self, source: Source, on_batch: Callable[[Batch], None]) -> None:
+        self._source = source
+        self._on_batch = on_batch
+        self.passing = source.passing
+
+    async def read(self) -> Batch | None:
+        batch = await self._source.read()
+        self.passing = self._source.passing
+        if batch:
+            self._on_batch(batch)
+        return batch
+
+    async def close(self) -> None:
+        await self._source.close()
 
 
 OnHead: TypeAlias = Callable[[Mapping[str, str]], None]
@@ -228,7 +245,7 @@ class RequestSender:
             headed = HttpRequest(request.path, request.body, merged_headers(*layers))
             return await route.endpoint.sign(provider_config.api, headed)
         authorization = route.codec.authorize(key) if key else {}
-        url = base_url(provider_config) + request.path
+        url = endpoint_url(route.provider, provider_config, request.path)
         return SignedRequest(url, request.body, merged_headers(*layers, authorization))
 
 
@@ -284,20 +301,3 @@ class HttpSource:
     async def close(self) -> None:
         if self._incoming is not None:
             await self._incoming.release()
-
-
-def base_url(provider_config: ProviderConfig) -> str:
-    """Return the URL that the paths of the provider's API are appended to.
-
-    OpenAI's paths do not contain `/v1`; those of the other APIs contain their version.
-    """
-    return _base_url(provider_config.url, provider_config.api)
-
-
-@lru_cache(256)
-def _base_url(given: str, api: str) -> str:
-    url = given.rstrip("/")
-    if api.startswith("openai"):
-        bare = url.count("/") == 2
-        return f"{url}/v1" if bare else url
-    return re.sub(r"/v1(beta)?$", "", url) if api != "ollama" else url

@@ -232,7 +232,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _format(name: str, schema: JsonObject) -> OutputFormat:
-    return OutputFormat(schema=schema, name=_ODD.sub("_", name)[:64])
+    return OutputFormat(schema=schema, name=_ODD.sub("_", name)[:64], checked=True)
 
 
 @cache

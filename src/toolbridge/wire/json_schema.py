@@ -6,6 +6,7 @@ This module has the steps that codecs share: resolving `$ref`, merging `allOf`, 
 """
 
 from collections.abc import Callable, Mapping
+from math import floor
 from typing import TypeGuard
 
 from toolbridge.core.json import Json, JsonObject, dumps
@@ -16,6 +17,14 @@ _VALUES = frozenset({"enum", "const", "default", "examples", "example"})
 """Keywords whose values are data; a `$ref` in them is not a reference."""
 _NAMED = frozenset({"properties", "patternProperties"})
 """Keywords whose keys are property names; a property may be called `default` or `$ref`."""
+OF_TYPE = {
+    "string": frozenset({"minLength", "maxLength", "pattern", "format", "enum"}),
+    "array": frozenset({"items", "minItems", "maxItems", "prefixItems", "uniqueItems"}),
+    "object": frozenset({"properties", "required", "additionalProperties", "propertyOrdering"}),
+    "number": frozenset({"minimum", "maximum"}),
+    "integer": frozenset({"minimum", "maximum"}),
+}
+"""The keywords that belong to one type."""
 _SILENT = frozenset(
     {"$schema", "$id", "id", "$anchor", "$comment", "$vocabulary", "$defs", "definitions"}
 )
@@ -69,7 +78,7 @@ class _Inliner:
         return self.expand(value, inside, depth + 1)
 
     def _resolve(self, reference: str, inside: tuple[str, ...]) -> Json:
-        found = None if reference in inside else _follow(self._root, reference)
+        found = None if reference in inside else resolve(self._root, reference)
         # Definitions that each refer to the previous one twice grow exponentially.
         if isinstance(found, dict) and self._nodes < MAX_NODES:
             return found
@@ -77,7 +86,7 @@ class _Inliner:
         return {"type": "object"}
 
 
-def _follow(root: JsonObject, reference: str) -> Json:
+def resolve(root: JsonObject, reference: str) -> Json:
     """Return the target of a JSON pointer (RFC 6901) such as `#/$defs/City`, or None."""
     head, *steps = reference.split("/")
     if head != "#" or not steps:
@@ -183,6 +192,39 @@ def split_null(node: JsonObject) -> tuple[JsonObject, bool]:
 
 def _is_null(schema: Json) -> bool:
     return isinstance(schema, dict) and schema.get("type") in ("null", ["null"])
+
+
+def inclusive(node: JsonObject) -> JsonObject:
+    """Return `node` with inclusive bounds; for fractions the description keeps the exclusive ones."""
+    node = dict(node)
+    whole = node.get("type") == "integer"
+    low, high = node.get("exclusiveMinimum"), node.get("exclusiveMaximum")
+    if is_number(low):
+        least = floor(low) + 1 if whole else low
+        own = node.get("minimum")
+        node["minimum"] = max(own, least) if is_number(own) else least
+    if is_number(high):
+        most = -floor(-high) - 1 if whole else high
+        own = node.get("maximum")
+        node["maximum"] = min(own, most) if is_number(own) else most
+    for key in ("exclusiveMinimum", "exclusiveMaximum"):
+        if whole and is_number(node.get(key)):
+            del node[key]
+    return node
+
+
+def split_types(node: JsonObject) -> JsonObject:
+    """Return `node` with a list of types as `anyOf`, each with the keywords of its type."""
+    kinds = node.get("type")
+    if not isinstance(kinds, list) or "anyOf" in node:
+        return node
+    special = frozenset().union(*OF_TYPE.values())
+    rest: JsonObject = {k: v for k, v in node.items() if k not in special and k != "type"}
+    rest["anyOf"] = [
+        {"type": kind} | {k: v for k, v in node.items() if k in OF_TYPE.get(str(kind), ())}
+        for kind in kinds
+    ]
+    return rest
 
 
 def describe(node: JsonObject, moved: Mapping[str, Json]) -> JsonObject:

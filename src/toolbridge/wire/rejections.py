@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from toolbridge.core.json import Json, JsonObject, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after
+from toolbridge.wire.generated import read_generated
 
 _SHOWN = 500
 """Characters of an error text that are kept; four times as many of a JSON message."""
@@ -26,7 +27,11 @@ _OVERFLOWS = (
     "context window", "exceeds the maximum number of tokens", "exceeds the context length",
 )  # fmt: skip
 # llama.cpp answers 500 to requests that it can never serve; a retry would fail as well.
-_IMPOSSIBLE = ("input is not supported", "failed to parse tools", "failed to parse messages")
+# The last one is about the arguments of a past call, not about the answer.
+_IMPOSSIBLE = (
+    "input is not supported", "failed to parse tools", "failed to parse messages",
+    "failed to parse tool call arguments as json: [json.exception",
+)  # fmt: skip
 _LIMIT = re.compile(
     r"(?:context length is|context size \(|tokens allowed \(|context window of) ?(\d+)"
 )
@@ -43,6 +48,7 @@ def read_rejection(
         text=problem.text,
         status=status,
         retry_after=read_retry_after(headers),
+        generated=read_generated(maybe_object(body)),
     )
 
 
@@ -56,19 +62,22 @@ def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) ->
     kind = kinds.get(type) or _BY_STATUS.get(status, "rejected")
     if status in {401, 403}:
         text = f"the provider rejected the API key: {text}"
-    return Problem(kind=kind, text=text, status=status)
+    return Problem(kind=kind, text=text, status=status, generated=read_generated(text))
 
 
-def read_error(body: bytes) -> tuple[str, str]:
-    """Return type and text of an error body: JSON of any API, an HTML page, or plain text."""
+def read_error(body: bytes, limit: int | None = 4 * _SHOWN) -> tuple[str, str]:
+    """Return type and text of an error body: JSON of any API, an HTML page, or plain text.
+
+    `limit` is the number of characters that are kept of a JSON message; None for all.
+    """
     found = maybe_object(body)
     if found is None:
         return "", _plain(body)
     error = found.get("error", found)
     if isinstance(error, dict):
         text = error.get("message") or error.get("detail") or found.get("message")
-        return _string(error, "type") or _string(error, "status"), _shown(text)
-    return "", _shown(error)
+        return _string(error, "type") or _string(error, "status"), _shown(text, limit)
+    return "", _shown(error, limit)
 
 
 def read_overflow(text: str) -> str:
@@ -95,8 +104,8 @@ def _string(found: JsonObject, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _shown(value: Json) -> str:
-    return value[: 4 * _SHOWN] if isinstance(value, str) else ""
+def _shown(value: Json, limit: int | None) -> str:
+    return value[:limit] if isinstance(value, str) else ""
 
 
 def _plain(body: bytes) -> str:

@@ -212,7 +212,10 @@ def test_five_stop_sequences_are_taken():
         (OutputFormat(), {"responseMimeType": "application/json"}, []),
         (
             OutputFormat(SCHEMA, "n", strict=True),
-            {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
+            {
+                "responseMimeType": "application/json",
+                "responseJsonSchema": {k: SCHEMA[k] for k in ("type", "properties")},
+            },
             ["output.name", "output.strict"],
         ),
     ],

@@ -151,14 +151,20 @@ def test_a_model_that_must_think_is_not_told_otherwise():
     assert lost({"effort_none": False}, think=Think("off")) == ["think"]
 
 
+FORM = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
 @pytest.mark.parametrize(
     ("output", "format"),
     [
         (OutputFormat(), {"type": "json_object"}),
-        (OutputFormat({"a": 1}), {"type": "json_schema", "name": "response", "schema": {"a": 1}}),
         (
-            OutputFormat({"a": 1}, "x", strict=True),
-            {"type": "json_schema", "name": "x", "schema": {"a": 1}, "strict": True},
+            OutputFormat(FORM, strict=False),
+            {"type": "json_schema", "name": "response", "schema": FORM, "strict": False},
+        ),
+        (
+            OutputFormat(FORM, "x", strict=True),
+            {"type": "json_schema", "name": "x", "schema": FORM, "strict": True},
         ),
     ],
 )

@@ -5,6 +5,7 @@ from toolbridge.codecs.anthropic.decode_stream import StreamDecoder
 from toolbridge.codecs.anthropic.encode_request import encode_request
 from toolbridge.codecs.anthropic.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.anthropic.field_names import FIELD_NAMES
+from toolbridge.codecs.anthropic.output import output_support
 from toolbridge.codecs.anthropic.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.anthropic.shapes import SHOWS
 from toolbridge.codecs.anthropic.tools import encode_unavailable
@@ -46,6 +47,7 @@ CODEC = Codec(
         cache_marks=True,
         defers=True,
     ),
+    output_support=output_support,
     field_names=FIELD_NAMES,
     encode_unavailable=encode_unavailable,
 )

@@ -1,13 +1,14 @@
 """Our `Request`, as a body for `/v1/messages`."""
 
 from toolbridge.codecs.anthropic.encode_turns import TurnEncoder, encode_system
+from toolbridge.codecs.anthropic.output import encode_output
 from toolbridge.codecs.anthropic.quirks import Quirks, read_quirks
 from toolbridge.codecs.anthropic.shapes import ORIGIN
 from toolbridge.codecs.anthropic.thinking import encode_effort, encode_thinking, is_thinking
 from toolbridge.codecs.anthropic.tools import CHOICE_TYPES, encode_choice, encode_tools
 from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling, Think
+from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 
 PATH = "/v1/messages"
@@ -54,7 +55,9 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     thinks = is_thinking(request.think, thinking)
     body |= _encode_sampling(request.sampling, quirks, lose, thinks=thinks)
     body |= thinking
-    body |= _encode_output(request.think, request.output, lose)
+    config = encode_effort(request.think, lose) | encode_output(request, losses)
+    if config:
+        body["output_config"] = config
     # Anthropic, Messages API: an opaque id of the end user.
     if request.user:
         body["metadata"] = {"user_id": request.user}
@@ -140,16 +143,3 @@ def _is_rejected_with_thinking(name: str, value: float) -> bool:
     # Anthropic, extended thinking: no top_k, temperature 1 only, top_p from 0.95 to 1.
     least = {"temperature": 1.0, "top_p": 0.95}
     return name == "top_k" or value < least.get(name, value)
-
-
-def _encode_output(think: Think, output: OutputFormat | None, lose: Lose) -> JsonObject:
-    config = encode_effort(think, lose)
-    if output is not None and output.schema is None:
-        # Anthropic, structured outputs: "json_schema" is the only type of `output_config.format`.
-        lose("output", "Anthropic's API has no JSON output without a schema")
-    elif output is not None:
-        config["format"] = {"type": "json_schema", "schema": output.schema}
-        for name in ("name", "strict"):
-            if getattr(output, name):
-                lose(f"output.{name}", "Anthropic's schema has no name and is always strict")
-    return {"output_config": config} if config else {}

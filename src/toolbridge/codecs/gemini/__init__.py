@@ -5,6 +5,7 @@ from toolbridge.codecs.gemini.decode_stream import StreamDecoder
 from toolbridge.codecs.gemini.encode_request import encode_request
 from toolbridge.codecs.gemini.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.gemini.field_names import FIELD_NAMES
+from toolbridge.codecs.gemini.output import output_support
 from toolbridge.codecs.gemini.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.gemini.shapes import SHOWS
 from toolbridge.codecs.gemini.tools import encode_unavailable
@@ -41,6 +42,7 @@ CODEC = Codec(
         may_end_with_assistant=False,
         pairs=True,
     ),
+    output_support=output_support,
     field_names=FIELD_NAMES,
     encode_unavailable=encode_unavailable,
 )

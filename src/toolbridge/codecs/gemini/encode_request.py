@@ -4,14 +4,14 @@ Cache marks are not sent and not reported: Gemini keeps the prefix of a prompt b
 """
 
 from toolbridge.codecs.gemini.encode_turns import TurnEncoder
+from toolbridge.codecs.gemini.output import encode_output
 from toolbridge.codecs.gemini.quirks import read_quirks
-from toolbridge.codecs.gemini.schemas import project
 from toolbridge.codecs.gemini.shapes import ALT, CONFIG, ORIGIN
 from toolbridge.codecs.gemini.thinking import encode_thinking
 from toolbridge.codecs.gemini.tools import FUNCTIONS, encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling
+from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 from toolbridge.core.source import own_words
 from toolbridge.wire.url_path import quote_path
@@ -91,7 +91,7 @@ class _RequestEncoder:
             config["maxOutputTokens"] = request.max_tokens
         if request.stop:
             config["stopSequences"] = list(request.stop[:MAX_STOP])
-        config |= self._output(request.output, any_function=any_function)
+        config |= encode_output(request, self._quirks, self._losses, any_function=any_function)
         if thinking := self._thinking():
             config["thinkingConfig"] = thinking
         return config
@@ -120,26 +120,6 @@ class _RequestEncoder:
         if sampling.logprobs is not None:
             encoded["responseLogprobs"] = True
             encoded |= {"logprobs": sampling.logprobs} if sampling.logprobs else {}
-        return encoded
-
-    def _output(self, output: OutputFormat | None, *, any_function: bool) -> JsonObject:
-        if output is None:
-            return {}
-        if any_function and not self._quirks.json_with_tools:
-            # "Function calling with a response mime type: 'application/json' is unsupported"
-            self._lose("output", "this model rejects JSON output together with tools")
-            return {}
-        for name in ("name", "strict"):
-            if getattr(output, name):
-                self._lose(f"output.{name}", "Gemini's schema has no name and is always strict")
-        encoded: JsonObject = {"responseMimeType": "application/json"}
-        kept = self._request.extra.get(CONFIG)
-        if isinstance(kept, dict) and "responseSchema" in kept:
-            return encoded  # `_restore` puts the client's own `responseSchema` back
-        if output.schema is not None and self._quirks.json_schema:
-            encoded["responseJsonSchema"] = output.schema
-        elif output.schema is not None:
-            encoded["responseSchema"] = project(output.schema)
         return encoded
 
     def _restore(self, body: JsonObject) -> None:

@@ -5,11 +5,17 @@ listed keywords are sent; the others move into the description. Used for models 
 (`Quirks.json_schema`). A property may have the name of a keyword.
 """
 
-from math import floor
-
 from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
 from toolbridge.core.short_cache import cache_short
-from toolbridge.wire.json_schema import describe, inline, is_number, split_null, unite
+from toolbridge.wire.json_schema import (
+    describe,
+    inclusive,
+    inline,
+    is_number,
+    split_null,
+    split_types,
+    unite,
+)
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _FORMATS = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
@@ -19,14 +25,6 @@ _COUNTS = frozenset(
 )
 _TEXTS = frozenset({"title", "description", "pattern"})
 _BESIDE_ANY_OF = frozenset({"anyOf", "title", "description", "default", "example"})
-_OF_TYPE = {
-    "string": frozenset({"minLength", "maxLength", "pattern", "format", "enum"}),
-    "array": frozenset({"items", "minItems", "maxItems", "prefixItems", "uniqueItems"}),
-    "object": frozenset({"properties", "required", "additionalProperties", "propertyOrdering"}),
-    "number": frozenset({"minimum", "maximum"}),
-    "integer": frozenset({"minimum", "maximum"}),
-}
-"""The keywords that belong to one type."""
 _SNAKE = {
     "any_of": "anyOf", "property_ordering": "propertyOrdering", "min_items": "minItems",
     "max_items": "maxItems", "min_length": "minLength", "max_length": "maxLength",
@@ -52,7 +50,7 @@ def _node(schema: Json) -> JsonObject:
         return {}  # `true`: anything
     # Gemini API, Schema: null is `nullable: true`, and `allOf` and `oneOf` do not exist.
     node, null = split_null(unite(schema))
-    node = _one_type(_inclusive(_as_enum(node)))
+    node = split_types(inclusive(_as_enum(node)))
     kept: JsonObject = {}
     moved: JsonObject = {}
     for key, value in node.items():
@@ -89,39 +87,6 @@ def _as_enum(node: JsonObject) -> JsonObject:
     elif "items" in node:
         node["type"] = "array"
     return node
-
-
-def _inclusive(node: JsonObject) -> JsonObject:
-    """Return `node` with inclusive bounds; for fractions the description keeps the exclusive ones."""
-    node = dict(node)
-    whole = node.get("type") == "integer"
-    low, high = node.get("exclusiveMinimum"), node.get("exclusiveMaximum")
-    if is_number(low):
-        least = floor(low) + 1 if whole else low
-        own = node.get("minimum")
-        node["minimum"] = max(own, least) if is_number(own) else least
-    if is_number(high):
-        most = -floor(-high) - 1 if whole else high
-        own = node.get("maximum")
-        node["maximum"] = min(own, most) if is_number(own) else most
-    for key in ("exclusiveMinimum", "exclusiveMaximum"):
-        if whole and is_number(node.get(key)):
-            del node[key]
-    return node
-
-
-def _one_type(node: JsonObject) -> JsonObject:
-    """Return `node` with a list of types as `anyOf`, each with the keywords of its type."""
-    kinds = node.get("type")
-    if not isinstance(kinds, list) or "anyOf" in node:
-        return node
-    special = frozenset().union(*_OF_TYPE.values())
-    rest: JsonObject = {k: v for k, v in node.items() if k not in special and k != "type"}
-    rest["anyOf"] = [
-        {"type": kind} | {k: v for k, v in node.items() if k in _OF_TYPE.get(str(kind), ())}
-        for kind in kinds
-    ]
-    return rest
 
 
 def _fitting(key: str, value: Json, node: JsonObject) -> Json:

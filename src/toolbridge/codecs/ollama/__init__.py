@@ -6,6 +6,7 @@ from toolbridge.codecs.ollama.encode_request import encode_request
 from toolbridge.codecs.ollama.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.ollama.field_names import FIELD_NAMES
 from toolbridge.codecs.ollama.generate import completes
+from toolbridge.codecs.ollama.output import output_support
 from toolbridge.codecs.ollama.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.ollama.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
@@ -30,5 +31,6 @@ CODEC = Codec(
     content_type="application/x-ndjson",
     rules=Rules(pairs=True, system_in_place=True),
     completes=completes,
+    output_support=output_support,
     field_names=FIELD_NAMES,
 )

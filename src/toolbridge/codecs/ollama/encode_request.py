@@ -7,6 +7,7 @@ Tools and messages of one conversation are therefore always written in the same 
 from toolbridge.codecs.ollama import shapes
 from toolbridge.codecs.ollama.encode_turns import TurnEncoder
 from toolbridge.codecs.ollama.generate import PATH, completes, encode_generate
+from toolbridge.codecs.ollama.output import encode_output
 from toolbridge.codecs.ollama.quirks import read_quirks
 from toolbridge.codecs.ollama.shapes import ORIGIN
 from toolbridge.codecs.ollama.thinking import encode_thinking
@@ -40,10 +41,8 @@ class _RequestEncoder:
         think = encode_thinking(request, self._target, self._quirks, self._lose)
         if think is not None:
             body["think"] = think
-        # Ollama, structured outputs: a schema has no name, and it is always enforced.
-        if request.output is not None:
-            schema = request.output.schema
-            body["format"] = "json" if schema is None else schema
+        if (format := encode_output(request, self._losses)) is not None:
+            body["format"] = format
         if request.sampling.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
         if request.sampling.n is not None:

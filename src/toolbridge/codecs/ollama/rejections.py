@@ -14,6 +14,7 @@ from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, dump_bytes, dumps, loads, replace_lone_surrogates
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
+from toolbridge.wire.generated import read_generated
 
 _BY_STATUS = {
     413: "too_large",
@@ -53,10 +54,12 @@ def decode_error(error: Json, status: int = 0) -> Problem:
     """Return the problem that an error describes; `status` is 0 for an error inside a stream."""
     text, code = _unwrap(error)
     status = status or code
-    text = replace_lone_surrogates(text)[:_MAX_TEXT]
+    whole = replace_lone_surrogates(text)
+    text = whole[:_MAX_TEXT]
     if _TOO_LONG.search(text):
         return Problem("context_overflow", _overflow_text(text), status=status)
-    return Problem(_kind(text, status), text or f"the upstream answered {status}", status=status)
+    shown = text or f"the upstream answered {status}"
+    return Problem(_kind(text, status), shown, status=status, generated=read_generated(whole))
 
 
 def _kind(text: str, status: int) -> str:

@@ -13,6 +13,7 @@ from toolbridge.codecs.openai_chat.decode_stream import StreamDecoder
 from toolbridge.codecs.openai_chat.encode_request import encode_request
 from toolbridge.codecs.openai_chat.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.openai_chat.field_names import FIELD_NAMES
+from toolbridge.codecs.openai_chat.output import output_support
 from toolbridge.codecs.openai_chat.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.openai_chat.shapes import SHOWS
 from toolbridge.core.codec import Codec, Rules
@@ -45,6 +46,7 @@ CODEC = Codec(
         system_in_place=True,
     ),
     completes=completes,
+    output_support=output_support,
     field_names=FIELD_NAMES,
 )
 

@@ -6,16 +6,16 @@ Cache marks are left out without a loss: providers without marks cache prefixes 
 
 from hashlib import blake2b
 
-from toolbridge.codecs.openai_chat import shapes
 from toolbridge.codecs.openai_chat.completions import completes, encode_completion_request
 from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
+from toolbridge.codecs.openai_chat.output import encode_output
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.codecs.openai_chat.thinking import encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request, Text
+from toolbridge.core.messages import Loss, Request, Text
 from toolbridge.core.shared_fields import carry
 
 PATH = "/chat/completions"
@@ -61,8 +61,8 @@ class _RequestEncoder:
         )
         body |= thinking
         self._losses += losses
-        if self._request.output is not None:
-            body["response_format"] = self._format(self._request.output)
+        model = self._target.model or self._request.model
+        body |= encode_output(self._request, self._quirks, self._losses, model=model)
         self._identify()
         body["stream"] = self._request.stream
         self._restore()
@@ -129,17 +129,6 @@ class _RequestEncoder:
                 self._body[accepted[name]] = value
             else:
                 self._lose(f"sampling.{name}", "this provider does not accept the field")
-
-    def _format(self, output: OutputFormat) -> JsonObject:
-        if output.schema is None:
-            return {"type": "json_object"}
-        if not self._quirks.json_schema:
-            self._lose("output.schema", "this provider can write JSON, but not for a schema")
-            return {"type": "json_object"}
-        schema: JsonObject = {"name": output.name or shapes.ANSWER_NAME, "schema": output.schema}
-        if output.strict is not None:
-            schema["strict"] = output.strict
-        return {"type": "json_schema", "json_schema": schema}
 
     def _identify(self) -> None:
         request, quirks, body = self._request, self._quirks, self._body

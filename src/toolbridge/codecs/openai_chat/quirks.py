@@ -74,6 +74,12 @@ class Quirks(msgspec.Struct, frozen=True):
     """True if the provider accepts the field."""
     json_schema: bool = True
     """False if `response_format` can be `json_object` only."""
+    schema_subset: Literal["", "openai", "groq", "cerebras", "llamacpp", "xgrammar"] = ""
+    """The subset of JSON Schema to which answers are constrained; empty if that is not known."""
+    strict_models: tuple[str, ...] = ()
+    """The models that accept `strict` in `response_format`; empty for all (Groq has two)."""
+    schema_with_tools: bool = True
+    """False if no tool is called while `response_format` has a schema, or both are an error."""
     thinking_field: Literal["reasoning_content", "reasoning", ""] = ""
     """The field in which thoughts of the history are sent back; empty if they are rejected.
     DeepSeek and Kimi, thinking mode: an assistant message with tool calls must have it."""

@@ -14,6 +14,7 @@ from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
+from toolbridge.wire.generated import read_generated
 from toolbridge.wire.rejections import read_error, read_overflow, read_problem
 
 _MAX_TEXT = 2000
@@ -63,6 +64,10 @@ def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Pr
 def decode_error(status: int, body: bytes) -> Problem:
     """Return the problem that an error body describes; `status` is 0 for one inside a stream."""
     error = _inner_error(maybe_object(body) or {})
+    return replace(_read_error(status, body, error), generated=read_generated(error))
+
+
+def _read_error(status: int, body: bytes, error: JsonObject) -> Problem:
     type, text = read_error(body)
     missing = (
         f"HTTP {status} without an error text"

@@ -5,6 +5,7 @@ from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.codecs.openai_responses.encode_request import encode_request
 from toolbridge.codecs.openai_responses.encode_stream import StreamEncoder, encode_message
 from toolbridge.codecs.openai_responses.field_names import FIELD_NAMES
+from toolbridge.codecs.openai_responses.output import output_support
 from toolbridge.codecs.openai_responses.rejections import decode_rejection, encode_rejection
 from toolbridge.codecs.openai_responses.shapes import SHOWS
 from toolbridge.codecs.openai_responses.tools import encode_unavailable
@@ -38,6 +39,7 @@ CODEC = Codec(
         signed_thoughts=True,
         system_in_place=True,
     ),
+    output_support=output_support,
     field_names=FIELD_NAMES,
     # Codex compacts at `response.failed` with this code; the body of a 400 it only prints.
     fails_in_stream=frozenset({"context_overflow"}),

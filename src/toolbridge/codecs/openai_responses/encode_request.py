@@ -7,9 +7,9 @@ sent back without a stored response. What the API has no field for becomes a los
 from hashlib import blake2b
 
 from toolbridge.codecs.openai_responses.encode_turns import TurnEncoder
+from toolbridge.codecs.openai_responses.output import encode_output
 from toolbridge.codecs.openai_responses.quirks import Retention, read_quirks
 from toolbridge.codecs.openai_responses.shapes import (
-    ANSWER_NAME,
     ENCRYPTED_REASONING,
     LOGPROBS,
     ORIGIN,
@@ -18,7 +18,7 @@ from toolbridge.codecs.openai_responses.thinking import encode_thinking
 from toolbridge.codecs.openai_responses.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request, Text
+from toolbridge.core.messages import Loss, Request, Text
 from toolbridge.core.shared_fields import carry
 
 PATH = "/responses"
@@ -55,8 +55,8 @@ class _RequestEncoder:
         self._sample()
         if reasoning := encode_thinking(request, self._target, self._quirks, self._lose):
             body["reasoning"] = reasoning
-        if request.output is not None:
-            body["text"] = {"format": encode_format(request.output)}
+        if format := encode_output(request, self._losses):
+            body["text"] = {"format": format}
         self._store()
         self._identify()
         if request.stream:
@@ -174,17 +174,6 @@ class _RequestEncoder:
                 body[name] = _merged(value, body.get(name))
             elif name not in _WRITTEN:
                 body[name] = value
-
-
-def encode_format(output: OutputFormat) -> JsonObject:
-    """Return `text.format`. OpenAI Responses: the fields of `json_schema` have no wrapper here."""
-    if output.schema is None:
-        return {"type": "json_object"}
-    format: JsonObject = {"type": "json_schema", "name": output.name or ANSWER_NAME}
-    format["schema"] = output.schema
-    if output.strict is not None:
-        format["strict"] = output.strict
-    return format
 
 
 def _merged(kept: Json, ours: Json) -> Json:

@@ -4,8 +4,8 @@ OpenAI Responses, response object: it repeats the settings of the request; the S
 fields. The status is `in_progress`, `completed`, `incomplete` or `failed`.
 """
 
-from toolbridge.codecs.openai_responses.encode_request import encode_format
 from toolbridge.codecs.openai_responses.encode_turns import TurnEncoder
+from toolbridge.codecs.openai_responses.output import encode_format
 from toolbridge.codecs.openai_responses.quirks import Quirks
 from toolbridge.codecs.openai_responses.rejections import encode_failure
 from toolbridge.codecs.openai_responses.shapes import ORIGIN, REASONS

@@ -1,14 +1,14 @@
 """Hosts from the registry: which ones are usable, their public keys, and their ranking."""
 
-import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
 from toolbridge.core.errors import Unreachable
 from toolbridge.core.json import maybe_object
 from toolbridge.node.chain.address import address_of, same_account
+from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.scoring import Factors, Mode, factors, pick, score
 from toolbridge.node.protocol.encryption import compressed
 
@@ -87,7 +87,8 @@ class HostRequirements:
     model: bytes
     most: int = 0
     """The highest price; 0 for no limit."""
-    private: bool = False
+    access: HostAccess = field(default_factory=HostAccess)
+    """Which URLs may be contacted."""
     localhost: str = ""
     """The name that replaces `localhost` in URLs."""
     keys: tuple[bytes, ...] = ()
@@ -102,10 +103,8 @@ class HostRequirements:
             return "it is not active"
         if self.model not in host.models:
             return "it does not serve the model"
-        if not usable(url):
-            return "its URL is invalid" if url else "it has no URL"
-        if not self.private and is_private(url):
-            return "its URL is a private address; set `private_hosts = true` to allow that"
+        if why := self.access.objection(url) if url else "it has no URL":
+            return why
         if not host.price:
             return "it has no price for the model in this currency"
         if self.most and host.price > self.most:
@@ -116,29 +115,6 @@ class HostRequirements:
         """Return the URL to use for a host."""
         url = (self.urls or {}).get(host.address.lower(), host.url).strip().rstrip("/")
         return substitute_localhost(url, self.localhost) if self.localhost else url
-
-
-def usable(url: str) -> bool:
-    """Whether a URL has a scheme that a node can have, and a host name."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in {"http", "https", "ws", "wss"} and bool(parts.hostname)
-    except ValueError:
-        return False
-
-
-def is_private(url: str) -> bool:
-    """Whether a URL points into a private network.
-
-    Anyone can register a host, so such a URL could make toolbridge send requests to local services.
-    """
-    name = urlsplit(url).hostname or ""
-    if name == "localhost" or name.endswith((".localhost", ".local", ".internal")):
-        return True
-    try:
-        return not ipaddress.ip_address(name).is_global
-    except ValueError:
-        return False
 
 
 def substitute_localhost(url: str, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolbridge.core.json import JsonObject, dump_bytes, dumps
+from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import Problem
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import DecryptionFailed, Secret
@@ -235,10 +235,14 @@ class InitAck(msgspec.Struct, frozen=True):
 
 
 class AnswerChunk(msgspec.Struct, frozen=True):
-    """`encrypted_chunk`: the text of one token; the last one is empty and has `final`."""
+    """`encrypted_chunk`: the text of one token; the last one is empty and has `final`.
+
+    `final` is not encrypted, so it alone does not prove the end of the answer.
+    """
 
     payload: Payload
-    tokens: int = 1
+    tokens: Json = None
+    """A claim of the host, as every count: any JSON value, judged by `delivered`."""
     id: str | None = None
     final: bool = False
 
@@ -253,18 +257,17 @@ class Response(msgspec.Struct, frozen=True):
 class NodeUsage(msgspec.Struct, frozen=True):
     """Token counts; nodes since 8.21.0 send them, but not always."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    context_window_size: int | None = None
+    prompt_tokens: Json = None
+    completion_tokens: Json = None
 
 
 class StreamEnd(msgspec.Struct, frozen=True):
     """`stream_end`: the unencrypted last message about a prompt."""
 
     reason: str = "complete"
-    tokens_used: int = 0
+    tokens_used: Json = None
     id: str | None = None
-    vlm_tokens: int = 0
+    vlm_tokens: Json = None
     finish_reason: str | None = None
     usage: NodeUsage | None = None
 

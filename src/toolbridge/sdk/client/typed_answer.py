@@ -33,7 +33,7 @@ class AnswerType(Generic[T]):
 
     @property
     def output(self) -> OutputFormat:
-        return OutputFormat(schema=self.schema, name="answer")
+        return OutputFormat(schema=self.schema, name="answer", checked=True)
 
     def read(self, message: Message) -> T:
         """Return the value of an answer; raise if the answer failed or does not fit."""
