@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.node.deployed import MODEL as CHAIN_MODEL
 from tests.node.deployed import PAYER, account, deployed
-from tests.node.gateways import MODEL, PUBLIC, ask, works
+from tests.node.gateways import MODEL, PUBLIC, ask, soon, works
 from tests.node.local_chain import local_chain
-from tests.node.server import HOST, running
+from tests.node.server import HOST, Scene, running
 
 from toolbridge.cli import main
 from toolbridge.cli.node import env_file, flags, serve
@@ -433,6 +433,23 @@ async def test_hosts_that_cannot_be_used_are_named_with_the_reason(env):
         status, out, _ = await run(env, "node", "hosts")
         assert status == 1
         assert f"excluded {account(HOST)}: it is not active" in out
+
+
+async def test_a_host_that_claims_too_much_is_excluded_until_it_is_forgotten(env):
+    async with chained(env) as (env, _, node):
+        node.play(Scene(claims={"completion": 10**9}))
+        async with started(env, "node", "serve", "--port", "0") as (process, url, _):
+            await works(url)
+            await soon(lambda: node.closed)
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+        status, out, _ = await run(env, "node", "hosts")
+        assert status == 1
+        assert f"excluded {account(HOST)}: it is excluded until 20" in out
+        assert "claims 1000000000 tokens for an answer of 3 tokens by our count" in out
+        status, out, _ = await run(env, "node", "hosts", "--forget", account(HOST).lower())
+        assert out == f"1 recorded faults of {account(HOST).lower()} are deleted\n"
+        assert (await run(env, "node", "hosts"))[0] == 0
 
 
 async def test_one_question_in_the_terminal_is_answered_by_a_node_and_hangs_up(env):

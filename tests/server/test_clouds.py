@@ -229,7 +229,7 @@ async def test_an_exception_before_any_content_is_retried(model, hello, end):
 
     async def answer(heard, line):
         tries.append(heard)
-        failing = exception("modelStreamErrorException", "Model produced invalid sequence as part of ToolUse.")  # fmt: skip
+        failing = exception("modelStreamErrorException", "The model had a problem.")  # fmt: skip
         await streams(*([hello[0], failing] if len(tries) == 1 else [*hello, *end]))(heard, line)
 
     async with bridged(aws(answer), env=AWS_ENV, retries=1) as (ask, _):

@@ -137,6 +137,11 @@ class NodeProvider:
         await context.chain.check()
         return await finder.find(measure=measure)
 
+    async def forget_faults(self, address: str) -> int:
+        """Delete the recorded faults of a host; return how many there were."""
+        self._chain_parts()
+        return await self._records.forget(address) if self._records is not None else 0
+
     async def plan(self) -> Plan:
         """Return what the next session would cost and send, without sending it."""
         self._check_wallet()

@@ -56,14 +56,14 @@ class Route(msgspec.Struct, frozen=True):
     key: str
     target: Target
     settings: ModelConfig = ModelConfig()
-    endpoint: CloudEndpoint | None = None
-    """Signs the requests of a provider in a cloud; None for every other."""
     facts: JoinedFacts = JoinedFacts()
     """What is known about the model, with the source of each fact."""
     engine: str = ""
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    endpoint: CloudEndpoint | None = None
+    """Signs the requests of a provider in a cloud; None for every other."""
 
     @property
     def address(self) -> str:
@@ -119,12 +119,12 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
+        self._learned: dict[str, JsonObject] = {}
         self._endpoints = {
             name: open_endpoint(name, at, upstream, env)
             for name, at in self.provider_configs.items()
             if at.cloud
         }
-        self._learned: dict[str, JsonObject] = {}
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -191,10 +191,10 @@ class ModelRoutes:
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
             target=target_of(provider, provider_config, model, settings, facts, learned),
             settings=settings,
-            endpoint=self._endpoints.get(provider),
             facts=facts,
             engine=live.engine,
             template=live.template,
+            endpoint=self._endpoints.get(provider),
         )
 
     def learn(self, address: str, quirks: JsonObject) -> None:

@@ -16,6 +16,7 @@ from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
+from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
@@ -93,6 +94,7 @@ class ProviderConnections:
         self.nodes = Nodes(env)
         self.seen_ids = SeenIds()
         """Message ids that were sent to clients unchanged, to detect a repeated one."""
+        self.corrections = LearnedCorrections()
 
     def source(
         self, route: Route, ready: PreparedRequest, ids: Ids, on_head: OnHead = ignore_head
@@ -107,6 +109,7 @@ class ProviderConnections:
         return HttpSource(RequestSender(self.upstream, route, request, on_head), ids)
 
     async def close(self) -> None:
+        await self.corrections.close()
         await self.nodes.close()
 
 

@@ -113,7 +113,8 @@ class ChainClient:
         if len(calls) > 1 and await self._has_multicall():
             data = multicall.encode_calls([(call.contract, call.data) for call in calls])
             batch: JsonObject = {"to": self.network.multicall, "data": hexed(data)}
-            results = multicall.decode_results(await self.simulate(batch, "aggregate3"))
+            returned = await self.simulate(batch, "aggregate3")
+            results = multicall.decode_results(returned, len(calls))
             return [_answer(call, *result) for call, result in zip(calls, results, strict=True)]
         return [await self._read_one(call) for call in calls]
 
