@@ -77,7 +77,7 @@ def message(text: str) -> str:
 @pytest.mark.parametrize(
     ("env", "settings", "words"),
     [
-        ({}, {}, ["AWS_BEARER_TOKEN_BEDROCK"]),
+        ({}, {"region": "us-east-1"}, ["AWS_BEARER_TOKEN_BEDROCK"]),
         ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "x"}, {}, ["region", "AWS_REGION"]),
         ({}, {"key": "k", "region": "us-east-1/../.."}, ["not an AWS region"]),
         (AWS_ENV, {"token_command": ("/nonexistent/aws",)}, ["token_command", "/nonexistent/aws"]),
@@ -86,7 +86,10 @@ def message(text: str) -> str:
         (AWS_ENV, {"token_command": ("/bin/echo", '{"x": 1}')}, ["access_token"]),
     ],
 )  # fmt: skip
-async def test_missing_credentials_are_an_error_with_the_next_step(env, settings, words):
+async def test_missing_credentials_are_an_error(monkeypatch, tmp_path, env, settings, words):
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):  # which botocore reads
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     async with bridged(aws(replies(WHOLE)), env=env, **settings) as (ask, server):
         status, text, _ = await ask()
     assert status in {404, 500}
