@@ -209,7 +209,8 @@ class ModelRoutes:
         """Return what the provider reports about a model; nothing for one that is not asked."""
         if self.provider_configs[provider].api == OLLAMA:
             return await self._shown(provider, model)
-        if self.provider_configs[provider].api in {NODE, DEMO}:
+        at = self.provider_configs[provider]
+        if at.api in {NODE, DEMO} or at.cloud:
             return LiveModel()
         server = self._discovery.engine(provider)
         if not self._discovery.asks_engine(provider):
