@@ -269,7 +269,8 @@ class NodeSession:
         """Return the open connection, or a new one if it is closed or its deposit is nearly used."""
         connection = self._connection
         if connection is not None:
-            if connection.alive and not _deposit_spent(connection, prompt):
+            usable = connection.alive and not self._funding.lost(connection.job)
+            if usable and not _deposit_spent(connection, prompt):
                 return connection
             await self._drop()
         self._connection = await HostConnection.open(
