@@ -210,7 +210,7 @@ def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]
 def describe_payments(
     name: str, provider_config: ProviderConfig, env: Mapping[str, str]
 ) -> list[str]:
-    """Return who pays whom on which network, and at most how much, as lines for people."""
+    """Return account, contract, network, deposit and limits of a node provider, as lines of text."""
     settings = read_node_settings(name, provider_config)
     if settings.direct:
         return [

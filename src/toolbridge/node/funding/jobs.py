@@ -86,7 +86,7 @@ class PrepaidJob:
         return job != self._job
 
     async def delivered(self, job: Job, tokens: int) -> None:
-        pass  # nobody bills us for it
+        pass  # a prepaid job has no bill
 
     async def has_other(self, job: Job) -> bool:
         return job != self._job
