@@ -58,7 +58,7 @@ class CountingFunding:
     def lost(self, job):
         return job.id in self.vanished
 
-    async def delivered(self, job, tokens):
+    def delivered(self, job, tokens):
         self.tokens[job.id] = self.tokens.get(job.id, 0) + tokens
 
     async def has_other(self, job):

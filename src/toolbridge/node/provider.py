@@ -244,8 +244,10 @@ class NodeProvider:
             chain.network.marketplace,
         )
         account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
-        self._context = FundingContext(chain, account, ledger, self._terms(), self._budget())
         self._records = HostRecords(self._state / RECORDS, chain.network.chain_id)
+        self._context = FundingContext(
+            chain, account, ledger, self._terms(), self._budget(), self._records
+        )
         self._finder = Finder(
             HostRegistry(chain, currency=settings.currency.address),
             await stack.enter_async_context(Prober(settings.access)),

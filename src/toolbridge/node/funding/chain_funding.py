@@ -61,11 +61,13 @@ class ChainFunding:
         self._settle_after = settle_after
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._counting: set[asyncio.Task[None]] = set()
+        """Writes of delivered tokens."""
         self._payments: dict[str, Payment] = {}
         self._lost: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
         parts = (context.chain, context.account, context.ledger)
-        self.settler = Settler(*parts, context.terms)
+        self.settler = Settler(*parts, context.terms, context.records)
         self.resolver = Resolver(*parts, pay_wait)
 
     # ── the interface of Funding ──
@@ -88,12 +90,16 @@ class ChainFunding:
         """Whether the payment of a job has vanished from the chain."""
         return job.id in self._lost
 
-    async def delivered(self, job: Job, tokens: int) -> None:
-        """Record tokens that a job has delivered; a ledger that fails must not end the answer."""
+    def delivered(self, job: Job, tokens: int) -> None:
+        """Record tokens that a job has delivered, in the background; `close` waits for it."""
+        if tokens:
+            self._spawn(self._write_delivered(job.id, tokens), self._counting)
+
+    async def _write_delivered(self, job: str, tokens: int) -> None:
         try:
-            await self._context.ledger.delivered(job.id, tokens)
-        except ConfigError as error:
-            _log.warning("%d tokens of job %s are not recorded: %s", tokens, job.id, error)
+            await self._context.ledger.delivered(job, tokens)
+        except ConfigError as error:  # a ledger that fails must not end the answer
+            _log.warning("%d tokens of job %s are not recorded: %s", tokens, job, error)
 
     async def has_other(self, job: Job) -> bool:
         """Whether there is another host that has not failed lately."""
@@ -107,6 +113,7 @@ class ChainFunding:
             return
         if failed:
             self._finder.rest(payment.host)
+        await self._counted()
         try:
             await self._context.ledger.change(payment.id, "closed")
         except ConfigError as error:  # the next process settles it
@@ -115,6 +122,7 @@ class ChainFunding:
 
     async def stop(self) -> None:
         """Cancel background tasks; the ledger has the jobs that remain to be settled."""
+        await self._counted()
         watching = () if self._watching is None else (self._watching,)
         for task in (*self._tasks, *watching):
             task.cancel()
@@ -342,7 +350,15 @@ class ChainFunding:
                     )  # fmt: skip
                 return
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    async def _counted(self) -> None:
+        """Wait until the delivered tokens are in the ledger."""
+        if self._counting:
+            await asyncio.wait(self._counting)
+
+    def _spawn(
+        self, work: Coroutine[None, None, None], into: set[asyncio.Task[None]] | None = None
+    ) -> None:
+        tasks = self._tasks if into is None else into
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)

@@ -10,17 +10,19 @@ from toolbridge.node.chain.contracts import SESSION_CREATED
 from toolbridge.node.funding.account import Account
 from toolbridge.node.funding.jobs import FundingUnresolved
 from toolbridge.node.funding.ledger import Budget, Ledger
+from toolbridge.node.hosts.records import HostRecords
 
 
 @dataclass(frozen=True)
 class FundingContext:
-    """The chain, account, ledger, terms and budget of a funding."""
+    """The chain, account, ledger, terms and budget of a funding, and the records of hosts."""
 
     chain: ChainClient
     account: Account
     ledger: Ledger
     terms: SessionTerms
     budget: Budget
+    records: HostRecords
 
 
 def job_of(context: FundingContext, receipt: Receipt) -> str:

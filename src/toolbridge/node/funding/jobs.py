@@ -54,8 +54,8 @@ class Funding(Protocol):
         """Whether the payment of a job has vanished from the chain, so that its session must stop."""
         ...
 
-    async def delivered(self, job: Job, tokens: int) -> None:
-        """Record tokens that a job has delivered, counted on our side."""
+    def delivered(self, job: Job, tokens: int) -> None:
+        """Record tokens that a job has delivered, counted on our side; returns at once."""
         ...
 
     async def has_other(self, job: Job) -> bool:
@@ -85,7 +85,7 @@ class PrepaidJob:
     def lost(self, job: Job) -> bool:
         return job != self._job
 
-    async def delivered(self, job: Job, tokens: int) -> None:
+    def delivered(self, job: Job, tokens: int) -> None:
         pass  # a prepaid job has no bill
 
     async def has_other(self, job: Job) -> bool:

@@ -18,11 +18,10 @@ from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.funding.account import Account, SendOptions
 from toolbridge.node.funding.books import BookEntry
 from toolbridge.node.funding.ledger import Ledger, Payment
+from toolbridge.node.hosts.records import HostRecords
+from toolbridge.node.protocol.delivered import Tolerance
 
 ACTIVE = 0
-_TOLERANCE = 1.25
-"""How much more than the tokens that arrived here a host may bill: it counts tokens in its own way,
-and tokens of a cancelled answer may be under way."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,18 @@ class Settler:
     """Settles jobs of one account."""
 
     def __init__(
-        self, chain: ChainClient, account: Account, ledger: Ledger, terms: SessionTerms
+        self,
+        chain: ChainClient,
+        account: Account,
+        ledger: Ledger,
+        terms: SessionTerms,
+        records: HostRecords,
     ) -> None:
         self._chain = chain
         self._account = account
         self._ledger = ledger
         self._terms = terms
+        self._records = records
 
     async def left_behind(self) -> list[Payment]:
         """Return the unsettled jobs that no process uses any more."""
@@ -150,12 +155,19 @@ class Settler:
             one for one in await self._ledger.find("open", "closed") if one.id == payment.id
         ] or [payment]
         done = SettledJob(
-            payment.job, refund, cost, hash, currency, payment.host, state.tokens, fresh.delivered,
+            payment.job, refund, cost, hash, currency, payment.host, state.tokens,
+            # A process that crashed has not counted its last answer.
+            fresh.delivered if fresh.state == "closed" else -1,
             payment=payment.hash,
         )  # fmt: skip
         done = replace(done, overbilled=_overbilled(done, state))
         await self._ledger.release(payment.id, cost)
         await self._write(done, payment.id)
+        if done.overbilled:
+            text = (
+                f"it billed {done.billed} tokens for job {done.job} and delivered {done.delivered}"
+            )
+            await self._records.note(done.host, "overclaim", text)
         return done
 
     async def _write(self, done: SettledJob, payment: int) -> None:
@@ -174,4 +186,5 @@ class Settler:
 
 def _overbilled(done: SettledJob, state: JobState) -> bool:
     """Whether a host proved clearly more tokens than arrived; one proof interval is the minimum."""
-    return done.delivered >= 0 and done.billed > round(done.delivered * _TOLERANCE) + state.interval
+    most = Tolerance().most(done.delivered) + state.interval
+    return done.delivered >= 0 and done.billed > most

@@ -192,7 +192,9 @@ class NodeSession:
 
     def _release(self, exchange: NodeExchange | None) -> None:
         if exchange is not None:
-            exchange.connection.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            tokens = exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            exchange.connection.used += tokens
+            self._funding.delivered(exchange.connection.job, tokens)
         self._queue.release()
 
     def note_end(self, last: ev.Event) -> None:
