@@ -114,7 +114,7 @@ class TestTooMuch:
             node.play(Scene(("x" * 24 * 2**20,), obeys_limit=False))
             message = await told(session, prompt(max_tokens=50))
             assert message.problem.kind == "broken_wire"
-            assert "more than 8 MiB" in message.problem.text
+            assert "sent a message of more than 8 MiB" in message.problem.text
             await works(session)
 
     async def test_messages_about_nothing_are_counted_too(self):
