@@ -16,6 +16,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 
 from toolbridge import trust
+from toolbridge.cloud_settings import CloudSettings
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
@@ -42,15 +43,15 @@ class RatesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_write: float | None = None
 
 
-class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """A provider: its API, URL, key and quirks."""
 
     api: str = ""
     url: str = ""
     key: str = ""
     """The key, or its variable: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`."""
-    headers: dict[str, str] = {}
-    quirks: JsonObject = {}
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    quirks: JsonObject = msgspec.field(default_factory=dict)
     window: Size = 0
     """The context window in tokens, for models without a known one."""
     window_cap: Size = 0
@@ -67,7 +68,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The number of retries while the client has received nothing; unset for the API's default."""
     connect_timeout: Seconds = 10.0
     idle_timeout: Seconds = 300.0
-    node: JsonObject = {}
+    node: JsonObject = msgspec.field(default_factory=dict)
     """For `api = "node"`: the model, the host and the payment."""
     files: Literal["anthropic", "openai", "google", ""] | None = None
     """The vendor whose file ids the provider accepts; unset for those of its API (a user's server)."""
@@ -270,12 +271,18 @@ def secrets_of(
     found = [secret(config.key, env)]
     for provider in providers:
         found.append(secret(provider.key, env))
+        if provider.cloud:
+            found += [env.get(variable, "") for variable in _CLOUD_SECRETS]
         found += [
             secret(value, env).removeprefix("Bearer ").removeprefix("Basic ")
             for name, value in provider.headers.items()
             if is_secret_name(name) or name.lower().endswith(("auth", "key"))
         ]
     return [value for value in found if value]
+
+
+_CLOUD_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_OPENAI_AD_TOKEN")
+"""Variables with secrets that a provider in a cloud uses without naming them in its settings."""
 
 
 def _read(path: Path) -> bytes:

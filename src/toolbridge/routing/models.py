@@ -14,7 +14,7 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import Codec, RequestEncoder, Target
+from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
 from toolbridge.core.json import JsonObject
 from toolbridge.policy.model_facts import JoinedFacts
@@ -31,7 +31,8 @@ from toolbridge.routing.capabilities import (
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, find_providers
+from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
+from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
 from toolbridge.upstream.http import Upstream
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
@@ -61,6 +62,8 @@ class Route(msgspec.Struct, frozen=True):
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    endpoint: CloudEndpoint | None = None
+    """Signs the requests of a provider in a cloud; None for every other."""
 
     @property
     def address(self) -> str:
@@ -75,8 +78,8 @@ class Route(msgspec.Struct, frozen=True):
         return self.provider_config.api == NODE
 
     @property
-    def codec(self) -> Codec:
-        return codecs.load(self.provider_config.api)
+    def codec(self) -> TargetCodec:
+        return codecs.load_target(self.provider_config.api)
 
     @property
     def request_encoder(self) -> RequestEncoder | None:
@@ -117,6 +120,11 @@ class ModelRoutes:
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
         self._learned: dict[str, JsonObject] = {}
+        self._endpoints = {
+            name: open_endpoint(name, at, upstream, env)
+            for name, at in self.provider_configs.items()
+            if at.cloud
+        }
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -169,7 +177,7 @@ class ModelRoutes:
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
-        provider_config = self.provider_configs[provider]
+        provider_config = config_for(self.provider_configs[provider], model)
         if provider_config.api == NODE:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
@@ -186,6 +194,7 @@ class ModelRoutes:
             facts=facts,
             engine=live.engine,
             template=live.template,
+            endpoint=self._endpoints.get(provider),
         )
 
     def learn(self, address: str, quirks: JsonObject) -> None:

@@ -31,7 +31,7 @@ from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
-from toolbridge.routing.providers import passes_through
+from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
 from toolbridge.server.http import HttpExchange
@@ -144,10 +144,10 @@ class Gateway:
         self.redactor = Redactor(
             secrets_of(config, self.model_routes.provider_configs.values(), env)
         )
-        self.store = SqliteStore(
-            self.state / "toolbridge.sqlite" if self.state else None,
-            redactor=self.redactor,
-            size=config.store_bytes,
+        path = self.state / "toolbridge.sqlite" if self.state else None
+        self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
+        self.router.sources.corrections.attach(
+            self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
 
@@ -164,7 +164,9 @@ class Gateway:
         route = await self.model_routes.route(request.model)
         _note(entry, ask.codec, request, route)
         same_api = route.provider_config.api == ask.codec.name
+        await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
+        passes = passes and not self.router.sources.corrections.needs_other_api(route)
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
@@ -216,7 +218,10 @@ class Gateway:
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = self.model_routes.address(request.model)
-        provider_config = self.model_routes.provider_configs.get(address.partition("/")[0])
+        name, _, model = address.partition("/")
+        provider_config = self.model_routes.provider_configs.get(name)
+        if provider_config is not None:
+            provider_config = config_for(provider_config, model)
         if (
             provider_config is None
             or provider_config.api != ask.codec.name
@@ -246,13 +251,17 @@ class Gateway:
 
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
+        headers = headers_of_client(exchange, route.provider_config.api)
+        client = ClientSide(headers, turn.lose, turn.on_head)
         request = passthrough_request(
-            self.router.upstream, route, exchange, body, turn.asked.request, turn.on_head
+            self.router.sources, route, exchange, body, turn.asked.request, client
         )
-        turn = replace(turn, passed=request.passed)
+        passing = replace(turn, passed=request.passed)
         try:
-            return await self._answer(turn, AnswerAttempts(request))
+            return await self._answer(passing, AnswerAttempts(request))
         except ToolbridgeError:
+            if request.needs_other_api and not exchange.status:
+                return await self._translated(turn, route)
             if request.passed.rejection is not None and not exchange.status:
                 await reply_as_provider(exchange, request.passed.rejection)
             raise  # for the log: the response was already sent
