@@ -294,8 +294,8 @@ class AnswerDecoder:
         """End the answer well if its end is proven, or if we cut it ourselves."""
         if self._cut is not None or self.sealed:
             return self._finish(end)
+        self.unsealed = True
         if not self._sent.old_nodes:
-            self.unsealed = True
             return self._draft.fail(Truncated(_UNSEALED).problem)
         why = "the node did not confirm it, which `old_nodes` allows: the answer may be cut off"
         return self._draft.lose("answer.end", why) + self._finish(end)
