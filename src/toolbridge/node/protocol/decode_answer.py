@@ -38,6 +38,7 @@ from toolbridge.node.protocol.messages import (
     OtherMessage,
     Response,
     StreamEnd,
+    printable,
     problem_of,
 )
 from toolbridge.policy.stops import Scissors
@@ -377,7 +378,7 @@ class AnswerDecoder:
         return self._draft.fail(problem_of(fault))
 
     def _engine_failed(self) -> Problem:
-        message = "".join(self._held).removeprefix("Error: ").strip()
+        message = printable("".join(self._held)).removeprefix("Error: ").strip()
         text = f"the node's engine failed: {message}" if message else "the node's engine failed"
         return Problem(kind="rejected", text=text)
 
