@@ -189,6 +189,8 @@ class ConfigSource(msgspec.Struct, frozen=True):
     content: bytes = b""
     refused: str = ""
     """Why the file in the working directory is not used, and what to do; empty otherwise."""
+    may_spend: bool = True
+    """Whether the file may contain settings of payments: the user's own, or an allowed one."""
 
 
 def load(
@@ -222,18 +224,24 @@ def read(
     default = {} if model is None else {"default": model}
     values["map"] = _table(values.get("map")) | named | default
     loaded = _convert(values, Config, shown)
+    if not source.may_spend:
+        _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
 
 
 def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigSource:
     """Return the file to use: the given one, one in the working directory, or the user's own.
 
-    A file that the user gives needs no permission; one in the working directory must be allowed.
+    A file in the working directory must be allowed. One that the user gives needs no permission,
+    except for payments: it may come from elsewhere, and a key would pay by its terms.
     """
-    if named := path or env.get("TOOLBRIDGE_CONFIG"):
-        return ConfigSource(Path(named), _read(Path(named)))
     own = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     own = own / "toolbridge" / FILE_NAME
+    if named := path or env.get("TOOLBRIDGE_CONFIG"):
+        file, content = Path(named), _read(Path(named))
+        is_own = own.is_file() and file.samefile(own)
+        may_spend = is_own or trust.is_allowed(file, content, env)
+        return ConfigSource(file, content, may_spend=may_spend)
     here, refused = Path(FILE_NAME), ""
     if here.is_file() and not (own.is_file() and here.samefile(own)):
         try:
@@ -243,6 +251,17 @@ def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Con
     if own.is_file():
         return ConfigSource(own, _read(own), refused)
     return ConfigSource(refused=refused)
+
+
+def _check_spending(config: Config, shown: str) -> None:
+    """Raise `ConfigError` for a provider that would pay by the terms of a file from elsewhere."""
+    for name, provider in config.providers.items():
+        direct = provider.node.get("host_url") and provider.node.get("host_key")
+        if provider.api == "node" and not direct:
+            raise ConfigError(
+                f"{shown} sets payments in [providers.{name}.node], and is neither your own "
+                f"configuration nor allowed; read it, then run `toolbridge allow {shown}`"
+            )
 
 
 def parse_provider(text: str, source: str) -> ProviderConfig:

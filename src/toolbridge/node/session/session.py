@@ -195,7 +195,9 @@ class NodeSession:
 
     def _release(self, exchange: NodeExchange | None) -> None:
         if exchange is not None:
-            exchange.connection.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            tokens = exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            exchange.connection.used += tokens
+            self._funding.delivered(exchange.connection.job, tokens)
         self._queue.release()
 
     def note_end(self, last: ev.Event) -> None:
@@ -272,7 +274,8 @@ class NodeSession:
         """Return the open connection, or a new one if it is closed or its deposit is nearly used."""
         connection = self._connection
         if connection is not None:
-            if connection.alive and not _deposit_spent(connection, prompt):
+            usable = connection.alive and not self._funding.lost(connection.job)
+            if usable and not _deposit_spent(connection, prompt):
                 return connection
             await self._drop()
         self._connection = await HostConnection.open(
