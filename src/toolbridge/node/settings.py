@@ -19,7 +19,8 @@ from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.candidates import NATIVE_PER_STABLE
 from toolbridge.node.hosts.scoring import Mode
 from toolbridge.node.protocol.encryption import compressed
-from toolbridge.upstream.hosts import hostname, is_loopback
+from toolbridge.upstream.addresses import is_private_host
+from toolbridge.upstream.hosts import hostname
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -94,9 +95,9 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def access(self) -> HostAccess:
         """Which hosts may be contacted.
 
-        With contracts of the user's own on a chain of this machine, hosts are there too.
+        With contracts of the user's own on a chain of the user's network, hosts are there too.
         """
-        own_chain = not self.direct and not self.network and is_loopback(hostname(self.rpc_url))
+        own_chain = not self.direct and not self.network and is_private_host(hostname(self.rpc_url))
         allowed = HostAccess(self.private_hosts or own_chain, self.plain_hosts or own_chain)
         return allowed.with_own(self.host_url)
 

@@ -159,6 +159,9 @@ class NodeSession:
     def _leave(self, exchange: NodeExchange | None) -> None:
         """Start the next request once the node sends nothing more about this one."""
         self.waiting -= 1
+        if exchange is not None and exchange.decoder.unsealed and self._settings.old_nodes:
+            job = exchange.connection.job
+            _log.warning("job %s: the end is not confirmed, which `old_nodes` allows", job.id)
         if exchange is None or (_is_over(exchange) and exchange.fault() is None):
             self._release(exchange)
             return
