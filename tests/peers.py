@@ -79,16 +79,32 @@ class Server:
         return [h for h in self.heard if h.path.startswith("/api/chat") or "messages" in h.path]
 
 
+PROBES = (
+    "/models", "/props", "/info", "/api/v1/models", "/api/v0/models", "/model_info", "/server_info",
+)  # fmt: skip
+"""Where a gateway asks an engine about itself (upstream/engines.py)."""
+
+
 @asynccontextmanager
-async def model_server(answer: Answer, port: int = 0) -> AsyncIterator[Server]:
-    """Serve `answer` on a free port, or on `port`."""
+async def model_server(
+    answer: Answer, port: int = 0, *, probes: bool = False
+) -> AsyncIterator[Server]:
+    """Serve `answer` on a free port, or on `port`.
+
+    Unless the test wants to see the `probes`, questions about the engine get a 404, as most servers
+    answer them, and are not recorded.
+    """
     server = Server("")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while heard := await _hear(reader):
+                line = Line(reader, writer)
+                if not probes and heard.method == "GET" and heard.path.endswith(PROBES):
+                    await whole(line, {"error": "not found"}, 404)
+                    continue
                 server.heard.append(heard)
-                await answer(heard, Line(reader, writer))
+                await answer(heard, line)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

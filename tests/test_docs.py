@@ -161,7 +161,8 @@ TOML = [
 def test_a_configuration_that_is_shown_can_be_loaded(block, tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_text(textwrap.dedent(block))
-    assert config.load(file, env={}) != config.Config()
+    source = config.ConfigSource(file, file.read_bytes())
+    assert config.read(source, env={}) != config.Config()
 
 
 def options_of(command: str) -> set[str]:

@@ -9,30 +9,32 @@ from typing import Literal
 
 import msgspec
 
-from toolbridge import codecs, dialects
+from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
-from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Target
+from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
 from toolbridge.core.stage import Pipe, Stage, StageChain
+from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.gate import ThoughtGate
-from toolbridge.dialects.prompt import render_history
 from toolbridge.dialects.stage import DialectStage
 from toolbridge.healing import Healer, heal_past_call
 from toolbridge.history import prepare
 from toolbridge.history.files import own_files
 from toolbridge.history.own_fields import without_own_fields
 from toolbridge.history.prefix import strip_volatile
-from toolbridge.history.references import available_tools, offer_deferred
+from toolbridge.history.references import offer_deferred
 from toolbridge.history.seals import maker_name, own_seals
 from toolbridge.policy.completion import completion_as_chat
 from toolbridge.policy.limits import output_limit
+from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide, with_levels
+from toolbridge.policy.tool_modes import Constraint, ToolMode, tell_tools
 
 
 def translate(
@@ -103,6 +105,10 @@ class RequestOptions(msgspec.Struct, frozen=True):
     dialect: str = "auto"
     ignored: frozenset[str] = frozenset()
     """Dialects that `dialect = "auto"` does not detect."""
+    tool_mode: ToolMode = "native"
+    """How the tools reach the model. A model without native tools gets them in its prompt."""
+    constraint: Constraint = ""
+    """How the provider can constrain an answer."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
@@ -119,6 +125,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """Stop sequences to search the answer for, because the target does not accept them."""
     ignored: frozenset[str] = frozenset()
     """Dialects that are not detected in the answer."""
+    reader: ReadStream | None = None
+    """The reader of the answer's text, where that is not the reader of a dialect."""
 
 
 def plan(
@@ -148,32 +156,63 @@ def plan(
     heal = None if codec.name == "anthropic" else heal_past_call
     prepared = prepare(
         wanted,
-        codec.rules,
+        _rules(codec.rules, target, wanted),
         sequential=wishes.sequential,
         heal=heal,
         same_api=codec.name == wanted.origin,
     )
-    ready, told = _with_told_tools(prepared.request, target, wishes.dialect)
-    limit = output_limit(
-        wanted.max_tokens,
-        max_output=target.max_output,
-        window=target.window,
-        prompt=wishes.prompt_tokens,
-    )
-    limited = msgspec.structs.replace(ready, max_tokens=limit)
+    mode = wishes.tool_mode
+    if mode == "native" and not target.can("tools"):
+        mode = "prompt"
+    told = tell_tools(prepared.request, target, mode, wishes.constraint, wishes.dialect)
+    limited, lowered = _limited(told.request, target, wishes.prompt_tokens)
     outgoing = codec.encode_request(limited, target)
     losses = join_losses(
         [
             *name_losses(decided, request, names),
             *foreign,
             *name_losses(prepared.losses, wanted, names),
-            *told,
-            *name_losses(outgoing.losses, limited, names),
+            *told.losses,
+            *name_losses((*lowered, *outgoing.losses), limited, names),
         ]
     )
-    tools = prepared.request.tools
-    stops, ignored = outgoing.stops, wishes.ignored
-    return PreparedRequest(outgoing, limited, losses, prepared.names, tools, stops, ignored)
+    return PreparedRequest(
+        outgoing,
+        limited,
+        losses,
+        prepared.names,
+        tools=prepared.request.tools,
+        stops=outgoing.stops,
+        ignored=wishes.ignored,
+        reader=told.reader,
+    )
+
+
+def _rules(rules: Rules, target: Target, request: Request) -> Rules:
+    """Return the rules of the API for one model.
+
+    Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
+    """
+    if not target.quirks.get("prefill") or request.think.mode not in {"unset", "off"}:
+        return rules
+    return msgspec.structs.replace(rules, may_end_with_assistant=True)
+
+
+def _limited(
+    request: Request, target: Target, prompt_tokens: int
+) -> tuple[Request, tuple[Loss, ...]]:
+    """Return `request` with a limit of output tokens that the model accepts."""
+    asked = request.max_tokens
+    if asked is None and target.limits_only:
+        return request, ()
+    limit = output_limit(
+        asked, max_output=target.max_output, window=target.window, prompt=prompt_tokens
+    )
+    limited = msgspec.structs.replace(request, max_tokens=limit)
+    if asked is None or limit is None or not target.max_output or asked <= target.max_output:
+        return limited, ()
+    why = f"lowered from {asked} to {limit}: this model writes at most {target.max_output} tokens"
+    return limited, (Loss("max_tokens", why, minor=True),)
 
 
 def _field_names(origin: str) -> Mapping[str, str]:
@@ -200,18 +239,6 @@ def _without_foreign(
     request, lost = without_own_fields(request, codec.name, marks=known)
     system = strip_volatile(request.system)
     return msgspec.structs.replace(request, system=system), losses + lost
-
-
-def _with_told_tools(
-    request: Request, target: Target, dialect: str
-) -> tuple[Request, tuple[Loss, ...]]:
-    """Return `request` with its tools in the prompt, for a model without native tool calls."""
-    if not request.tools or target.can("tools"):
-        return request, ()
-    spoken = dialects.for_model(target.model) if dialect in {"auto", "off"} else dialect
-    told = render_history(available_tools(request), spoken or "hermes_json")
-    why = f"{target.model} has no tools of its own; they are described in its prompt"
-    return told, (Loss("tools", why),)
 
 
 class AnswerStages:
@@ -272,18 +299,13 @@ def answer_stages(
     heal arguments by the client's schemas, and stop at stop sequences that the target does not
     accept.
     """
+    context = RescueContext(ready.tools, request.tool_choice, dialect, model)
 
     def stages_of(choice: int) -> list[Stage[ev.Event, ev.Event]]:
         ids = Ids(seed + b"text" + (b"%d" % choice if choice else b""))
         stages: list[Stage[ev.Event, ev.Event]] = []
-        if dialect != "off" and not ready.tools:
-            stages.append(ThoughtGate(ids))
-        elif dialect != "off":
-            stages.append(
-                DialectStage(
-                    ready.tools, dialect=dialect, model=model, ids=ids, ignored=ready.ignored
-                )
-            )
+        if (reader := _reader_stage(ready, context, ids)) is not None:
+            stages.append(reader)
         if ready.names:
             stages.append(Renamer(ready.names))
         if request.tools:
@@ -294,6 +316,25 @@ def answer_stages(
         return AnswerStages(stages_of(0), ready.stops, id=answer_id(seed))
     every = EveryChoice(lambda choice: StageChain(stages_of(choice)))
     return AnswerStages([every], ready.stops, id=answer_id(seed))
+
+
+def _reader_stage(
+    ready: PreparedRequest, context: RescueContext, ids: Ids
+) -> ThoughtGate | DialectStage | None:
+    """Return the stage that reads calls and thoughts from the text; None if nothing reads it."""
+    if context.dialect == "off" and ready.reader is None:
+        return None
+    stage: ThoughtGate | DialectStage = ThoughtGate(ids)
+    if ready.tools:
+        stage = DialectStage(
+            ready.tools,
+            dialect=ready.reader or context.dialect,
+            model=context.model,
+            ids=ids,
+            ignored=ready.ignored,
+        )
+    stage.rescue = lambda problem: rescue(problem, context)
+    return stage
 
 
 class EveryChoice:

@@ -21,7 +21,7 @@ ROW = re.compile(
 ROWS = {found["name"]: found for found in ROW.finditer(PAGE)}
 NAMES = {value for name, value in vars(steps).items() if name.isupper()}
 IN_STRUCTURED_STREAMS = {steps.READ_AS_JSON, steps.FOUND_IN_TEXT, steps.RESERVED_KEY}
-IN_ANSWERS = {steps.TOOL_NAME, steps.CUT_OFF, steps.CUT_BY_LIMIT}
+IN_ANSWERS = {steps.TOOL_NAME, steps.CUT_OFF, steps.CUT_BY_LIMIT, steps.RESCUED}
 
 
 def levels(name: str) -> list[int]:

@@ -5,6 +5,9 @@ import pytest
 from toolbridge.core.codec import Rules
 from toolbridge.core.messages import Call, Image, Loss, Request, Result, Text, Turn
 from toolbridge.history import prepare
+from toolbridge.history.call_links import link
+from toolbridge.history.pairing import settle
+from toolbridge.history.past_calls import PastCalls
 
 A, B = Call("a", "Read"), Call("b", "Bash")
 RA, RB = Result("a", (Text("ra"),), name="Read"), Result("b", (Text("rb"),), name="Bash")
@@ -109,3 +112,9 @@ def test_without_pairs_results_stay_where_they_are_and_still_get_names():
     given = (assistant(A), system("s"), user(Text("t"), Result("a"), Result("z")))
     turns = prepared(*given, rules=Rules(pairs=False)).request.turns
     assert turns == (*given[:2], user(Text("t"), Result("a", name="Read"), Result("z")))
+
+
+def test_without_pairing_only_a_turn_that_lost_its_content_is_left_out():
+    turns = (user(), assistant(A), user(RA))
+    past = PastCalls({}, frozenset({(1, 0), (2, 0)}))
+    assert settle(turns, link(turns), past, [], "loose") == [user()]

@@ -52,8 +52,12 @@ class Scene:
     """Whether there is a `stream_end`; old nodes send none."""
     counts: bool = True
     """Whether it brings usage; old nodes bring none."""
-    vlm_tokens: int = 0
+    vlm_tokens: object = 0
     obeys_limit: bool = True
+    claims: dict = field(default_factory=dict)
+    """Counts that it claims: `chunk`, `used`, `completion`, `prompt`; any JSON value."""
+    final: bool = True
+    """Whether the last chunk comes."""
 
 
 @dataclass
@@ -267,7 +271,7 @@ class _Answer:
 
     async def _chunk(self, number: int, text: str) -> bool:
         """Send one chunk, or do what is wrong with it; False when nothing more is sent."""
-        message = self._speaker.chunk(text)
+        message = self._speaker.chunk(text, tokens=self._scene.claims.get("chunk"))
         self._tokens += 1
         wrong = self._scene.wrong if number == self._scene.at else ""
         match wrong:
@@ -323,7 +327,8 @@ class _Answer:
         failed = scene.wrong == "engine"
         if failed:
             await self._send(speaker.chunk("Error: out of memory"))
-        await self._send(speaker.chunk("", final=True))
+        if scene.final:
+            await self._send(speaker.chunk("", final=True))
         if scene.responds:
             await self._send(speaker.response("error" if failed else "stop"))
         if scene.wrong == "cut_at_end":
@@ -331,10 +336,14 @@ class _Answer:
             return
         more = {"vlm_tokens": scene.vlm_tokens} if scene.vlm_tokens else {}
         if scene.counts and scene.wrong != "nothing":
-            more |= {"usage": speaker.usage(11, self._tokens), "finish_reason": finish}
+            usage = speaker.usage(11, self._tokens)
+            named = {"prompt_tokens": "prompt", "completion_tokens": "completion"}
+            usage |= {k: scene.claims[name] for k, name in named.items() if name in scene.claims}
+            more |= {"usage": usage, "finish_reason": finish}
         if scene.ends:
             reason = "error" if failed else "complete"
-            await self._send(speaker.end(reason, used=self._tokens, **more))
+            used = scene.claims.get("used", self._tokens)
+            await self._send(speaker.end(reason, used=used, **more))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import collect
 from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.session.connection import Timeouts
@@ -21,6 +22,7 @@ WALLET = Secret.from_hex("12" * 32)
 QUICK = Timeouts(connect=5, init=0.8, first=0.8, next=0.8, grace=0.2)
 """For nodes that fall silent. A busy machine must not look like one, so nothing else uses it."""
 PATIENT = Timeouts(grace=0.2)
+LOCAL = HostAccess(private=True)
 TEXT = "".join(ANSWER)
 
 
@@ -34,6 +36,10 @@ class CountingFunding:
         self.opened: list[Job] = []
         self.closed: list[Job] = []
         self.over: set[str] = set()
+        self.vanished: set[str] = set()
+        """Jobs whose payment the chain has lost."""
+        self.tokens: dict[str, int] = {}
+        """Tokens that each job has delivered."""
         self.error: ToolbridgeError | None = None
         self.pause = 0.0
         self.others: list[Host] = []
@@ -49,6 +55,12 @@ class CountingFunding:
     async def is_active(self, job):
         return job.id not in self.over
 
+    def lost(self, job):
+        return job.id in self.vanished
+
+    def delivered(self, job, tokens):
+        self.tokens[job.id] = self.tokens.get(job.id, 0) + tokens
+
     async def has_other(self, job):
         return job in self.opened and bool(self.others)
 
@@ -59,11 +71,12 @@ class CountingFunding:
 
 
 @asynccontextmanager
-async def session_with(node=None, *, waits=PATIENT, job=None, **settings):
+async def session_with(node=None, *, waits=PATIENT, job=None, records=None, **settings):
     async with running() as own:
         node = node or own
         funding = CountingFunding(node, **(job or {}))
-        session = NodeSession(funding, WALLET, SessionSettings(waits, **settings))
+        given = SessionSettings(waits, **{"access": LOCAL, **settings})
+        session = NodeSession(funding, WALLET, given, records)
         try:
             yield session, node, funding
         finally:

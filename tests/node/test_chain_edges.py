@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from tests.node.deployed import HOSTS, MODEL_ID, PAYER, account, deployed
 from tests.node.server import HOST, running
-from tests.node.sessions import QUICK, TEXT, told, until
+from tests.node.sessions import LOCAL, QUICK, TEXT, told, until
 from tests.node.stories import DEPOSIT, three_hosts
 
 from toolbridge.core.errors import BrokenWire, ConfigError, ToolbridgeError, Unreachable
@@ -26,6 +26,11 @@ from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.provider import NodeProvider
 from toolbridge.node.settings import read_settings
+
+OWN_CHAIN = {
+    "network": "", "rpc_url": "http://127.0.0.1:8545", "chain_id": 1,
+    "marketplace": "0x" + "11" * 20, "registry": "0x" + "22" * 20,
+}  # fmt: skip
 
 SEND = "eth_sendRawTransaction"
 
@@ -96,7 +101,9 @@ class TestPaying:
     ):
         await home.mint(PAYER, 1000)
         async with three_hosts(home), home.provider(tmp_path, pay="token") as provider:
-            assert any("0.001 of the token" in text for text in (await provider.plan()).warnings)
+            assert any(
+                "holds only 0.001 token 0x" in text for text in (await provider.plan()).warnings
+            )
             with pytest.raises(Reverted, match="too little of the token"):
                 await told(provider)
             assert (await provider.balance()).spent == 0
@@ -168,7 +175,7 @@ class TestSettling:
             await provider._paid.close(session._job)
             await self.quiet(provider)
             assert "job 1 is not settled yet" in caplog.text
-            assert "job 1 is settled" in caplog.text
+            assert "refund of 0.00019" in caplog.text
             assert await provider.settle() == []
             await provider._paid.close(Job("99", Host("", b""), "m"))  # of which it knows nothing
 
@@ -178,8 +185,8 @@ class TestSettling:
                 await told(provider)
             async with home.provider(tmp_path) as provider:
                 provider._context.account.address = account(HOSTS[0])  # somebody who may not end it
-                with pytest.raises(Reverted):
-                    await provider.settle()
+                (left,) = await provider.settle()
+                assert (left.job, "Not auth" in left.why) == ("1", True)
 
     async def test_a_disk_that_fails_at_the_end_is_a_warning(self, home, tmp_path, caplog):
         async with three_hosts(home), home.provider(tmp_path / "s") as provider:
@@ -222,7 +229,7 @@ class TestPlaces:
         with pytest.raises(RuntimeError, match="not open"):
             await told(home.provider(tmp_path))
         with pytest.raises(RuntimeError, match="not open"):
-            await Prober().latency("http://127.0.0.1:9")
+            await Prober(LOCAL).latency("http://127.0.0.1:9")
         with pytest.raises(RuntimeError, match="not open"):
             await Rpc("http://127.0.0.1:9").ask("eth_chainId")
 
@@ -231,14 +238,15 @@ class TestPlaces:
         [
             ({}, False),
             ({"private_hosts": True}, True),
-            ({"rpc_url": "http://127.0.0.1:8545"}, True),
+            ({"rpc_url": "http://127.0.0.1:8545"}, False),  # the registry is everyone's
+            (OWN_CHAIN, True),
         ],
     )
     def test_hosts_in_the_users_own_network_are_called_only_when_that_is_meant(
         self, tmp_path, more, allowed
     ):
         provider = NodeProvider(read_settings({"model": "a:b"} | more), state=tmp_path)
-        assert provider._search().requirements.private is allowed
+        assert provider._search().requirements.access.private is allowed
 
     async def test_the_fastest_host_is_one_that_answers(self, home, tmp_path):
         async with running(key=HOSTS[0]) as node:
@@ -312,7 +320,7 @@ async def test_a_host_is_as_healthy_as_it_says(answer, words):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-    async with Prober(wait=0.1) as prober:
+    async with Prober(LOCAL, wait=0.1) as prober:
         if words:
             with pytest.raises(HostSilent, match=words):
                 await prober.latency(url)
@@ -322,9 +330,9 @@ async def test_a_host_is_as_healthy_as_it_says(answer, words):
 
 
 async def test_an_error_of_our_own_is_not_taken_for_a_silent_host():
-    async with Prober() as prober:
+    async with Prober(LOCAL) as prober:
         with pytest.raises(AttributeError):
-            await prober.latencies([None])
+            await prober.latencies([5])
 
 
 class TestForms:
@@ -356,8 +364,8 @@ class TestForms:
     def test_a_registry_of_another_form_is_refused(self):
         address = account(HOSTS[0])
         with pytest.raises(abi.MalformedAnswer):
-            _read(address, [address, 1], [], [])
-        unknown = _read(address, Reverted("x", "No node"), [], [])
+            _read(address, [address, 1], [])
+        unknown = _read(address, Reverted("x", "No node"), [])
         assert isinstance(unknown, ExcludedHost)
         assert "No node" in unknown.why
 

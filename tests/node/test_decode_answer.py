@@ -74,7 +74,7 @@ def test_without_usage_the_tokens_are_counted_and_the_prompt_is_left_to_the_esti
 
 def test_tokens_for_pictures_are_reported(node):
     *text, end = node.answer("a")
-    reading = Reading(*text, end | {"vlm_tokens": 1234})
+    reading = Reading(*text, end | {"vlm_tokens": 1234}, images=1)
     assert reading.decoder.vlm_tokens == 1234
     assert reading.message.usage.output == 1
 
@@ -99,7 +99,9 @@ class TestOldNodes:
     @pytest.mark.parametrize("responds", [True, False])
     def test_an_answer_without_an_end_is_whole_when_its_last_piece_came(self, node, responds):
         pieces = [node.chunk("a"), node.chunk("", final=True)]
-        reading = Reading(*pieces, *([node.response()] if responds else []), close=False)
+        reading = Reading(
+            *pieces, *([node.response()] if responds else []), close=False, old_nodes=not responds
+        )
         assert reading.decoder.closing
         assert not reading.decoder.ended
         reading.events += reading.decoder.close()

@@ -135,7 +135,8 @@ async def test_a_picture_is_an_attachment():
 async def test_tokens_that_reading_a_picture_took_stand_in_the_log(capsys):
     async with bridged(log="json") as (url, node, _):
         node.play(Scene(vlm_tokens=1234))
-        counted = (await ask(url, body())).usage
+        source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+        counted = (await ask(url, body([{"type": "image", "source": source}]))).usage
     line = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert line["gen_ai.usage.vision.tokens"] == 1234
     assert (line["gen_ai.usage.output_tokens"], counted["output_tokens"]) == (3, 3)

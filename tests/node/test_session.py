@@ -7,6 +7,7 @@ import time
 import pytest
 from tests.node.server import Scene, running
 from tests.node.sessions import (
+    LOCAL,
     PATIENT,
     TEXT,
     WALLET,
@@ -153,7 +154,9 @@ class TestQueue:
     async def test_several_sessions_run_side_by_side(self):
         async with running() as node:
             funding = CountingFunding(node)
-            pool = NodePool(lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT)), 2)
+            pool = NodePool(
+                lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT, access=LOCAL)), 2
+            )
             node.play(*(Scene(pause=0.02) for _ in range(3)))
             messages = await asyncio.gather(*(told(pool) for _ in range(3)))
             await pool.close()
@@ -164,7 +167,9 @@ class TestQueue:
     async def test_a_pool_opens_no_more_than_is_needed(self):
         async with running() as node:
             funding = CountingFunding(node)
-            pool = NodePool(lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT)), 2)
+            pool = NodePool(
+                lambda: NodeSession(funding, WALLET, SessionSettings(PATIENT, access=LOCAL)), 2
+            )
             await works(pool)
             await works(pool)
             await pool.close()
@@ -236,7 +241,7 @@ class TestOldNodes:
     @pytest.mark.parametrize("responds", [True, False])
     async def test_an_answer_without_an_end_is_whole_after_the_grace(self, responds):
         patient = Timeouts(first=30, next=30, grace=0.2)
-        async with session_with(waits=patient) as (session, node, funding):
+        async with session_with(waits=patient, old_nodes=not responds) as (session, node, funding):
             node.play(Scene(ends=False, responds=responds, counts=False))
             message = await asyncio.wait_for(told(session), 3)
             assert (message.text, message.stop) == (TEXT, "end")

@@ -8,6 +8,7 @@ import time
 import pytest
 from tests.node.server import HOST, Scene, running
 from tests.node.sessions import (
+    LOCAL,
     QUICK,
     TEXT,
     WALLET,
@@ -306,7 +307,9 @@ class TestHandshakes:
     async def test_a_wrong_host_key_is_told_before_any_answer(self):
         async with running() as node:
             host = Host(node.url, encryption.public_key(Secret.from_hex("99" * 32)))
-            session = NodeSession(PrepaidJob(Job("1", host, "m")), WALLET, SessionSettings(QUICK))
+            session = NodeSession(
+                PrepaidJob(Job("1", host, "m")), WALLET, SessionSettings(QUICK, access=LOCAL)
+            )
             with pytest.raises(Rejected, match="DECRYPTION_FAILED"):
                 await told(session)
             await session.close()
@@ -346,7 +349,9 @@ class TestHandshakes:
         async with await asyncio.start_server(ignore, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             job = Job("1", Host(url, encryption.public_key(HOST)), "m")
-            session = NodeSession(PrepaidJob(job), WALLET, SessionSettings(Timeouts(connect=0.1)))
+            session = NodeSession(
+                PrepaidJob(job), WALLET, SessionSettings(Timeouts(connect=0.1), access=LOCAL)
+            )
             with pytest.raises(Unreachable, match=r"did not accept a connection within 0\.1 s"):
                 await asyncio.wait_for(told(session), 10)
             await session.close()

@@ -6,9 +6,9 @@ from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.routing.capabilities import target_of
 from toolbridge.routing.providers import find_providers
-from toolbridge.upstream.ollama import ModelDetails
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_known_provider_may_be_asked_in_another_of_its_apis(name, api):
 )
 def test_only_openai_by_its_url_is_asked_to_keep_a_prefix_for_a_day(url, openai, retention):
     place = ProviderConfig(api="openai_responses", url=url)
-    target = target_of("mine", place, "gpt-5", ModelConfig(), ModelDetails())
+    target = target_of("mine", place, "gpt-5", ModelConfig(), JoinedFacts())
     turns = (Turn("user", (Text("hi"),)),)
     request = Request(model="gpt-5", turns=turns, extra={"cache_retention": retention})
     body = codecs.load("openai_responses").encode_request(request, target).body

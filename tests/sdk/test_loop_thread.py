@@ -70,8 +70,13 @@ def test_an_interrupt_ends_the_work():
         finally:
             ended.set()
 
-    with pytest.raises(KeyboardInterrupt):
-        loop_thread.run(sleep())
+    # A shell starts background jobs with SIGINT ignored, and Python then installs no handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop_thread.run(sleep())
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended.wait(5)
     loop_thread.close()
 

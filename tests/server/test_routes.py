@@ -162,7 +162,7 @@ async def test_one_line_is_logged_per_request(capsys):
 async def test_what_was_dropped_is_said_in_a_header_and_counted():
     async with bridged(replay({"message": {"content": "x"}, "done": True})) as (url, *_):
         asked = GOOD | {
-            "tool_choice": {"type": "any"},
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
             "tools": [{"name": "f", "input_schema": {"type": "object"}}],
         }
         answer, _ = await call(url, "/v1/messages", "POST", asked)

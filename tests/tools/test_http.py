@@ -9,7 +9,7 @@ from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import loads
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.tools.context import ToolContext
-from toolbridge.tools.http import HttpTools, _Guard, is_public
+from toolbridge.tools.http import HttpTools
 from toolbridge.tools.registry import Registry
 
 
@@ -188,33 +188,9 @@ async def test_a_name_that_leads_inside_needs_permission(monkeypatch, private):
             }
         ]
 
-    monkeypatch.setattr("toolbridge.tools.http.DefaultResolver.resolve", resolve)
+    monkeypatch.setattr("toolbridge.upstream.addresses.DefaultResolver.resolve", resolve)
     hosts = ("inner.example:{}",)
     async with placed(answer(b"1"), hosts=hosts, private=private) as (place, tools, port):
         outcome = await call(tools, port, host="inner.example")
     assert (outcome.code == "", len(place.asked)) == (private, int(private))
     assert private or "private address" in outcome.message
-
-
-async def test_only_the_public_addresses_of_a_name_are_tried(monkeypatch):
-    async def resolve(self, host, port=0, family=0):
-        return [{"host": address} for address in ("10.0.0.1", "8.8.8.8", "::1")]
-
-    monkeypatch.setattr("toolbridge.tools.http.DefaultResolver.resolve", resolve)
-    guard = _Guard(private=False, local=False)
-    assert await guard.resolve("example.com") == [{"host": "8.8.8.8"}]
-    await guard.close()
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("8.8.8.8", True), ("127.0.0.1", False), ("10.1.2.3", False), ("169.254.169.254", False),
-        ("192.168.0.1", False), ("100.64.0.1", False), ("0.0.0.0", False), ("224.0.0.1", False),
-        ("::1", False), ("fe80::1%eth0", False), ("fd00::1", False), ("::ffff:10.0.0.1", False),
-        ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False), ("2606:4700::1111", True),
-        ("64:ff9b::808:808", True),
-    ],
-)  # fmt: skip
-def test_what_a_public_address_is(address, expected):
-    assert is_public(address) is expected

@@ -109,6 +109,11 @@ def estimate_request(request: Request, *, family: str = "") -> int:
     return max(1, round(tokens))
 
 
+def estimate_text(text: str, *, family: str = "") -> float:
+    """Return the estimated tokens of a text alone; an unknown family has the common values."""
+    return _text_tokens(text, _FAMILIES.get(family, _COMMON))
+
+
 def _text_tokens(text: str, kind: TokenizerFamily) -> float:
     if text.isascii():
         return len(text) / kind.characters

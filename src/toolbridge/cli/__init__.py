@@ -24,6 +24,7 @@ COMMANDS = {
     "show": "show a recorded stream on a time axis",
     "replay": "print the events of a recorded stream at their own pace",
     "models": "list the models that can be used",
+    "probe": "print a report card of a model: tool calls, schemas, thinking, speed",
     "init": "write a toolbridge.toml",
     "allow": "allow the toolbridge.toml of this directory",
     "doctor": "check the setup and show how to fix it",

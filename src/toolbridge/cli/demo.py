@@ -59,6 +59,7 @@ def stream_options(args: argparse.Namespace) -> StreamOptions:
     if args.url:
         found["url"] = args.url
         found["api_key"] = os.environ.get("TOOLBRIDGE_KEY", "")
+        found["attempts"] = 1  # a wrong address is reported at once
     else:
         found["config"] = options.load(argparse.Namespace(config=args.config))
     return found

@@ -17,11 +17,14 @@ from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
+from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
-from toolbridge.routing.sources import base_url
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
+from toolbridge.upstream.clouds.endpoint import open_endpoint
+from toolbridge.upstream.hosts import hostname
 from toolbridge.upstream.http import Upstream
+from toolbridge.upstream.http_request import HttpRequest
 
 _LISTS = {
     "anthropic": "/v1/models",
@@ -163,6 +166,8 @@ async def _provider(
     if provider_config.api == NODE:
         wrong, to_do = await problem_of(name, provider_config)
         return Finding(bad, wrong, to_do) if wrong else Finding(True, f"{name} has hosts")
+    if provider_config.cloud:
+        return await _cloud(upstream, model_routes, name, bad=bad)
     if missing_key(name, provider_config, os.environ):
         return Finding(
             bad,
@@ -172,7 +177,7 @@ async def _provider(
     try:
         incoming = await upstream.ask(
             "GET",
-            base_url(provider_config) + _LISTS[provider_config.api],
+            endpoint_url(name, provider_config, _LISTS[provider_config.api]),
             provider=name,
             headers=codecs.load(provider_config.api).authorize(key) if key else {},
             waits=(3.0, 5.0),
@@ -184,7 +189,24 @@ async def _provider(
     if incoming.status in {401, 403}:
         to_do = f"check {key_variable(provider_config.key) or 'its `key`'}"
         return Finding(bad, f"{name} rejects the key ({incoming.status})", to_do)
-    return Finding(True, f"{name} answers at {provider_config.url}")
+    return Finding(True, f"{name} answers at {provider_config.url.partition('?')[0]}")
+
+
+async def _cloud(
+    upstream: Upstream, model_routes: ModelRoutes, name: str, *, bad: bool | None
+) -> Finding:
+    """Return whether a cloud's provider has credentials and an address; no model is asked."""
+    provider_config = model_routes.provider_configs[name]
+    endpoint = open_endpoint(name, provider_config, upstream, os.environ)
+    blank = HttpRequest("/model/doctor/converse", b'{"model":"doctor"}')
+    api = {"vertex": "anthropic", "mantle": "anthropic"}.get(provider_config.cloud, "openai_chat")
+    try:
+        sent = await endpoint.sign(api, blank) if endpoint is not None else None
+    except ToolbridgeError as error:
+        what, _, to_do = str(error).partition("; ")
+        return Finding(bad, f"{name}: {what}", to_do)
+    host = hostname(sent.url) if sent is not None else ""
+    return Finding(True, f"{name} has credentials for {host} (not checked with a request)")
 
 
 async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
@@ -208,7 +230,8 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
 
 def _keys(config: Config) -> Iterator[Finding]:
     for name, provider_config in config.providers.items():
-        if provider_config.key and provider_config.api != NODE and not secret(provider_config.key):
+        own = provider_config.key and provider_config.api != NODE
+        if own and not provider_config.cloud and not secret(provider_config.key):
             to_do = f"export {key_variable(provider_config.key)}"
             yield Finding(False, f"providers.{name}: {provider_config.key} is not set", to_do)
     for name in sorted(set(providers.names()) - config.providers.keys()):

@@ -229,10 +229,17 @@ class Draft:
         return [*events, end]
 
     def fail(self, problem: Problem) -> list[ev.Event]:
-        """Fail. Open blocks stay open, so that a partial call is never closed."""
+        """Fail. Open blocks stay open, so that a partial call is never closed.
+
+        Where the error contains what the model wrote, the answer may go on, so text and thinking
+        end.
+        """
         if self.ended:
             return []
         events = self.start()
+        if problem.generated:
+            for key in [key for key, block in self._open.items() if block.kind != "call"]:
+                events += self.end(key)
         self.ended = True
         return [*events, ev.Failed(problem)]
 

@@ -331,6 +331,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """For an unknown model: the most similar names."""
     permanent: bool = False
     """Whether the same request will fail again, so that clients must not retry it."""
+    generated: str = ""
+    """What the model wrote, where the error of an engine that could not parse it contains that."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):

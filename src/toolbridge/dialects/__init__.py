@@ -38,7 +38,7 @@ FAMILIES = {
 }
 """The files that hold several dialects, and the names of these; they are known without an import."""
 _OTHER_MODULES = frozenset(
-    {"auto", "dialect", "engines", "gate", "models", "prompt", "reader", "stage"}
+    {"auto", "constrained", "dialect", "engines", "gate", "models", "prompt", "reader", "stage"}
 )
 
 

@@ -6,7 +6,7 @@ would slow down every answer; reasoning is at the beginning, so only the first c
 
 from toolbridge.core import events as ev
 from toolbridge.core.ids import Ids
-from toolbridge.dialects.stage import DialectStage
+from toolbridge.dialects.stage import DialectStage, Rescue
 
 _OPENERS = ("<think>", "<thinking>")
 
@@ -22,6 +22,8 @@ class ThoughtGate:
         self.open = False
         """Whether the answer has no reasoning at its beginning: all events pass unchanged."""
         self._stage: DialectStage | None = None
+        self.rescue: Rescue | None = None
+        """As in `DialectStage`."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if self._decided:
@@ -44,6 +46,8 @@ class ThoughtGate:
                 | ev.Alternative()
             ):
                 return []
+            case ev.Failed(problem) if problem.generated:
+                return self._decide(thought=True)
             case _:
                 return self._decide(thought=False)
 
@@ -57,4 +61,5 @@ class ThoughtGate:
             self.open = True
             return held
         self._stage = DialectStage((), dialect="think_tags", ids=self._ids)
+        self._stage.rescue = self.rescue
         return [out for event in held for out in self._stage.feed(event)]

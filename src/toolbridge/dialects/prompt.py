@@ -1,7 +1,7 @@
 """Tool use by prompt, for models without a tool template.
 
 The tools are described in the system prompt with an example in a dialect, and past calls and results
-are written as text. Used with the setting `tools = false`.
+are written as text. Used in the tool modes `prompt` and `constrained` (`policy/tool_modes.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +20,7 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.dialects import load
+from toolbridge.dialects.constrained import CONSTRAINED, TEXT
 from toolbridge.dialects.dialect import Dialect, ResultText
 
 _INTRODUCTION = """\
@@ -40,23 +41,51 @@ _MUST = {
     "required": "\n\nIn your next answer, use at least one tool.",
     "named": "\n\nIn your next answer, use the tool {name}.",
 }
+_CONSTRAINED_RULES = """
+
+Answer with JSON only. To use a tool, write its name and its arguments:
+
+{example}
+{several}{text}"""
+_SEVERAL = "\nTo use several tools, write a list of such objects: [{…}, {…}].\n"
+_TEXT_FORM = f"""
+When no tool is needed, write your answer like this:
+
+{{"{TEXT}": "your answer"}}
+"""
 
 
 def tool_prompt(
-    tools: Sequence[Tool], dialect: str = "hermes_json", choice: ToolChoice | None = None
+    tools: Sequence[Tool], dialect: str | Dialect = "hermes_json", choice: ToolChoice | None = None
 ) -> str:
     """Return the prompt that describes `tools` in `dialect`; empty without tools."""
     choice = choice or ToolChoice()
-    offered = [
+    offered = offered_tools(tools, choice)
+    if not offered:
+        return ""
+    spoken = load(dialect) if isinstance(dialect, str) else dialect
+    lines = "\n".join(dumps(_described(tool)) for tool in offered)
+    example = _example(offered[0], spoken)
+    must = _MUST.get(choice.mode, "").format(name=choice.names[0] if choice.names else "")
+    if spoken is not CONSTRAINED:
+        return _INTRODUCTION + lines + _RULES.format(example=example) + must
+    rules = _CONSTRAINED_RULES.format(
+        example=example,
+        several="" if choice.parallel is False else _SEVERAL,
+        text="" if choice.mode in _MUST else _TEXT_FORM,
+    )
+    return _INTRODUCTION + lines + rules.rstrip("\n") + must
+
+
+def offered_tools(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
+    """Return the tools that the model may call in its next answer."""
+    if choice.mode == "none":
+        return []
+    return [
         tool
         for tool in tools
         if not tool.deferred and (not choice.names or tool.name in choice.names)
     ]
-    if not offered or choice.mode == "none":
-        return ""
-    lines = "\n".join(dumps(_described(tool)) for tool in offered)
-    must = _MUST.get(choice.mode, "").format(name=choice.names[0] if choice.names else "")
-    return _INTRODUCTION + lines + _RULES.format(example=_example(offered[0], load(dialect))) + must
 
 
 def _described(tool: Tool) -> JsonObject:
@@ -75,7 +104,7 @@ def _example(tool: Tool, dialect: Dialect) -> str:
     return dialect.render.calls([call]).strip("\n")
 
 
-def render_history(request: Request, dialect: str = "hermes_json") -> Request:
+def render_history(request: Request, dialect: str | Dialect = "hermes_json") -> Request:
     """Return the request for a model without tools of its own.
 
     The tools are appended to the system prompt; calls and results of the history become text in the
@@ -88,7 +117,7 @@ def render_history(request: Request, dialect: str = "hermes_json") -> Request:
         for part in turn.content
         if isinstance(part, Call)
     }
-    render = load(dialect)
+    render = load(dialect) if isinstance(dialect, str) else dialect
     turns = tuple(_turn_as_text(turn, render, names) for turn in request.turns)
     system = (*request.system, Text(prompt)) if prompt else request.system
     return msgspec.structs.replace(

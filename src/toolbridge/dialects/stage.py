@@ -5,17 +5,29 @@ with reasoning that contains the mark of a call, the rest is read as text: the s
 call for reasoning (vllm#42400). Calls that the server parsed itself pass unchanged.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from toolbridge.core import events as ev
+from toolbridge.core.draft import Draft
 from toolbridge.core.fold import settled_end
 from toolbridge.core.ids import Ids
-from toolbridge.core.messages import StopReason, Text, Thinking, Tool
+from toolbridge.core.json import dumps
+from toolbridge.core.messages import (
+    Call,
+    HealingReport,
+    Problem,
+    Step,
+    StopReason,
+    Text,
+    Thinking,
+    Tool,
+)
+from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.engines.mark_reader import MarkReader
-from toolbridge.dialects.reader import TextReader, reader_of
+from toolbridge.dialects.reader import Reading, TextReader, reader_of
 from toolbridge.wire.tags import Marks
 
 _Thoughts: TypeAlias = ev.ThinkingStart | ev.ThinkingDelta | ev.ThinkingEnd
@@ -29,6 +41,8 @@ _OUTER = (
 )  # fmt: skip
 """Events about the whole answer: they come from the decoder, so those of a reader are dropped."""
 _CALL_EDGES = (ev.CallStart, ev.CallEnd)
+Rescue: TypeAlias = Callable[[Problem], tuple[Reading, Step] | None]
+"""Reads the model's answer from the error of an engine that could not parse it; `policy/rescue.py`."""
 _NO_MARKS = Marks(())
 
 
@@ -39,14 +53,16 @@ class DialectStage:
         self,
         tools: Sequence[Tool],
         *,
-        dialect: str = "auto",
+        dialect: str | ReadStream = "auto",
         model: str = "",
         reasoning_open: bool = False,
         ids: Ids | None = None,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         self._tools = tools
-        self._read_stream = reader_of(dialect, model, ignored)
+        if isinstance(dialect, str):
+            dialect = reader_of(dialect, model, ignored)
+        self._read_stream = dialect
         self._model = model
         self._reasoning_open = reasoning_open
         self._ids = ids or Ids("dialects")
@@ -60,6 +76,10 @@ class DialectStage:
         self._thought = _Thought(marks)
         self._called: dict[str, str] = {}
         """The ids of calls: as read from the text, and as emitted."""
+        self.rescue: Rescue | None = None
+        """Set where an answer may be read from an engine's error."""
+        self._in_call = False
+        """Whether a call that the server parsed is open."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if isinstance(event, ev.TextDelta):  # nearly every event of nearly every answer
@@ -69,7 +89,7 @@ class DialectStage:
             out = self._finished(event.reason)
             return [*out, settled_end(event, calls=bool(self._called))]
         if isinstance(event, ev.Failed):
-            return [*self._failed(), event]
+            return self._failed(event)
         return self._read(event)
 
     def close(self) -> list[ev.Event]:
@@ -95,6 +115,7 @@ class DialectStage:
     def _pass(self, event: _Numbered) -> list[ev.Event]:
         if isinstance(event, ev.CallStart):
             self._called[event.id] = event.id
+        self._in_call = isinstance(event, ev.CallStart | ev.CallDelta)
         return self._release() + self._end_reader() + self._numbers.give("", [event])
 
     def _open_reader(self) -> TextReader:
@@ -150,12 +171,33 @@ class DialectStage:
             out += self._from_reader(self._open_reader().feed(rest)) + self._end_reader(reason)
         return out
 
-    def _failed(self) -> list[ev.Event]:
-        """Emit held text; a call that was cut off stays open."""
+    def _failed(self, event: ev.Failed) -> list[ev.Event]:
+        """Emit held text, and the answer that the error contains; a call that was cut stays open."""
         out = self._release()
-        if self._reader is not None and not self._reader.in_call:
-            out += self._end_reader()
-        return out
+        in_call = self._in_call
+        if self._reader is not None:
+            in_call = self._reader.in_call
+            out += [] if in_call else self._end_reader()
+        found = self.rescue(event.problem) if self.rescue and not in_call else None
+        if found is None:
+            return [*out, event]
+        out += self._write_rescued(*found)
+        return [*out, settled_end(ev.Finished("end"), calls=bool(self._called))]
+
+    def _write_rescued(self, found: Reading, step: Step) -> list[ev.Event]:
+        self._readers += 1
+        draft = Draft(self._ids)
+        events = draft.think(found.reasoning) + draft.text(found.content) + draft.end()
+        for key, call in enumerate(found.calls):
+            events += draft.call(key, name=call.name)
+            events += draft.arguments(key, call.raw or dumps(call.arguments)) + draft.end(key)
+        reports: list[ev.Event] = []
+        for event in events:
+            if isinstance(event, ev.CallEnd | ev.TextEnd):
+                call = event.call if isinstance(event, ev.CallEnd) else Call("", "")
+                report = HealingReport(call.id, call.name, step.level, (step,))
+                reports.append(ev.Healed(event.index, report))
+        return self._from_reader(events + reports)
 
 
 class _Numbers:

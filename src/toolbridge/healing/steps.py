@@ -86,6 +86,9 @@ UNREADABLE = "unreadable arguments kept as raw"
 CUT_OFF = "cut off"
 CUT_BY_LIMIT = "cut off by the token limit"
 
+# Level 1, in answers only.
+RESCUED = "read from the engine's error"
+
 # Level 1, in structured streams only (`/v1/stream`).
 READ_AS_JSON = "read as JSON"
 FOUND_IN_TEXT = "JSON found in the text"

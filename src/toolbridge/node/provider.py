@@ -16,21 +16,27 @@ from typing import Self
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain.abi import Value
 from toolbridge.node.chain.address import address_of
+from toolbridge.node.chain.amounts import ETH, Currency
 from toolbridge.node.chain.calls import SessionTerms
 from toolbridge.node.chain.client import ChainClient
-from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.rpc import Rpc
 from toolbridge.node.funding.account import Account
-from toolbridge.node.funding.chain_funding import ChainFunding, FundingContext
+from toolbridge.node.funding.caps import HardCap
+from toolbridge.node.funding.chain_funding import ChainFunding
+from toolbridge.node.funding.context import FundingContext
 from toolbridge.node.funding.jobs import Funding, Host, Job, PrepaidJob
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.funding.plan import Plan, make_plan
+from toolbridge.node.funding.recovery import Recovery
 from toolbridge.node.funding.settling import SettledJob
-from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements, is_private
+from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements
 from toolbridge.node.hosts.finder import Finder, Search
 from toolbridge.node.hosts.probing import Prober
+from toolbridge.node.hosts.records import FILE as RECORDS
+from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.hosts.registry import HostRegistry, model_bytes
 from toolbridge.node.protocol import encryption
+from toolbridge.node.protocol.delivered import Tolerance
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.protocol.messages import BASE_SEPOLIA
 from toolbridge.node.session.connection import Timeouts, fresh_key
@@ -50,15 +56,19 @@ class Balance:
     native: int
     """Wei."""
     token: int
-    token_decimals: int
+    token_currency: Currency | None
+    """The token of the network; None if it has none."""
     deposited: int
     """Balance in the marketplace, in the currency of `pay`: refunds that could not be sent."""
     spent: int
     limit: int
-    decimals: int
-    """Decimals of the currency of `pay`."""
+    currency: Currency
+    """The currency of `pay`."""
     gas_spent: int
     gas_limit: int
+    cap: HardCap
+    capped: int
+    """What counts towards the daily cap."""
     open_jobs: tuple[str, ...]
     unresolved: tuple[str, ...]
     """Hashes of transactions whose outcome is not known yet."""
@@ -94,6 +104,7 @@ class NodeProvider:
         self._paid: ChainFunding | None = None
         self._context: FundingContext | None = None
         self._pool: NodePool | None = None
+        self._records: HostRecords | None = None
         self.address = address_of(encryption.public_key(self._wallet))
         """The address of our account."""
 
@@ -133,17 +144,31 @@ class NodeProvider:
         await context.chain.check()
         return await finder.find(measure=measure)
 
+    async def forget_faults(self, address: str) -> int:
+        """Delete the recorded faults of a host; return how many there were."""
+        self._chain_parts()
+        return await self._records.forget(address) if self._records is not None else 0
+
     async def plan(self) -> Plan:
         """Return what the next session would cost and send, without sending it."""
         self._check_wallet()
         return await make_plan(*self._chain_parts())
 
-    async def settle(self) -> list[SettledJob]:
-        """Settle the jobs that no process uses any more; the rest of their deposits is refunded."""
+    async def recovery(self) -> Recovery:
+        """Return what brings money back: settling, withdrawing, replacing transactions."""
         self._check_wallet()
         _, funding, context = self._chain_parts()
         await context.chain.check()
-        return [await funding.settler.settle(one) for one in await funding.settler.left_behind()]
+        return Recovery(context, funding.resolver, funding.settler)
+
+    async def settle(self) -> list[SettledJob]:
+        """Settle the jobs that no process uses any more; the rest of their deposits is refunded."""
+        return [one async for one in (await self.recovery()).settle()]
+
+    def ledger(self) -> Ledger:
+        """Return the ledger of the account."""
+        self._check_wallet()
+        return self._chain_parts()[2].ledger
 
     async def balance(self) -> Balance:
         """Return the balance of the account, from the chain and the ledger."""
@@ -154,19 +179,21 @@ class NodeProvider:
         token, held = chain.network.token, 0
         if token:
             held = _int(await chain.read(token, "balanceOf", address))
-        market, currency = terms.marketplace, terms.token or NATIVE
+        market, currency = terms.marketplace, context.budget.currency
         gas = self._gas_budget()
         return Balance(
             address,
             await chain.balance(address),
             held,
-            chain.network.token_decimals,
-            _int(await chain.read(market, "getDepositBalance", address, currency)),
+            chain.network.currency(token) if token else None,
+            _int(await chain.read(market, "getDepositBalance", address, currency.address)),
             await context.ledger.spent(context.budget),
             context.budget.limit,
-            terms.decimals,
+            currency,
             await context.ledger.spent(gas),
             gas.limit,
+            await context.ledger.cap(currency),
+            await context.ledger.capped(currency),
             tuple(one.job for one in await context.ledger.find("open", "closed")),
             tuple(one.hash for one in await context.ledger.find("sent")),
         )
@@ -193,8 +220,16 @@ class NodeProvider:
         return PrepaidJob(Job(settings.job_id, host, settings.model, chain_id))
 
     def _session(self, funding: Funding) -> NodeSession:
-        return NodeSession(
-            funding, self._wallet, SessionSettings(self._waits, memory=self._settings.memory)
+        return NodeSession(funding, self._wallet, self._session_settings(), self._records)
+
+    def _session_settings(self) -> SessionSettings:
+        settings = self._settings
+        return SessionSettings(
+            self._waits,
+            settings.memory,
+            tolerance=Tolerance(settings.count_tolerance),
+            old_nodes=settings.old_nodes,
+            access=settings.access,
         )
 
     async def _chain_funding(self, stack: AsyncExitStack) -> ChainFunding:
@@ -209,14 +244,20 @@ class NodeProvider:
             chain.network.marketplace,
         )
         account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
-        self._context = FundingContext(chain, account, ledger, self._terms(), self._budget())
+        self._records = HostRecords(self._state / RECORDS, chain.network.chain_id)
+        self._context = FundingContext(
+            chain, account, ledger, self._terms(), self._budget(), self._records
+        )
         self._finder = Finder(
-            HostRegistry(chain, currency=settings.currency),
-            await stack.enter_async_context(Prober()),
+            HostRegistry(chain, currency=settings.currency.address),
+            await stack.enter_async_context(Prober(settings.access)),
             self._search(),
             random.Random(settings.seed),  # noqa: S311  the pick of a host is not a secret
+            self._records,
         )
-        self._paid = ChainFunding(self._context, self._finder, settle_after=self._settle_after)
+        self._paid = ChainFunding(
+            self._context, self._finder, pay_wait=self._pay_wait, settle_after=self._settle_after
+        )
         stack.push_async_callback(self._paid.stop)
         return self._paid
 
@@ -225,12 +266,13 @@ class NodeProvider:
         return SessionTerms(
             settings.chain.marketplace,
             model_bytes(settings.model),
-            "" if settings.pay == "native" else settings.currency,
+            "" if settings.pay == "native" else settings.currency.address,
             settings.deposit_amount,
-            settings.decimals,
+            settings.currency.decimals,
             settings.proof_interval,
             settings.duration,
             settings.proof_timeout,
+            settings.currency.symbol,
         )
 
     def _search(self) -> Search:
@@ -238,10 +280,12 @@ class NodeProvider:
         requirements = HostRequirements(
             model_bytes(settings.model),
             settings.highest_price,
-            settings.private_hosts or is_private(settings.chain.rpc_url),
+            settings.access,
             settings.localhost_override,
             (read_public(settings.host_key),) if settings.host_key else (),
             {settings.host.lower(): settings.host_url} if settings.host_url else None,
+            frozenset(one.lower() for one in settings.allow),
+            frozenset(one.lower() for one in settings.deny),
         )
         return Search(settings.model, requirements, settings.mode, settings.host)
 
@@ -251,12 +295,11 @@ class NodeProvider:
             "deposit",
             settings.currency,
             settings.limit_amount,
-            settings.decimals,
             "daily_limit",
         )
 
     def _gas_budget(self) -> Budget:
-        return Budget("gas", NATIVE, self._settings.gas_limit_amount, 18, "daily_gas")
+        return Budget("gas", ETH, self._settings.gas_limit_amount, "daily_gas")
 
 
 def _int(found: Sequence[Value]) -> int:

@@ -21,6 +21,7 @@ from toolbridge.core.fold import Fold, collect, without_cut_calls
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
+from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
 from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
@@ -44,6 +45,10 @@ class SendableRequest(Protocol):
 
     def stages(self, seed: bytes) -> AnswerStages:
         """Return the stages for the events of that answer."""
+        ...
+
+    def rescue(self, problem: Problem, seed: bytes) -> Batch | None:
+        """Return the answer that the error contains (`policy/rescue.py`); None without one."""
         ...
 
     def downgrade(self, problem: Problem) -> bool:
@@ -86,7 +91,12 @@ class AnswerAttempts:
                     await attempt.close()
                 return
             except ToolbridgeError as error:
-                if attempt.has_content or not await self._again(error.problem):
+                if attempt.has_content:
+                    raise
+                if rescued := self._request.rescue(error.problem, self._seed):
+                    yield rescued
+                    return
+                if not await self._again(error.problem):
                     raise
 
     async def message(self) -> Message:
@@ -110,6 +120,8 @@ class AnswerAttempts:
                     "ended; send the request again"
                 )
             except ToolbridgeError as error:
+                if rescued := self._request.rescue(error.problem, self._seed):
+                    return collect(rescued)
                 if not await self._again(error.problem):
                     raise
 
@@ -118,6 +130,8 @@ class AnswerAttempts:
         if self._request.downgrade(problem):
             self.attempts = 0
             return True
+        if is_unparsed(problem):
+            return False
         if self.attempts > self._request.route.retries:
             return False
         if not may_retry(problem, attempt=self.attempts, content_sent=False):

@@ -1,23 +1,90 @@
-"""The capabilities and the context window of a model.
+"""What is known about a model, and the `Target` of its requests.
 
-The configuration comes first, then what an Ollama server reports, then the prefix of the model's
-name. `models.ModelRoutes` builds the `Target` of each route with this.
+The sources, in their order: the configuration, what the provider reports, the table in the wheel,
+the family of the model's name. `models.ModelRoutes` builds the `Target` of each route with this.
+Windows from the table are only shown: the sources of the table differ about them, so that a request
+is never rejected or shortened because of one.
 """
 
+import msgspec
+
+from toolbridge import providers
 from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
+from toolbridge.core.json import JsonObject
+from toolbridge.policy.model_facts import JoinedFacts, KnownModel, join_facts
+from toolbridge.policy.model_families import find_family
+from toolbridge.policy.model_quirks import quirks_for
+from toolbridge.policy.model_table import RESELLERS, find_in_table
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_files
+from toolbridge.upstream.engine_facts import EngineModel
 from toolbridge.upstream.ollama import ModelDetails
 
+ANTHROPIC = "anthropic"
+CONFIG = "config"
+PROVIDER = "provider"
+TABLE = "table"
+FAMILY = "family"
+_CHECKED = ("tools", "thinking", "vision")
+"""Capabilities without which a request is changed."""
 
-def window_of(provider_config: ProviderConfig, settings: ModelConfig, shown: ModelDetails) -> int:
-    """Return the context window in tokens; 0 if it is unknown."""
-    window = settings.window or shown.window or provider_config.window
-    if provider_config.window_cap and not settings.window:
+
+class LiveModel(msgspec.Struct, frozen=True):
+    """What a provider reports about one of its models."""
+
+    known: KnownModel = KnownModel()
+    engine: str = ""
+    template: str = ""
+    """The hash of the model's chat template."""
+
+
+def of_engine(found: EngineModel, engine: str) -> LiveModel:
+    return LiveModel(found.known, engine, found.template)
+
+
+def of_ollama(shown: ModelDetails) -> LiveModel:
+    """Return what an Ollama server reports; its list of capabilities is complete."""
+    known = KnownModel(window=shown.window)
+    if shown.capabilities is not None:
+        lacks = frozenset(_CHECKED) - shown.capabilities
+        known = KnownModel(window=shown.window, can=shown.capabilities, cannot=lacks)
+    return LiveModel(known, OLLAMA)
+
+
+def facts_of(
+    provider: str,
+    provider_config: ProviderConfig,
+    model: str,
+    settings: ModelConfig,
+    live: LiveModel,
+) -> JoinedFacts:
+    """Return what is known about a model, from all sources.
+
+    A server whose engine is known runs open weights under names of its own, so that neither the table
+    nor a family applies to it.
+    """
+    stated = [(CONFIG, _of_settings(settings)), (PROVIDER, live.known)]
+    stated.append((FAMILY, _of_api(provider_config, model)))
+    if not live.engine and provider_config.api not in {DEMO, NODE, OLLAMA}:
+        found = find_in_table(provider, model)
+        stated.append((TABLE, found) if found else (FAMILY, find_family(model) or KnownModel()))
+    return join_facts(stated)
+
+
+def window_of(provider_config: ProviderConfig, facts: JoinedFacts) -> int:
+    """Return the context window by which requests are checked; 0 if it is unknown."""
+    source = facts.sources.get("window")
+    window = facts.known.window if source in {CONFIG, PROVIDER} else provider_config.window
+    if provider_config.window_cap and source != CONFIG:
         window = min(window, provider_config.window_cap) if window else provider_config.window_cap
     return window
+
+
+def shown_window(provider_config: ProviderConfig, facts: JoinedFacts) -> int:
+    """Return the context window that is shown to clients; 0 if it is unknown."""
+    return window_of(provider_config, facts) or facts.known.window
 
 
 def target_of(
@@ -25,49 +92,89 @@ def target_of(
     provider_config: ProviderConfig,
     model: str,
     settings: ModelConfig,
-    shown: ModelDetails,
+    facts: JoinedFacts,
 ) -> Target:
     """Return the target that requests for the model are encoded for."""
     return Target(
         model=model,
         provider=provider,
-        window=window_of(provider_config, settings, shown),
-        max_output=settings.max_output,
-        capabilities=_capabilities(provider_config, model, settings, shown),
-        quirks={**quirks_of_host(provider_config), **provider_config.quirks, **settings.quirks},
+        window=window_of(provider_config, facts),
+        max_output=max_output_of(provider, facts),
+        # Anthropic, Messages API: `max_tokens` is required; other APIs have defaults of their own.
+        limits_only=facts.sources.get("max_output") != CONFIG and provider_config.api != ANTHROPIC,
+        capabilities=_capabilities(provider_config, facts.known),
+        quirks=_quirks(provider, provider_config, facts.known) | settings.quirks,
         options=settings.options,
         files=whose_files(provider, provider_config),
     )
 
 
-def _capabilities(
-    provider_config: ProviderConfig, model: str, settings: ModelConfig, shown: ModelDetails
-) -> frozenset[str] | None:
+def max_output_of(provider: str, facts: JoinedFacts) -> int:
+    """Return the maximum of output tokens by which a request is lowered; 0 if it is unknown.
+
+    The table counts only for the vendors' own models: the values of resellers are often guesses.
+    """
+    trusted = facts.sources.get("max_output") in {CONFIG, PROVIDER} or provider not in RESELLERS
+    return facts.known.max_output if trusted else 0
+
+
+def _quirks(provider: str, provider_config: ProviderConfig, known: KnownModel) -> JsonObject:
+    """Return the quirks of a provider and a model.
+
+    Facts of the model replace the quirks in a built-in provider's file; the user's own replace both.
+    """
+    shipped = providers.load(provider) if provider in providers.names() else ProviderConfig()
+    same_api = shipped.api == provider_config.api
+    built_in = shipped.quirks if same_api else shipped.other_apis.get(provider_config.api, {})
+    same = {
+        name: value
+        for name, value in provider_config.quirks.items()
+        if name in built_in and built_in[name] == value
+    }
+    return {
+        **quirks_of_host(provider_config),
+        **same,
+        **quirks_for(known, provider_config.api),
+        **{name: value for name, value in provider_config.quirks.items() if name not in same},
+    }
+
+
+def _of_settings(settings: ModelConfig) -> KnownModel:
+    # With `tool_mode = "native"` the tools are sent whatever the server reports about the model.
+    tools = True if settings.tool_mode == "native" else settings.tools
+    wanted = {"thinking": settings.thinking, "tools": tools, "vision": settings.vision}
+    return KnownModel(
+        window=settings.window,
+        max_output=settings.max_output,
+        can=frozenset(name for name, value in wanted.items() if value is True),
+        cannot=frozenset(name for name, value in wanted.items() if value is False),
+    )
+
+
+def _of_api(provider_config: ProviderConfig, model: str) -> KnownModel:
+    """Return what follows from the provider's API, where its server reports nothing."""
+    if provider_config.api == DEMO:
+        return KnownModel(can=frozenset(_CHECKED))
+    if provider_config.api == NODE:
+        # Every node accepts thinking and none accepts tools. A host may describe pictures to its
+        # model, but does not announce it, so vision is on only if the configuration sets it.
+        return KnownModel(can=frozenset({"thinking"}), cannot=frozenset({"tools", "vision"}))
+    if provider_config.api == OLLAMA:
+        thinks = frozenset({"thinking"})
+        can = frozenset({"tools", "vision"})
+        if is_thinking_capable(model):
+            return KnownModel(can=can | thinks)
+        return KnownModel(can=can, cannot=thinks)
+    return KnownModel()
+
+
+def _capabilities(provider_config: ProviderConfig, known: KnownModel) -> frozenset[str] | None:
     """Return the model's capabilities; None if nothing is known and nothing is to be removed."""
     if provider_config.api == DEMO:
-        return frozenset({"tools", "thinking", "vision"})
+        return frozenset(_CHECKED)
     if provider_config.api == NODE:
-        return _of_node(settings)
-    wanted = {"thinking": settings.thinking, "tools": settings.tools, "vision": settings.vision}
-    if shown.capabilities is not None:
-        known = set(shown.capabilities)
-    elif provider_config.api == OLLAMA:
-        known = {"tools", "vision"} | ({"thinking"} if is_thinking_capable(model) else set())
-    elif all(value is None for value in wanted.values()):
+        return known.can - {"tools"}
+    stated = {name: known.has(name) for name in _CHECKED}
+    if all(value is None for value in stated.values()):
         return None
-    else:
-        known = {"tools", "thinking", "vision"}
-    for name, value in wanted.items():
-        if value is not None:
-            known = known | {name} if value else known - {name}
-    return frozenset(known)
-
-
-def _of_node(settings: ModelConfig) -> frozenset[str]:
-    """Return the capabilities of a model on a node.
-
-    Every node accepts thinking and none accepts tools. A host may describe pictures to its model,
-    but does not announce it, so vision is on only if the configuration sets it.
-    """
-    thinks = {"thinking"} if settings.thinking is not False else set()
-    return frozenset(thinks | ({"vision"} if settings.vision else set()))
+    return known.can | frozenset(name for name, value in stated.items() if value is None)

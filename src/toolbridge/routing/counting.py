@@ -34,6 +34,8 @@ _RESPONSES = (
     "text", "truncation", "previous_response_id", "conversation",
 )  # fmt: skip
 
+_CONVERSE = ("messages", "system", "toolConfig", "additionalModelRequestFields")
+
 
 def _only(body: JsonObject, fields: tuple[str, ...]) -> JsonObject:
     return {name: body[name] for name in fields if name in body}
@@ -55,17 +57,24 @@ def _gemini(outgoing: Outgoing) -> tuple[str, JsonObject]:
     return f"{path}:countTokens", {"generateContentRequest": {"model": model, **outgoing.body}}
 
 
+def _bedrock(outgoing: Outgoing) -> tuple[str, JsonObject]:
+    # Amazon Bedrock, CountTokens: a body of Converse without the settings of the answer.
+    path = outgoing.path.rpartition("/")[0]
+    return f"{path}/count-tokens", {"input": {"converse": _only(outgoing.body, _CONVERSE)}}
+
+
 class _Endpoint(msgspec.Struct, frozen=True):
     encode: Callable[[Outgoing], tuple[str, JsonObject]]
     """Returns path and body of the request for a count."""
-    field: str
-    """The field of the response that has the count."""
+    fields: tuple[str, ...]
+    """The fields of the response, one of which has the count."""
 
 
 _ENDPOINTS = {
-    "anthropic": _Endpoint(_anthropic, "input_tokens"),
-    "openai_responses": _Endpoint(_responses, "input_tokens"),
-    "gemini": _Endpoint(_gemini, "totalTokens"),
+    "anthropic": _Endpoint(_anthropic, ("input_tokens", "inputTokens")),
+    "openai_responses": _Endpoint(_responses, ("input_tokens",)),
+    "gemini": _Endpoint(_gemini, ("totalTokens",)),
+    "bedrock": _Endpoint(_bedrock, ("inputTokens",)),
 }
 
 
@@ -94,7 +103,8 @@ class ProviderCounts:
             if error.problem.status in _NO_ENDPOINT and len(self._uncounted) < _MOST_UNCOUNTED:
                 self._uncounted.add(route.address)
             return None
-        counted = (maybe_object(whole) or {}).get(endpoint.field)
+        found = maybe_object(whole) or {}
+        counted = next((found[name] for name in endpoint.fields if name in found), None)
         return counted if type(counted) is int else None
 
     async def _ask(

@@ -1,4 +1,4 @@
-"""Discovery: the models that Ollama servers list, and the default model.
+"""Discovery: the models that servers list, what they report about them, and the default model.
 
 `models.ModelRoutes` uses it. A server that does not answer is not asked again for some seconds, so
 that an address that drops packets does not delay every request.
@@ -15,10 +15,20 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import split_address
 from toolbridge.routing.nodes import NODE, model_of
-from toolbridge.routing.providers import DEMO, OLLAMA
+from toolbridge.routing.provider_urls import endpoint_url
+from toolbridge.routing.providers import DEMO, OLLAMA, is_vendor_host
+from toolbridge.upstream.engines import EngineCatalog
+from toolbridge.upstream.hosts import hostname, is_private
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.ollama import OllamaCatalog, OllamaModel
 
+LISTS = {
+    "anthropic": "/v1/models?limit=1000",
+    "gemini": "/v1beta/models?pageSize=1000",
+    "openai_chat": "/models",
+    "openai_responses": "/models",
+}
+"""The path of the model list in each API, after the provider's base URL."""
 DEMO_ADDRESS = f"{DEMO}/{DEMO_MODEL}"
 LIST_WAIT = 1.2
 """Seconds to wait for a list. Clients wait three seconds for `/v1/models`, which takes two waits."""
@@ -59,6 +69,7 @@ class Discovery:
         self._upstream = upstream
         self._env = env
         self._catalogs: dict[str, OllamaCatalog] = {}
+        self._engines: dict[str, EngineCatalog] = {}
         self._silent_until: dict[str, float] = {}
         """Provider → the time from which it is asked again."""
         self._next_search = 0.0
@@ -161,3 +172,28 @@ class Discovery:
             headers = codecs.load(OLLAMA).authorize(secret(provider_config.key, self._env))
             self._catalogs[provider] = OllamaCatalog(self._upstream, provider_config.url, headers)
         return self._catalogs[provider]
+
+    def engine(self, provider: str) -> EngineCatalog:
+        """Return the catalog of a server that is not an Ollama."""
+        if provider not in self._engines:
+            provider_config = self._provider_configs[provider]
+            key = secret(provider_config.key, self._env)
+            headers = codecs.load(provider_config.api).authorize(key) if key else {}
+            self._engines[provider] = EngineCatalog(
+                self._upstream,
+                provider,
+                endpoint_url(provider, provider_config, LISTS[provider_config.api]),
+                {**provider_config.headers, **headers},
+                private=is_private(hostname(provider_config.url)),
+            )
+        return self._engines[provider]
+
+    def asks_engine(self, provider: str) -> bool:
+        """Return whether a server is asked about a model before the first request to it.
+
+        Servers of OpenAI's APIs that are not a known vendor's: llama.cpp, vLLM, SGLang and others.
+        """
+        provider_config = self._provider_configs[provider]
+        if provider_config.cloud:
+            return False
+        return provider_config.api.startswith("openai") and not is_vendor_host(provider_config)

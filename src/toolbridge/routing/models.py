@@ -14,17 +14,27 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import Codec, RequestEncoder, Target
+from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
+from toolbridge.core.messages import Request
+from toolbridge.policy.api_choice import accepts_in
+from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, split_address
-from toolbridge.routing.capabilities import target_of, window_of
+from toolbridge.routing.capabilities import (
+    LiveModel,
+    facts_of,
+    of_engine,
+    of_ollama,
+    shown_window,
+    target_of,
+)
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, find_providers
+from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
+from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.ollama import ModelDetails
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
 
@@ -45,6 +55,22 @@ class Route(msgspec.Struct, frozen=True):
     key: str
     target: Target
     settings: ModelConfig = ModelConfig()
+    facts: JoinedFacts = JoinedFacts()
+    """What is known about the model, with the source of each fact."""
+    engine: str = ""
+    """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
+    template: str = ""
+    """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    endpoint: CloudEndpoint | None = None
+    """Signs the requests of a provider in a cloud; None for every other."""
+
+    others: Mapping[str, "Route"] = {}
+    """The routes to the same model through the provider's other APIs, by the API."""
+
+    def serving(self, api: str, request: Request) -> "Route":
+        """Return the route for a client of `api`: in that API, where the model accepts it."""
+        other = self.others.get(api)
+        return other if other and accepts_in(api, self.facts.known, request) else self
 
     @property
     def address(self) -> str:
@@ -59,8 +85,8 @@ class Route(msgspec.Struct, frozen=True):
         return self.provider_config.api == NODE
 
     @property
-    def codec(self) -> Codec:
-        return codecs.load(self.provider_config.api)
+    def codec(self) -> TargetCodec:
+        return codecs.load_target(self.provider_config.api)
 
     @property
     def request_encoder(self) -> RequestEncoder | None:
@@ -85,6 +111,7 @@ class ListedModel(msgspec.Struct, frozen=True):
     window: int = 0
     kind: str = CHAT
     """`chat`, or `embedding` for a model that cannot chat."""
+    facts: JoinedFacts = JoinedFacts()
 
 
 class ModelRoutes:
@@ -100,6 +127,11 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
+        self._endpoints = {
+            name: open_endpoint(name, at, upstream, env)
+            for name, at in self.provider_configs.items()
+            if at.cloud
+        }
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -152,26 +184,43 @@ class ModelRoutes:
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
-        provider_config = self.provider_configs[provider]
+        provider_config = config_for(self.provider_configs[provider], model)
         if provider_config.api == NODE:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
-        details = await self._details(provider, model)
-        return Route(
+        live = await self._live(provider, model)
+        facts = facts_of(provider, provider_config, model, settings, live)
+        route = Route(
             provider=provider,
             provider_config=provider_config,
             # A wallet's key is never part of a request, so a route does not carry it.
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
-            target=target_of(provider, provider_config, model, settings, details),
+            target=target_of(provider, provider_config, model, settings, facts),
             settings=settings,
+            facts=facts,
+            engine=live.engine,
+            template=live.template,
+            endpoint=self._endpoints.get(provider),
         )
+        others = {api: _in_api(route, api) for api in provider_config.other_apis}
+        return msgspec.structs.replace(route, others=others) if others else route
 
-    async def _details(self, provider: str, model: str) -> ModelDetails:
-        """Return what an Ollama server reports about a model; nothing for other providers."""
-        if self.provider_configs[provider].api != OLLAMA:
-            return ModelDetails()
+    async def _live(self, provider: str, model: str) -> LiveModel:
+        """Return what the provider reports about a model; nothing for one that is not asked."""
+        if self.provider_configs[provider].api == OLLAMA:
+            return await self._shown(provider, model)
+        at = self.provider_configs[provider]
+        if at.api in {NODE, DEMO} or at.cloud:
+            return LiveModel()
+        server = self._discovery.engine(provider)
+        if not self._discovery.asks_engine(provider):
+            return of_engine(server.last.find(model), server.last.engine)
+        found = await server.find(model)
+        return of_engine(found, server.last.engine)
+
+    async def _shown(self, provider: str, model: str) -> LiveModel:
         try:
-            return await self._discovery.catalog(provider).show(model)
+            return of_ollama(await self._discovery.catalog(provider).show(model))
         except UnknownModel:
             raise UnknownModel(
                 f"{provider} has no model {model!r}. Fetch it with `ollama pull {model}`, or list "
@@ -179,7 +228,7 @@ class ModelRoutes:
                 where="model",
             ) from None
         except ToolbridgeError:
-            return ModelDetails()  # the request itself will fail with the reason
+            return LiveModel()  # the request itself will fail with the reason
 
     async def _refresh_lists(self, name: str) -> None:
         """Fetch the lists of all Ollama servers at once, if `name` may be in one of them."""
@@ -238,10 +287,10 @@ class ModelRoutes:
         found: list[ListedModel] = []
         for provider, models in zip(providers, lists, strict=True):
             for model in models:
-                settings = self._names.settings(provider, model.name)
-                window = window_of(self.provider_configs[provider], settings, model.shown)
                 kind = EMBEDDING if model.embeds else CHAT
-                found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
+                live = of_ollama(model.shown)
+                entry = self._entry(model.name, f"{provider}/{model.name}", live)
+                found.append(msgspec.structs.replace(entry, kind=kind))
         return found
 
     def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
@@ -250,12 +299,22 @@ class ModelRoutes:
         at = self.provider_configs.get(provider, ProviderConfig())
         return at.api == NODE and any(m.address == self.default for m in found.values())
 
-    def _entry(self, id: str, address: str) -> ListedModel:
-        """Return a model with its context window, as far as the configuration has it."""
+    def _entry(self, id: str, address: str, live: LiveModel | None = None) -> ListedModel:
+        """Return a model with what is known about it, without a request to its provider."""
         provider, model = split_address(address, self.provider_configs)
         provider_config = self.provider_configs.get(provider, ProviderConfig())
-        window = self._names.settings(provider, model).window or provider_config.window
-        return ListedModel(id, address, window)
+        settings = self._names.settings(provider, model)
+        facts = facts_of(provider, provider_config, model, settings, live or LiveModel())
+        window = shown_window(provider_config, facts)
+        return ListedModel(id, address, window, facts=facts)
+
+
+def _in_api(route: Route, api: str) -> Route:
+    """Return the route to the same model through another API of its provider."""
+    quirks = route.provider_config.other_apis[api]
+    at = msgspec.structs.replace(route.provider_config, api=api, quirks=quirks)
+    target = target_of(route.provider, at, route.target.model, route.settings, route.facts)
+    return msgspec.structs.replace(route, provider_config=at, target=target)
 
 
 def _node_model(provider: str, provider_config: ProviderConfig, model: str) -> str:

@@ -21,8 +21,9 @@ from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
-from toolbridge.routing.providers import is_first_party
+from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.sources import ProviderConnections
+from toolbridge.routing.tool_modes import constraint_of, tool_mode
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
@@ -86,12 +87,12 @@ class Router:
             route = await self.model_routes.route(request.model)
         except ToolbridgeError:  # such as a missing key, which the request for an answer reports
             return None
-        options = self._options(route, 0, attaches=True)
+        options = self._options(request, route, 0, attaches=True)
         return await self._provider_counts.count(request, route, options, headers)
 
     def _provider_config(self, address: str) -> ProviderConfig:
-        name = address.partition("/")[0]
-        return self.model_routes.provider_configs.get(name, ProviderConfig())
+        name, _, model = address.partition("/")
+        return config_for(self.model_routes.provider_configs.get(name, ProviderConfig()), model)
 
     def admit(self, request: Request, route: Route) -> TokenCount:
         """Return the token count; raise `Overflow` if `request` exceeds the context window."""
@@ -115,18 +116,19 @@ class Router:
 
         `on_losses` is called with what the provider's API cannot express.
         """
-        options = self._options(route, tokens, attaches=attaches)
+        options = self._options(request, route, tokens, attaches=attaches)
         return self._attempts(request, route, options, client or ClientSide(losses=on_losses))
 
     def structured_attempts(
         self, request: Request, route: Route, tokens: int, on_losses: OnLosses
     ) -> AnswerAttempts:
         """Return the attempts for a structured stream, which parses its sentinels itself."""
-        options = self._options(route, tokens, ignored=SENTINEL_DIALECT)
+        options = self._options(request, route, tokens, ignored=SENTINEL_DIALECT)
         return self._attempts(request, route, options, ClientSide(losses=on_losses))
 
     def _options(
         self,
+        request: Request,
         route: Route,
         tokens: int,
         *,
@@ -141,6 +143,8 @@ class Router:
             prompt_tokens=tokens,
             dialect=settings.dialect,
             ignored=ignored,
+            tool_mode=tool_mode(request, route),
+            constraint=constraint_of(route),
         )
 
     def _attempts(

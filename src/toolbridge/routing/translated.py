@@ -2,7 +2,8 @@
 
 `attempts.AnswerAttempts` sends a `TranslatedRequest` as often as is needed. When the provider
 rejects a feature (tools, thinking, vision, thoughts in the history), the request is prepared again
-without it, and what was left out is reported as a loss.
+without it; when it rejects a parameter, the encoded body is corrected (`request_corrections.py`).
+Both are reported as losses.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,14 +11,21 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolbridge.core import events as ev
+from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
+from toolbridge.policy.rescue import is_unparsed
+from toolbridge.policy.tool_modes import lower_mode
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
+from toolbridge.routing.request_corrections import RequestCorrections
 from toolbridge.routing.sources import (
+    Batch,
+    ObservedSource,
     OnHead,
     ProviderConnections,
     Source,
@@ -49,6 +57,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with what the provider's API cannot express."""
     head: OnHead = ignore_head
     """Called with the headers of each response of the provider."""
+    raw: Callable[[Batch], None] | None = None
+    """Called with the provider's events as they were decoded, before any stage."""
 
 
 class TranslatedRequest:
@@ -66,17 +76,22 @@ class TranslatedRequest:
         heal: int,
         client: ClientSide,
     ) -> None:
-        self.route = route
+        self._corrections = RequestCorrections(sources.corrections, route)
+        self.route = self._corrections.route
         self._sources = sources
         self._request = _without_billing_line(request, route)
         self._options = options
         self._heal = heal
         self._client = client
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
+        self._parser_avoided = False
+        self._renamed: tuple[Loss, ...] = ()
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
-        return self._sources.source(self.route, self._plan, ids, self._client.head)
+        source = self._sources.source(self.route, self._plan, ids, self._client.head)
+        source = self._corrections.confirming(source)
+        return source if self._client.raw is None else ObservedSource(source, self._client.raw)
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
@@ -93,8 +108,29 @@ class TranslatedRequest:
         stages.seen = self._sources.seen_ids if same_api else None
         return stages
 
+    def rescue(self, problem: Problem, seed: bytes) -> list[ev.Event] | None:
+        """Return the answer that an engine's error contains, as the stages of an answer write it."""
+        if not problem.generated or self.route.is_demo or self.route.is_node:
+            return None
+        draft = Draft(Ids(seed))
+        failed = draft.start(model=self.route.target.model) + draft.fail(problem)
+        events = self.stages(seed).feed_all(failed)
+        return events if isinstance(events[-1], ev.Finished) else None
+
     def downgrade(self, problem: Problem) -> bool:
-        """Leave out the feature that the provider rejected, once; return whether there was one."""
+        """Change the request after a rejection, once for each reason; return whether it changed.
+
+        A parameter that the provider rejected is corrected, a feature is left out. Where an engine
+        could not parse the answer, the tools are sent in the next mode.
+        """
+        if is_unparsed(problem):
+            return self._avoid_parser()
+        if self._rename(problem):
+            return True
+        if self._corrections.find(problem, self._plan.outgoing.body):
+            self.route = self._corrections.route
+            self._plan = self._prepare()
+            return True
         lack = missing_feature(problem)
         if lack is None or lack in self._downgrades:
             return False
@@ -102,18 +138,48 @@ class TranslatedRequest:
         if lack == "history":
             self._request, self._downgrades[lack] = without_thoughts(self._request)
         else:
-            self.route = _without(self.route, lack)
+            self.route = self._corrections.route = _without(self.route, lack)
+            if lack == "tools":
+                self._lower_tool_mode()
+        self._plan = self._prepare()
+        return True
+
+    def _avoid_parser(self) -> bool:
+        """Send the tools in the next mode, once: this failure is repeated by the same request."""
+        if self._parser_avoided or not self._plan.tools or not self._lower_tool_mode():
+            return False
+        self._parser_avoided = True
+        self._plan = self._prepare()
+        return True
+
+    def _lower_tool_mode(self) -> bool:
+        """Send the tools in the next mode; return whether there is one."""
+        options = self._options
+        lower = lower_mode(options.tool_mode, self._request.tool_choice, options.constraint)
+        if lower is not None:
+            self._options = msgspec.structs.replace(options, tool_mode=lower)
+        return lower is not None
+
+    def _rename(self, problem: Problem) -> bool:
+        """Use another name of the model in its cloud, if the provider asked for one."""
+        endpoint, model = self.route.endpoint, self.route.target.model
+        name = endpoint.another_name(model, problem) if endpoint is not None else ""
+        if not name:
+            return False
+        why = f"{self.route.provider} serves it only as {name}; set that name to save a request"
+        self._renamed = (Loss("model", why, minor=True),)
         self._plan = self._prepare()
         return True
 
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
+        body, corrected = self._corrections.apply(ready.outgoing.body)
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._client.losses((*left_out, *ready.losses))
-        if not self._client.headers:
+        self._client.losses((*self._renamed, *left_out, *corrected, *ready.losses))
+        if not self._client.headers and body is ready.outgoing.body:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)
-        outgoing = msgspec.structs.replace(ready.outgoing, headers=headers)
+        outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
         return msgspec.structs.replace(ready, outgoing=outgoing)
 
 

@@ -133,6 +133,7 @@ class StreamService:
         return secrets.token_hex(2) if wanted else ""
 
     async def _route(self, order: StreamRequest) -> Route:
+        await self._router.sources.corrections.load()
         return await self._router.model_routes.route(order.model)
 
     async def _tools(self, order: StreamRequest, catalog: Catalog) -> Registry:

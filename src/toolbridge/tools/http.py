@@ -6,20 +6,16 @@ when the connection is made, so a name cannot resolve differently in between (DN
 redirect is followed.
 """
 
-import ipaddress
-import socket
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import DefaultResolver
-
 from toolbridge.core.errors import BrokenWire, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads
 from toolbridge.tools.context import ToolContext, ToolRefused
 from toolbridge.tools.registry import TIMEOUT, RegisteredTool
+from toolbridge.upstream.addresses import AddressGuard
 from toolbridge.upstream.http import Incoming, Upstream
 
 MOST = 1024 * 1024
@@ -27,7 +23,6 @@ _CONNECT = 5.0
 _PORTS = {"http": 80, "https": 443}
 _PASSING = frozenset({408, 425, 429})
 """Statuses after which a retry may succeed."""
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _SHOWN = 300
 
 
@@ -42,7 +37,7 @@ class HttpTools:
     def __init__(self, hosts: Iterable[str], *, private: bool = False) -> None:
         self._hosts = tuple(host.lower() for host in hosts)
         named = {_without_port(host) for host in self._hosts}
-        self._guard = _Guard(private=private, local="localhost" in named)
+        self._guard = AddressGuard(private=private, local=frozenset({"localhost"} & named))
         self._upstream = Upstream(self._guard)
 
     async def __aenter__(self) -> Self:
@@ -146,46 +141,6 @@ def _value(body: bytes, kind: str, name: str) -> Json:
         return loads(body) if body.strip() else None
     except ValueError as error:
         raise ToolRefused("broken_wire", f"{name} did not answer with JSON: {error}") from None
-
-
-class _Guard(AbstractResolver):
-    """Resolves names, and rejects private addresses unless they are allowed."""
-
-    def __init__(self, *, private: bool, local: bool) -> None:
-        self._private = private
-        self._local = local
-        self._inner: AbstractResolver | None = None
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        self._inner = self._inner or DefaultResolver()
-        found = await self._inner.resolve(host, port, family)
-        if self._private or (self._local and host == "localhost"):
-            return found
-        public = [result for result in found if is_public(result["host"])]
-        if not public:
-            raise OSError(None, f"{host} is at a private address")
-        return public
-
-    async def close(self) -> None:
-        if self._inner is not None:
-            await self._inner.close()
-
-
-def is_public(address: str) -> bool:
-    """Whether `address` is a public internet address."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    inside = _inside(found) if isinstance(found, ipaddress.IPv6Address) else None
-    return (inside or found).is_global and not (inside or found).is_multicast
-
-
-def _inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address inside an IPv6 address (mapped, 6to4, Teredo, NAT64), or None."""
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    teredo = address.teredo
-    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
 
 
 def _fits(allowed: str, host: str, port: int) -> bool:

@@ -22,6 +22,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_private(host: str) -> bool:
+    """Return whether `host` is this machine or one of a private network, as far as its name shows."""
+    if is_loopback(host):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return "." not in name or name.endswith(_PRIVATE)
+
+
+# RFC 6762: `.local`. ICANN, 2024: `.internal`. RFC 8375: `home.arpa`. Docker: `host.docker.internal`.
+_PRIVATE = (".local", ".internal", ".lan", ".home.arpa")
+
+
 def hostname(url: str) -> str:
     """Return the host of `url`, a setting; empty if it is not a URL."""
     try:

@@ -65,7 +65,9 @@ class OllamaCatalog:
 
     def __init__(self, upstream: Upstream, url: str, headers: dict[str, str]) -> None:
         self._upstream = upstream
-        self._url = url.rstrip("/")
+        bare, mark, query = url.partition("?")
+        self._url = bare.rstrip("/")
+        self._query = mark + query
         self._headers = headers
         self._shown: dict[str, tuple[float, ModelDetails]] = {}
         self._listed: tuple[float, list[_Tag]] | None = None
@@ -129,7 +131,7 @@ class OllamaCatalog:
     async def _ask(self, method: str, path: str, body: bytes | None, wait: float) -> bytes:
         incoming = await self._upstream.ask(
             method,
-            self._url + path,
+            self._url + path + self._query,
             provider="ollama",
             body=body,
             headers={**self._headers, "content-type": "application/json"},

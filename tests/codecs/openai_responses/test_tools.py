@@ -4,6 +4,7 @@ import pytest
 
 from toolbridge.codecs.openai_responses.decode_request import decode_request
 from toolbridge.codecs.openai_responses.encode_request import encode_request
+from toolbridge.codecs.openai_responses.item_fields import inner_name
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import Reference, Request, Result, Tool, ToolChoice, Turn
 
@@ -132,3 +133,11 @@ def test_a_choice_of_a_tool_that_is_not_there_is_lost():
 def test_calls_one_at_a_time_are_asked_for():
     sent = encode(LOOK, tool_choice=ToolChoice(parallel=False)).body
     assert sent["parallel_tool_calls"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "inner"),
+    [("crm__find", "crm", "find"), ("find", "crm", ""), ("__find", "", ""), ("crm__find", "", "")],
+)
+def test_the_name_inside_a_namespace_is_that_of_its_own_tools_only(name, namespace, inner):
+    assert inner_name(name, namespace) == inner

@@ -38,9 +38,10 @@ async def _probe_direct(name: str, provider_config: ProviderConfig) -> tuple[str
     """Return the problem and remedy of a direct host that does not answer."""
     from toolbridge.node.hosts.probing import HostSilent, Prober
 
-    url = nodes.read_node_settings(name, provider_config).host_url
+    settings = nodes.read_node_settings(name, provider_config)
+    url = settings.host_url
     try:
-        async with Prober() as prober:
+        async with Prober(settings.access) as prober:
             await prober.latency(url)
     except HostSilent as error:
         return f"{name}: the node at {url}: {error}", "start it, or correct `host_url`"

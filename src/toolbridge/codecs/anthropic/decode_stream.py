@@ -87,8 +87,16 @@ def _decode_event(sse: SseEvent) -> StreamEvent:
         if sse.data == b"[DONE]" or not sse.whole or _is_unknown(maybe_object(sse.data)):
             return StreamEvent()
         raise
+    if sse.event == "error" and event.error is None:
+        # llama.cpp, server: the error of a stream has OpenAI's shape in Anthropic's event.
+        return _error_event(sse.data)
     event.type = event.type or sse.event
     return event
+
+
+def _error_event(body: bytes) -> StreamEvent:
+    type, text = read_error(body, None)
+    return StreamEvent("error", error=Error(type, text))
 
 
 def _is_unknown(found: JsonObject | None) -> bool:
@@ -108,8 +116,7 @@ def _split_answer(body: bytes) -> list[StreamEvent]:
     """Return a whole answer as the events of a stream."""
     found = maybe_object(body) or {}
     if "error" in found:
-        type, text = read_error(body)
-        return [StreamEvent("error", error=Error(type, text))]
+        return [_error_event(body)]
     reply = decode_chunk(body, _replies)
     if reply.content is None:
         raise BrokenWire("the upstream sent JSON that is no answer")

@@ -25,6 +25,8 @@ from toolbridge.wire.shapes import decode_chunk
 
 _chunks = msgspec.json.Decoder(shapes.Chunk)
 _objects = msgspec.json.Decoder(JsonObject)
+_KEYED_ERROR = b'{"error parsing tool call":'
+"""Ollama 0.11 (ollama#11704): the error's text is the key of the line."""
 _CALL = "call"
 """The key of every call in the draft: calls come whole, one after the other."""
 
@@ -73,6 +75,8 @@ class StreamDecoder:
         # Ollama, docs/api: an error after the first byte is a line `{"error": …}`.
         if chunk.error is not None:
             return self._draft.fail(decode_error(chunk.error))
+        if line.startswith(_KEYED_ERROR):
+            return self._draft.fail(decode_error(line.decode("utf-8", "replace").strip("{}")))
         return self._read(chunk)
 
     def _read(self, chunk: shapes.Chunk) -> list[Event]:

@@ -14,6 +14,8 @@ from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, dump_bytes, dumps, loads, replace_lone_surrogates
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
+from toolbridge.wire.generated import read_generated
+from toolbridge.wire.rejections import is_out_of_credit
 
 _BY_STATUS = {
     413: "too_large",
@@ -53,10 +55,12 @@ def decode_error(error: Json, status: int = 0) -> Problem:
     """Return the problem that an error describes; `status` is 0 for an error inside a stream."""
     text, code = _unwrap(error)
     status = status or code
-    text = replace_lone_surrogates(text)[:_MAX_TEXT]
+    whole = replace_lone_surrogates(text)
+    text = whole[:_MAX_TEXT]
     if _TOO_LONG.search(text):
         return Problem("context_overflow", _overflow_text(text), status=status)
-    return Problem(_kind(text, status), text or f"the upstream answered {status}", status=status)
+    shown = text or f"the upstream answered {status}"
+    return Problem(_kind(text, status), shown, status=status, generated=read_generated(whole))
 
 
 def _kind(text: str, status: int) -> str:
@@ -66,6 +70,8 @@ def _kind(text: str, status: int) -> str:
     for words, kind in _BY_WORDS:
         if words in text:
             return kind
+    if is_out_of_credit(status, text):  # ollama.com: "you've reached your … usage limit, …"
+        return "rejected"
     return _BY_STATUS.get(status, "rejected")
 
 
@@ -99,7 +105,7 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     """Return the status and the body; the id is a header, for the body has no field for it."""
     status = status_of(problem)
     headers = {"x-request-id": request_id} | retry_headers(problem.retry_after)
-    if problem.permanent:
+    if problem.permanent or (problem.kind == "rejected" and status == 429):
         headers["x-should-retry"] = "false"
     # Ollama, server/routes.go: an overloaded server answers 503; 529 exists in Anthropic's API only.
     return Rejection(503 if status == 529 else status, encode_error(problem), headers)

@@ -14,7 +14,14 @@ from toolbridge.core.errors import status_of
 from toolbridge.core.json import Json, JsonObject, dump_bytes, loads, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
-from toolbridge.wire.rejections import read_error, read_overflow, read_problem
+from toolbridge.wire.generated import read_generated
+from toolbridge.wire.rejections import (
+    is_out_of_credit,
+    read_error,
+    read_overflow,
+    read_problem,
+    unwrap,
+)
 
 _MAX_TEXT = 2000
 
@@ -63,6 +70,10 @@ def decode_rejection(status: int, headers: Mapping[str, str], body: bytes) -> Pr
 def decode_error(status: int, body: bytes) -> Problem:
     """Return the problem that an error body describes; `status` is 0 for one inside a stream."""
     error = _inner_error(maybe_object(body) or {})
+    return replace(_read_error(status, body, error), generated=read_generated(error))
+
+
+def _read_error(status: int, body: bytes, error: JsonObject) -> Problem:
     type, text = read_error(body)
     missing = (
         f"HTTP {status} without an error text"
@@ -77,6 +88,8 @@ def decode_error(status: int, body: bytes) -> Problem:
     kind = next((_KINDS[word] for word in words if word in _KINDS), "")
     if kind == "context_overflow":
         return Problem(kind, _overflow_text(error, text), status=status)
+    if kind == "rate_limited" and is_out_of_credit(status, text):
+        kind = "rejected"
     if kind:
         return Problem(kind, text, status=status)
     if status == 404 and error.get("param") == "model":
@@ -96,7 +109,7 @@ def _inner_error(found: JsonObject) -> JsonObject:
             error = _maybe_json(error)
         if isinstance(error, dict):
             deeper = error.get("error")
-            return deeper if isinstance(deeper, dict) else error
+            return unwrap(deeper if isinstance(deeper, dict) else error)
         if error:
             return {"message": error}
     return found

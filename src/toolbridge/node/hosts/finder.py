@@ -1,7 +1,7 @@
 """Choose the order in which hosts are tried.
 
 Hosts come from the registry. Their order is a random draw weighted by score, as in the vendor's
-client, and hosts that failed lately come last. `ChainFunding` pays the first that answers a probe.
+client; with `cheapest` the lowest price comes first. Hosts that failed lately come last. `ChainFunding` pays the first that answers a probe.
 """
 
 import random
@@ -18,6 +18,7 @@ from toolbridge.node.hosts.candidates import (
     take,
 )
 from toolbridge.node.hosts.probing import HostSilent, Prober
+from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.hosts.registry import HostRegistry
 from toolbridge.node.hosts.scoring import Mode
 
@@ -39,10 +40,16 @@ class Finder:
     """Finds hosts for one search, and remembers those that failed."""
 
     def __init__(
-        self, registry: HostRegistry, prober: Prober, search: Search, randomness: random.Random
+        self,
+        registry: HostRegistry,
+        prober: Prober,
+        search: Search,
+        randomness: random.Random,
+        records: HostRecords | None = None,
     ) -> None:
         self._registry = registry
         self._prober = prober
+        self._records = records
         self._randomness = randomness
         self._resting: dict[str, float] = {}
         self.search = search
@@ -50,8 +57,8 @@ class Finder:
     async def find(self, *, measure: bool = False) -> FoundHosts:
         """Return the usable hosts by score, best first; with `measure` only those that answer."""
         search = self.search
-        found = await self._registry.find(
-            search.model, search.requirements, search.mode, search.only
+        found = await self._without_recorded(
+            await self._registry.find(search.model, search.requirements, search.mode, search.only)
         )
         if not measure:
             return found
@@ -63,7 +70,21 @@ class Finder:
                 excluded.append(ExcludedHost(one.address, f"{took} at {one.url}"))
             else:
                 known.append(replace(one, latency=took))
-        return FoundHosts(rank(known, search.mode), tuple(excluded))
+        ranked = rank(known, search.mode, native=self._registry.native)
+        return FoundHosts(ranked, tuple(excluded))
+
+    async def _without_recorded(self, found: FoundHosts) -> FoundHosts:
+        """Exclude the hosts whose recorded faults are too many."""
+        reasons = await self._records.excluded() if self._records is not None else {}
+        if not reasons:
+            return found
+        left = [one for one in found.candidates if one.address.lower() not in reasons]
+        gone = [
+            ExcludedHost(one.address, reasons[one.address.lower()])
+            for one in found.candidates
+            if one.address.lower() in reasons
+        ]
+        return FoundHosts(tuple(left), (*found.excluded, *gone))
 
     async def order(self) -> list[HostCandidate]:
         """Return the hosts to try, in the order in which to try them."""
@@ -73,7 +94,10 @@ class Finder:
         left, order = list(found.candidates), []
         while left:
             order.append(take(left, self._randomness.random()))
-        return sorted(order, key=lambda one: self._rests(one.address))
+        cheapest = self.search.mode == "cheapest"
+        return sorted(
+            order, key=lambda one: (self._rests(one.address), one.price if cheapest else 0)
+        )
 
     async def answering(
         self, candidates: list[HostCandidate]

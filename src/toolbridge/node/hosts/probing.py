@@ -1,4 +1,8 @@
-"""Probe a host over HTTP before a deposit is sent to it."""
+"""Probe a host over HTTP before a deposit is sent to it.
+
+The address of the host is checked when the connection is made, as it is for the WebSocket, and no
+redirect is followed.
+"""
 
 import asyncio
 import time
@@ -9,6 +13,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from toolbridge.core.json import maybe_object
+from toolbridge.node.hosts.access import HostAccess
+from toolbridge.upstream.addresses import AddressGuard, PrivateAddress
 from toolbridge.upstream.session import open_session
 
 _MAX_BODY = 64 * 1024
@@ -21,12 +27,14 @@ class HostSilent(Exception):
 class Prober:
     """Requests `/health` of hosts and measures the latency."""
 
-    def __init__(self, wait: float = 5.0) -> None:
+    def __init__(self, access: HostAccess, wait: float = 5.0) -> None:
+        self._access = access
         self._wait = wait
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = open_session(wait=self._wait)
+        guard = AddressGuard(private=self._access.private, local=self._access.named)
+        self._session = open_session(wait=self._wait, resolver=guard)
         return self
 
     async def __aexit__(
@@ -46,6 +54,8 @@ class Prober:
         """
         if self._session is None:
             raise RuntimeError("the prober is not open")
+        if why := self._access.objection(url):
+            raise HostSilent(why)
         before = time.monotonic()
         try:
             async with self._session.get(health_url(url), allow_redirects=False) as response:
@@ -54,6 +64,8 @@ class Prober:
         except TimeoutError:
             raise HostSilent(f"it did not answer within {self._wait:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error.__cause__, PrivateAddress):
+                raise HostSilent(str(error.__cause__)) from None
             raise HostSilent(f"it cannot be reached ({type(error).__name__})") from None
         if health is not None and health.get("status") == "unhealthy":
             raise HostSilent("it reports that it is unhealthy")

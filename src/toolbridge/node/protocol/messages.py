@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolbridge.core.json import JsonObject, dump_bytes, dumps
+from toolbridge.core.json import Json, JsonObject, dump_bytes, dumps
 from toolbridge.core.messages import Problem
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import DecryptionFailed, Secret
@@ -18,6 +18,7 @@ from toolbridge.wire.shapes import OpenUnion
 
 ALGORITHM = "secp256k1-ecdh(ephemeral→static)+hkdf(sha256)+xchacha20-poly1305"
 BASE_SEPOLIA = 84532
+_LONGEST_TEXT = 2000
 
 
 # ── ours to theirs ──
@@ -217,6 +218,12 @@ class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
         return public
 
 
+def printable(text: str) -> str:
+    """Return a text that a host chose, without characters that a terminal would interpret."""
+    kept = text[:_LONGEST_TEXT]
+    return kept if kept.isprintable() else "".join(c if c.isprintable() else " " for c in kept)
+
+
 def read_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text.removeprefix("0x"))
@@ -235,10 +242,14 @@ class InitAck(msgspec.Struct, frozen=True):
 
 
 class AnswerChunk(msgspec.Struct, frozen=True):
-    """`encrypted_chunk`: the text of one token; the last one is empty and has `final`."""
+    """`encrypted_chunk`: the text of one token; the last one is empty and has `final`.
+
+    `final` is not encrypted, so it alone does not prove the end of the answer.
+    """
 
     payload: Payload
-    tokens: int = 1
+    tokens: Json = None
+    """A claim of the host, as every count: any JSON value, judged by `delivered`."""
     id: str | None = None
     final: bool = False
 
@@ -253,18 +264,17 @@ class Response(msgspec.Struct, frozen=True):
 class NodeUsage(msgspec.Struct, frozen=True):
     """Token counts; nodes since 8.21.0 send them, but not always."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    context_window_size: int | None = None
+    prompt_tokens: Json = None
+    completion_tokens: Json = None
 
 
 class StreamEnd(msgspec.Struct, frozen=True):
     """`stream_end`: the unencrypted last message about a prompt."""
 
     reason: str = "complete"
-    tokens_used: int = 0
+    tokens_used: Json = None
     id: str | None = None
-    vlm_tokens: int = 0
+    vlm_tokens: Json = None
     finish_reason: str | None = None
     usage: NodeUsage | None = None
 
@@ -281,7 +291,7 @@ class NodeFault(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return (self.message or self.error or self.code or "an error without a message")[:2000]
+        return printable(self.message or self.error or self.code or "an error without a message")
 
 
 class OtherMessage(msgspec.Struct, frozen=True):
@@ -338,7 +348,7 @@ def problem_of(fault: NodeFault) -> Problem:
         return Problem(
             kind="rejected", text=f"the node denied access to the session: {fault.text}", status=403
         )
-    code = f" ({fault.code})" if fault.code else ""
+    code = f" ({printable(fault.code)})" if fault.code else ""
     return Problem(kind="rejected", text=f"the node returned an error: {fault.text}{code}")
 
 

@@ -2,7 +2,8 @@
 
 There are two styles, chosen by the quirk `framing`. `chatml` uses the turn markers that many models
 were trained on; nodes since 8.5.5 delete such markers, which joins the turns. `labelled` separates
-turns by the lines `System:`, `User:` and `Assistant:`, which nodes leave alone.
+turns by the lines `System:`, `User:` and `Assistant:`, which nodes leave alone. In the content of
+turns both kinds of markers are escaped (`markers`), so that content cannot begin a turn.
 """
 
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from toolbridge.core.messages import (
     Text,
     Thinking,
 )
+from toolbridge.node.protocol.markers import escape, escape_labels
 
 Style: TypeAlias = Literal["chatml", "labelled"]
 
@@ -63,13 +65,16 @@ def write_prompt(request: Request, style: Style = "chatml") -> FlatPrompt:
     """Return the system prompt and all turns as one text that ends with the assistant's marker."""
     if not request.turns:
         raise MalformedRequest("at least one message is needed", where="messages")
-    writer = _Writer()
+    writer = _Writer(style)
     system = "\n\n".join(part.text for part in request.system if part.text)
-    turns: list[tuple[Role, str]] = [("system", system)] if system else []
+    turns: list[tuple[Role, str]] = []
+    if system:
+        turns.append(("system", writer.escape(system, "system")))
     for number, turn in enumerate(request.turns):
         where = f"turns.{number}.content"
         parts = [writer.write(part, f"{where}.{n}") for n, part in enumerate(turn.content)]
-        turns.append((turn.role, "\n".join(part for part in parts if part)))
+        text = "\n".join(part for part in parts if part)
+        turns.append((turn.role, writer.escape(text, where)))
     prompt = _STYLES[style](turns)
     return FlatPrompt(prompt, tuple(writer.images), tuple(writer.losses))
 
@@ -93,9 +98,19 @@ _STYLES: dict[Style, Callable[[list[tuple[Role, str]]], str]] = {
 class _Writer:
     """Writes parts as text and collects images and losses."""
 
-    def __init__(self) -> None:
+    def __init__(self, style: Style) -> None:
+        self._style = style
         self.images: list[Attachment] = []
         self.losses: list[Loss] = []
+
+    def escape(self, text: str, where: str) -> str:
+        """Return the text of a turn with its turn markers escaped."""
+        found = escape(text)
+        if self._style == "labelled":
+            found = escape_labels(found)
+        if found != text:
+            self._lose(where, "turn markers in it are escaped with a word joiner (U+2060)")
+        return found
 
     def write(self, part: Part, where: str) -> str:
         match part:

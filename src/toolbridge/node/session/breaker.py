@@ -30,6 +30,10 @@ class Breaker:
         self._failures = 0
         self._until = 0.0
 
+    def trip(self, now: float) -> None:
+        """Open at once."""
+        self._until = max(self._until, now + self._rest)
+
     def fail(self, problem: Problem, now: float) -> None:
         """Count a failure. A rate limit with a `retry_after` opens the breaker for that long."""
         if problem.kind == "rate_limited" and problem.retry_after:
@@ -38,4 +42,4 @@ class Breaker:
             return
         self._failures += 1
         if self._failures >= self._limit:
-            self._until = max(self._until, now + self._rest)
+            self.trip(now)

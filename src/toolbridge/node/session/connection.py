@@ -1,7 +1,8 @@
 """A WebSocket connection to a host, for one paid job.
 
 A host settles the job as soon as the connection ends (node protocol: there is no time to
-reconnect). So a connection is opened once per job and never reopened.
+reconnect). So a connection is opened once per job and never reopened. The address of the host is
+checked when the connection is made, and no redirect is followed.
 """
 
 import asyncio
@@ -11,13 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from toolbridge.core.errors import Rejected, TimedOut, TooLarge, Unreachable, error_of
+from toolbridge.core.errors import (
+    BrokenWire,
+    Rejected,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+    error_of,
+)
 from toolbridge.core.json import JsonObject, dumps
 from toolbridge.node.chain.address import address_of, same_account
 from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import NONCE_SIZE, Decryptor, Secret, check_private
 from toolbridge.node.protocol.messages import (
@@ -31,10 +41,14 @@ from toolbridge.node.protocol.messages import (
     encode_init,
     encode_prompt,
     encode_reset,
+    printable,
     problem_of,
 )
+from toolbridge.upstream.addresses import open_socket
 
 MAX_MESSAGE = 64 * 2**20
+MAX_INCOMING = 8 * 2**20
+"""The largest message that is read: an image in place of an answer. A chunk has a few hundred bytes."""
 MAX_FRAME = 8 * 2**20
 """Half of the 16 MiB that a node accepts per WebSocket frame; longer messages are fragmented."""
 
@@ -49,6 +63,10 @@ class ConnectionLost(Unreachable):
     """The connection ended, and with it the job."""
 
 
+class TooMuchSent(BrokenWire):
+    """The host sent more than an answer can have."""
+
+
 @dataclass(frozen=True)
 class Timeouts:
     """How long to wait for a host, in seconds."""
@@ -61,6 +79,8 @@ class Timeouts:
     """Between two chunks."""
     grace: float = 3.0
     """For `stream_end` after the final chunk or a cancellation; old nodes do not send it."""
+    total: float = 3600.0
+    """For a whole answer."""
 
 
 def socket_url(host: Host) -> str:
@@ -98,6 +118,40 @@ class Handshake:
         return encode_prompt(body, envelope)
 
 
+async def _open_websocket(url: str, access: HostAccess) -> ClientConnection:
+    """Connect to an address of the host that was checked; its name is not resolved again.
+
+    With a socket of its own, `connect` cannot follow a redirect and raises `ValueError`.
+    """
+    host, port, private = access.target(url)
+    socket = await open_socket(host, port, private=private)
+    try:
+        return await connect(
+            url,
+            sock=socket,
+            open_timeout=None,
+            close_timeout=1,
+            max_size=MAX_INCOMING,
+            compression=None,
+            proxy=None,
+            ping_timeout=None,  # a node does not read its socket during a web search
+            user_agent_header="toolbridge",
+        )
+    except BaseException:
+        socket.close()
+        raise
+
+
+def _reason(error: Exception) -> str:
+    """Return why a connection failed, without text that the host chose."""
+    refused = error if isinstance(error, InvalidStatus) else error.__context__
+    if not isinstance(refused, InvalidStatus):
+        return str(error) or type(error).__name__
+    status = refused.response.status_code
+    note = ", a redirect, which is not followed" if 300 <= status < 400 else ""
+    return f"it answered with HTTP status {status}{note}"
+
+
 class HostConnection:
     """An open WebSocket to the host of one job."""
 
@@ -111,29 +165,28 @@ class HostConnection:
         """The last handshake; None before the first."""
         self.used = 0
         """Tokens that the host has charged to the job, by our count."""
+        self.received = 0
+        """Characters of all messages of the host."""
 
     @classmethod
-    async def open(cls, job: Job, wallet: Secret, waits: Timeouts) -> "HostConnection":
+    async def open(
+        cls, job: Job, wallet: Secret, waits: Timeouts, access: HostAccess
+    ) -> "HostConnection":
         """Connect to the host of `job`; raise `HostUnreachable` when that fails."""
         url = socket_url(job.host)
+        if why := access.objection(job.host.url):
+            raise HostUnreachable(f"the node at {job.host.url[:200]!r} is not contacted: {why}")
         try:
-            socket = await connect(
-                url,
-                open_timeout=waits.connect,
-                close_timeout=1,
-                max_size=MAX_MESSAGE,
-                compression=None,
-                proxy=None,
-                ping_timeout=None,  # a node does not read its socket during a web search
-                user_agent_header="toolbridge",
-            )
+            async with asyncio.timeout(waits.connect):
+                socket = await _open_websocket(url, access)
         except TimeoutError:
             raise HostUnreachable(
                 f"the node at {url} did not accept a connection within {waits.connect:g} s"
             ) from None
         except (OSError, WebSocketException, ValueError) as error:
-            why = str(error) or type(error).__name__
-            raise HostUnreachable(f"the node at {url} cannot be reached ({why})") from None
+            raise HostUnreachable(
+                f"the node at {url} cannot be reached ({_reason(error)})"
+            ) from None
         return cls(socket, job, wallet, waits)
 
     @property
@@ -163,10 +216,13 @@ class HostConnection:
                 data = await self._socket.recv()
         except ConnectionClosed as error:
             raise self._lost(error) from None
+        self.received += len(data)
         return decode_message(data)
 
-    def _lost(self, error: ConnectionClosed) -> ConnectionLost:
+    def _lost(self, error: ConnectionClosed) -> ConnectionLost | TooMuchSent:
         self._open = False
+        if error.sent and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+            return TooMuchSent(f"the node sent a message of more than {MAX_INCOMING >> 20} MiB")
         code = error.rcvd.code if error.rcvd else 0
         how = f"closed the connection with code {code}" if code else "dropped the connection"
         return ConnectionLost(f"the node {how}")
@@ -198,7 +254,9 @@ class HostConnection:
                 case InitAck(id=of, status="success") if of in {id, None}:
                     return message
                 case InitAck(id=of, status=status) if of in {id, None}:
-                    raise Rejected(f"the node refused the handshake: {status or 'no reason'}")
+                    raise Rejected(
+                        f"the node refused the handshake: {printable(status) or 'no reason'}"
+                    )
                 case NodeFault(id=of) if of in {id, None}:
                     raise error_of(problem_of(message))
                 case _:
@@ -211,7 +269,7 @@ class HostConnection:
         """
         ours = address_of(encryption.public_key(self._wallet))
         if not same_account(ack.client_address or "", ours):
-            _log.debug("the node takes our address %s for %s", ours, ack.client_address)
+            _log.debug("the node takes our address %s for %r", ours, ack.client_address)
 
     async def close(self) -> None:
         """Close the WebSocket; the host then settles the job and refunds the rest."""

@@ -7,6 +7,7 @@ that is closed early is cancelled on the node and read to its end before the nex
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,11 @@ from typing import Literal, TypeAlias
 from toolbridge.core import events as ev
 from toolbridge.core.errors import Aborted, Overloaded, TimedOut, ToolbridgeError, UpstreamError
 from toolbridge.core.messages import Problem
+from toolbridge.node.chain.address import address_of
 from toolbridge.node.funding.jobs import Funding, Job
+from toolbridge.node.hosts.access import HostAccess
+from toolbridge.node.hosts.records import HostRecords
+from toolbridge.node.protocol.delivered import Tolerance
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.session.breaker import Breaker
 from toolbridge.node.session.connection import (
@@ -25,7 +30,13 @@ from toolbridge.node.session.connection import (
     HostUnreachable,
     Timeouts,
 )
-from toolbridge.node.session.exchange import Batch, NodeExchange, Prompt, SessionForgotten
+from toolbridge.node.session.exchange import (
+    AnswerRules,
+    Batch,
+    NodeExchange,
+    Prompt,
+    SessionForgotten,
+)
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
 """How the history that a node keeps per session id (since 8.22.5) is treated.
@@ -36,6 +47,8 @@ Memory: TypeAlias = Literal["fresh", "reset", "keep"]
 _ROLL_OVER = 0.9
 """The used part of a deposit at which a new session is paid; a host gets no more than the deposit."""
 
+_log = logging.getLogger("toolbridge.node")
+
 
 @dataclass(frozen=True)
 class SessionSettings:
@@ -45,16 +58,29 @@ class SessionSettings:
     memory: Memory = "fresh"
     failures: int = 2
     rest: float = 60.0
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    old_nodes: bool = False
+    access: HostAccess = field(default_factory=HostAccess)
+
+    @property
+    def rules(self) -> AnswerRules:
+        keeps = self.memory == "keep"
+        return AnswerRules(self.waits, self.tolerance, self.old_nodes, keeps)
 
 
 class NodeSession:
     """Requests to one host after another, on jobs that `funding` pays for."""
 
     def __init__(
-        self, funding: Funding, wallet: Secret, settings: SessionSettings | None = None
+        self,
+        funding: Funding,
+        wallet: Secret,
+        settings: SessionSettings | None = None,
+        records: HostRecords | None = None,
     ) -> None:
         self._funding = funding
         self._wallet = wallet
+        self._records = records
         self._settings = settings or SessionSettings()
         self._breaker = Breaker(self._settings.failures, self._settings.rest)
         self._queue = asyncio.Lock()
@@ -133,7 +159,10 @@ class NodeSession:
     def _leave(self, exchange: NodeExchange | None) -> None:
         """Start the next request once the node sends nothing more about this one."""
         self.waiting -= 1
-        if exchange is None or exchange.decoder.over or not exchange.connection.alive:
+        if exchange is not None and exchange.decoder.unsealed and self._settings.old_nodes:
+            job = exchange.connection.job
+            _log.warning("job %s: the end is not confirmed, which `old_nodes` allows", job.id)
+        if exchange is None or (_is_over(exchange) and exchange.fault() is None):
             self._release(exchange)
             return
         task = asyncio.create_task(self._drain(exchange))
@@ -142,13 +171,33 @@ class NodeSession:
 
     async def _drain(self, exchange: NodeExchange) -> None:
         try:
-            await exchange.drain()
+            if not _is_over(exchange):
+                await exchange.drain()
+            await self._note_fault(exchange)
         finally:
             self._release(exchange)
 
+    async def _note_fault(self, exchange: NodeExchange) -> None:
+        """Record what the host did wrong; after a count that is not credible, leave the host."""
+        fault = exchange.fault()
+        if fault is None:
+            return
+        kind, text = fault
+        job = exchange.connection.job
+        host = address_of(job.host.public)
+        _log.warning("host %s, job %s: %s: %s", host, job.id, kind, text)
+        if self._records is not None:
+            await self._records.note(host, kind, text)
+        if kind == "overclaim":
+            if not await self._has_other():
+                self._breaker.trip(_now())
+            await self._drop(failed=True)
+
     def _release(self, exchange: NodeExchange | None) -> None:
         if exchange is not None:
-            exchange.connection.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            tokens = exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            exchange.connection.used += tokens
+            self._funding.delivered(exchange.connection.job, tokens)
         self._queue.release()
 
     def note_end(self, last: ev.Event) -> None:
@@ -183,6 +232,8 @@ class NodeSession:
                 raise  # the job stays paid: the next request tries its host again
             await self._drop(failed=True)
         except ConnectionLost:
+            if turn.exchange is not None:
+                await self._note_fault(turn.exchange)
             await self._drop(failed=True)
         if self._stopping:
             raise _stopping()
@@ -191,7 +242,7 @@ class NodeSession:
     async def _ask(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
         connection = await self._connect(prompt)
         handshake = await self._handshake(connection)
-        exchange = NodeExchange(connection, handshake, prompt, self._settings.waits)
+        exchange = NodeExchange(connection, handshake, prompt, self._settings.rules)
         turn.exchange = exchange  # from here on the node may generate an answer
         await exchange.send()
         return await turn.read()
@@ -223,11 +274,12 @@ class NodeSession:
         """Return the open connection, or a new one if it is closed or its deposit is nearly used."""
         connection = self._connection
         if connection is not None:
-            if connection.alive and not _deposit_spent(connection, prompt):
+            usable = connection.alive and not self._funding.lost(connection.job)
+            if usable and not _deposit_spent(connection, prompt):
                 return connection
             await self._drop()
         self._connection = await HostConnection.open(
-            await self._paid_job(), self._wallet, self._settings.waits
+            await self._paid_job(), self._wallet, self._settings.waits, self._settings.access
         )
         if self._stopping:
             await self._connection.close()
@@ -270,6 +322,11 @@ def _stopping() -> Aborted:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _is_over(exchange: NodeExchange) -> bool:
+    """Whether the node sends nothing more about a prompt."""
+    return exchange.decoder.over or not exchange.connection.alive
 
 
 def _deposit_spent(connection: HostConnection, prompt: Prompt) -> bool:

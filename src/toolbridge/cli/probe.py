@@ -1,0 +1,138 @@
+"""Probe a model: solve scripted tasks in every tool mode, and print a report card.
+
+The 24 tasks need one call, parallel calls, nested arguments, long content, no call, a call after a
+result, output of a schema, or thinking; each is sent in the modes native, prompt and constrained.
+The tools are never run. With --write, the best mode is written into the configuration file.
+"""
+
+import argparse
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from toolbridge.cli import options
+from toolbridge.config import Config
+from toolbridge.core.errors import ConfigError, MalformedRequest
+from toolbridge.policy.tool_modes import ToolMode
+from toolbridge.probe.card import Card, failures, table, without_times
+from toolbridge.probe.card_svg import card_svg
+from toolbridge.probe.prober import MAX_TOKENS, Prober
+from toolbridge.probe.stanza import stanza, with_stanza
+from toolbridge.probe.tasks import KINDS, MODES, TASKS, Task
+from toolbridge.routing import Router
+from toolbridge.upstream.http import Upstream
+
+_BAR = 24
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
+    parser.add_argument(
+        "model", metavar="MODEL", help="a name that clients can use, or PROVIDER/MODEL"
+    )
+    parser.add_argument(
+        "--mode", metavar="MODES", default=",".join(MODES), help=f"tool modes ({','.join(MODES)})"
+    )
+    parser.add_argument(
+        "--tasks", metavar="KINDS", default="", help=f"only these kinds: {', '.join(KINDS)}"
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, default=MAX_TOKENS, help=f"limit of each answer ({MAX_TOKENS})"
+    )
+    parser.add_argument("--json", action="store_true", help="print the card as JSON")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also write the card as an image")
+    parser.add_argument(
+        "--no-times", action="store_true", help="leave out everything that differs between runs"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the best mode into the configuration file"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    modes, tasks = _modes(args.mode), _tasks(args.tasks)
+    if args.max_tokens < 1:
+        raise MalformedRequest("must be at least 1", where="--max-tokens")
+    config, source = options.load_with_source(args)
+    if args.write and source.path is None:
+        raise ConfigError(
+            "there is no configuration file to write to; create one with `toolbridge init`"
+        )
+    card = asyncio.run(_probe(config, args, tasks, modes))
+    if args.no_times:
+        card = without_times(card)
+    if args.svg is not None:
+        args.svg.write_text(card_svg(card), "utf-8")
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(card)).decode())
+    else:
+        print(table(card))
+        if wrong := failures(card):
+            print(f"\nnot right in the mode {card.best} (--json has all):")
+            print("\n".join(f"  {line}" for line in wrong))
+    if args.write and source.path is not None:
+        _write(source.path, card)
+    return 0
+
+
+async def _probe(
+    config: Config, args: argparse.Namespace, tasks: list[Task], modes: list[ToolMode]
+) -> Card:
+    async with AsyncExitStack() as stack:
+        router = Router(config, await stack.enter_async_context(Upstream()))
+        stack.push_async_callback(router.close)
+        await router.model_routes.discover()
+        route = await router.model_routes.route(args.model)
+        progress = _Progress(len(tasks) * len(modes))
+        try:
+            prober = Prober(router, route, max_tokens=args.max_tokens)
+            return await prober.probe(tasks, modes, progress.show)
+        finally:
+            progress.clear()
+
+
+class _Progress:
+    """A progress bar on stderr, where that is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._shown = sys.stderr.isatty()
+
+    def show(self, done: int, task: Task, mode: ToolMode) -> None:
+        if self._shown:
+            full = _BAR * done // self._total
+            bar = "█" * full + "░" * (_BAR - full)
+            text = f"{bar} {done}/{self._total} {mode}: {task.id}"
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _write(path: Path, card: Card) -> None:
+    path.write_text(with_stanza(path.read_text("utf-8"), card), "utf-8")
+    print(f"\nwritten to {path}:\n{stanza(card)}", end="")
+
+
+def _modes(given: str) -> list[ToolMode]:
+    wanted = [word.strip() for word in given.split(",") if word.strip()]
+    if unknown := [word for word in wanted if word not in MODES]:
+        raise MalformedRequest(
+            f"there is no tool mode {unknown[0]!r}; the modes are {', '.join(MODES)}",
+            where="--mode",
+        )
+    return [mode for mode in MODES if mode in wanted] or list(MODES)
+
+
+def _tasks(given: str) -> list[Task]:
+    wanted = {word.strip() for word in given.split(",") if word.strip()}
+    if unknown := sorted(wanted - set(KINDS)):
+        raise MalformedRequest(
+            f"there is no kind of task {unknown[0]!r}; the kinds are {', '.join(KINDS)}",
+            where="--tasks",
+        )
+    return [task for task in TASKS if not wanted or task.kind in wanted]

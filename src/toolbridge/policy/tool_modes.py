@@ -1,0 +1,113 @@
+"""Tool modes: how the tools of a request reach the model, and how its calls come back.
+
+There are three, from the best to the safest:
+
+- `native`: the tools are in the API's own field; the server writes them into the prompt and parses
+  the calls.
+- `prompt`: the tools are described in the system prompt, and the calls are read from the text.
+- `constrained`: as `prompt`, and the provider constrains the text so that every call is valid.
+
+`choose_mode` selects the mode of a request and `lower_mode` the one to try after a failure; neither
+knows a provider or a model by its name. `tell_tools` prepares the request for the mode.
+`routing/tool_modes.py` remembers what was learned about a model.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from toolbridge import dialects
+from toolbridge.core.codec import Target
+from toolbridge.core.messages import Loss, OutputFormat, Request, ToolChoice
+from toolbridge.dialects.constrained import CONSTRAINED, constrained_reader, union_schema
+from toolbridge.dialects.dialect import ReadStream
+from toolbridge.dialects.prompt import offered_tools, render_history
+from toolbridge.history.references import available_tools
+
+ToolMode: TypeAlias = Literal["native", "prompt", "constrained"]
+Constraint: TypeAlias = Literal["json_schema", ""]
+"""How a provider constrains an answer: by the API's field for an output schema, or not at all."""
+DEFAULT_DIALECT = "hermes_json"
+"""The dialect for models whose own is unknown."""
+FORCED = frozenset({"required", "named"})
+"""The modes of a tool choice that demand a call."""
+
+
+class ToolSupport(msgspec.Struct, frozen=True):
+    """What a provider and its model can do with tools."""
+
+    native: bool = True
+    """Whether the model's template has tools, as far as that is known."""
+    binds: bool = True
+    """Whether the provider enforces a tool choice that demands a call."""
+    constraint: Constraint = ""
+
+
+def choose_mode(
+    choice: ToolChoice, support: ToolSupport, learned: ToolMode | None = None
+) -> ToolMode:
+    """Return the mode of a request; `learned` is the mode that an earlier failure led to.
+
+    A choice that demands a call uses the constraint at once where the native tools would not be
+    bound to it. Otherwise text must stay possible, and the best mode that has not failed is used.
+    """
+    mode = learned or "native"
+    if mode == "native" and not support.native:
+        mode = "prompt"
+    forced = choice.mode in FORCED
+    if forced and support.constraint and (mode != "native" or not support.binds):
+        return "constrained"
+    return "prompt" if mode == "constrained" and not support.constraint else mode
+
+
+def lower_mode(mode: ToolMode, choice: ToolChoice, constraint: Constraint) -> ToolMode | None:
+    """Return the mode to try after `mode` has failed; None if there is no other."""
+    if mode == "native" and not (constraint and choice.mode in FORCED):
+        return "prompt"
+    return "constrained" if mode != "constrained" and constraint else None
+
+
+class ToldTools(msgspec.Struct, frozen=True):
+    """A request whose tools are in its prompt."""
+
+    request: Request
+    losses: tuple[Loss, ...] = ()
+    reader: ReadStream | None = None
+    """The reader of the answer, where that is not the reader of a dialect."""
+
+
+def tell_tools(
+    request: Request, target: Target, mode: ToolMode, constraint: Constraint, dialect: str
+) -> ToldTools:
+    """Return `request` with its tools where `mode` puts them."""
+    if not request.tools or mode == "native":
+        return ToldTools(request)
+    request = available_tools(request)
+    if mode == "constrained" and constraint and offered_tools(request.tools, request.tool_choice):
+        return _constrained(request, target)
+    spoken = dialects.for_model(target.model) if dialect in {"auto", "off"} else dialect
+    why = _why(target)
+    if mode == "constrained":
+        why += ", and its provider has no constraint for the calls (`constraint`)"
+    told = render_history(request, spoken or DEFAULT_DIALECT)
+    return ToldTools(told, (Loss("tools", why),))
+
+
+def _constrained(request: Request, target: Target) -> ToldTools:
+    choice, own = request.tool_choice, request.output
+    schema = union_schema(
+        offered_tools(request.tools, choice),
+        forced=choice.mode in FORCED,
+        parallel=choice.parallel is not False,
+        otherwise=None if own is None else own.schema or {"type": "object"},
+    )
+    told = replace(render_history(request, CONSTRAINED), output=OutputFormat(schema, "answer"))
+    why = f"{_why(target)}, and its answer is constrained to their schemas"
+    return ToldTools(told, (Loss("tools", why),), constrained_reader(target.model))
+
+
+def _why(target: Target) -> str:
+    if target.can("tools"):
+        return f"the tools are described in the prompt of {target.model}"
+    return f"{target.model} has no tools of its own; they are described in its prompt"
