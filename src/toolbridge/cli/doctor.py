@@ -22,10 +22,8 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.upstream.clouds.endpoint import open_endpoint
-from toolbridge.upstream.hosts import hostname
+from toolbridge.upstream.clouds.endpoint import address_of
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.http_request import HttpRequest
 
 _LISTS = {
     "anthropic": "/v1/models",
@@ -203,15 +201,11 @@ async def _cloud(
 ) -> Finding:
     """Return whether a cloud's provider has credentials and an address; no model is asked."""
     provider_config = model_routes.provider_configs[name]
-    endpoint = open_endpoint(name, provider_config, upstream, os.environ)
-    blank = HttpRequest("/model/doctor/converse", b'{"model":"doctor"}')
-    api = {"vertex": "anthropic", "mantle": "anthropic"}.get(provider_config.cloud, "openai_chat")
     try:
-        sent = await endpoint.sign(api, blank) if endpoint is not None else None
+        host = await address_of(name, provider_config, upstream, os.environ)
     except ToolbridgeError as error:
         what, _, to_do = str(error).partition("; ")
         return Finding(bad, f"{name}: {what}", to_do)
-    host = hostname(sent.url) if sent is not None else ""
     return Finding(True, f"{name} has credentials for {host} (not checked with a request)")
 
 
