@@ -77,7 +77,7 @@ def message(text: str) -> str:
 @pytest.mark.parametrize(
     ("env", "settings", "words"),
     [
-        ({}, {}, ["AWS_BEARER_TOKEN_BEDROCK"]),
+        ({}, {"region": "us-east-1"}, ["AWS_BEARER_TOKEN_BEDROCK"]),
         ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "x"}, {}, ["region", "AWS_REGION"]),
         ({}, {"key": "k", "region": "us-east-1/../.."}, ["not an AWS region"]),
         (AWS_ENV, {"token_command": ("/nonexistent/aws",)}, ["token_command", "/nonexistent/aws"]),
@@ -86,7 +86,10 @@ def message(text: str) -> str:
         (AWS_ENV, {"token_command": ("/bin/echo", '{"x": 1}')}, ["access_token"]),
     ],
 )  # fmt: skip
-async def test_missing_credentials_are_an_error_with_the_next_step(env, settings, words):
+async def test_missing_credentials_are_an_error(monkeypatch, tmp_path, env, settings, words):
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):  # which botocore reads
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     async with bridged(aws(replies(WHOLE)), env=env, **settings) as (ask, server):
         status, text, _ = await ask()
     assert status in {404, 500}
@@ -229,7 +232,7 @@ async def test_an_exception_before_any_content_is_retried(model, hello, end):
 
     async def answer(heard, line):
         tries.append(heard)
-        failing = exception("modelStreamErrorException", "Model produced invalid sequence as part of ToolUse.")  # fmt: skip
+        failing = exception("modelStreamErrorException", "The model had a problem.")  # fmt: skip
         await streams(*([hello[0], failing] if len(tries) == 1 else [*hello, *end]))(heard, line)
 
     async with bridged(aws(answer), env=AWS_ENV, retries=1) as (ask, _):

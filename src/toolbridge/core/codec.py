@@ -54,6 +54,9 @@ class Target(msgspec.Struct, frozen=True):
     window: int = 0
     """The context window in tokens; 0 where unknown."""
     max_output: int = 0
+    """The maximum of output tokens; 0 where unknown."""
+    limits_only: bool = False
+    """Whether `max_output` only lowers a larger limit, and sets none for a request without one."""
     capabilities: frozenset[str] | None = None
     """`tools`, `thinking`, `vision` …; None where unknown."""
     files: str | None = None

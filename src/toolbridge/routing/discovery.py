@@ -194,4 +194,6 @@ class Discovery:
         Servers of OpenAI's APIs that are not a known vendor's: llama.cpp, vLLM, SGLang and others.
         """
         provider_config = self._provider_configs[provider]
+        if provider_config.cloud:
+            return False
         return provider_config.api.startswith("openai") and not is_vendor_host(provider_config)

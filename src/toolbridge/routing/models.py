@@ -16,7 +16,8 @@ from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
 from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
-from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Request
+from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
 from toolbridge.policy.models import CLAUDE, split_address
@@ -25,8 +26,8 @@ from toolbridge.routing.capabilities import (
     facts_of,
     of_engine,
     of_ollama,
+    shown_window,
     target_of,
-    window_of,
 )
 from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
@@ -44,8 +45,6 @@ ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
-_MAX_LEARNED = 256
-"""Models whose learned quirks are kept."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -64,6 +63,14 @@ class Route(msgspec.Struct, frozen=True):
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
     endpoint: CloudEndpoint | None = None
     """Signs the requests of a provider in a cloud; None for every other."""
+
+    others: Mapping[str, "Route"] = {}
+    """The routes to the same model through the provider's other APIs, by the API."""
+
+    def serving(self, api: str, request: Request) -> "Route":
+        """Return the route for a client of `api`: in that API, where the model accepts it."""
+        other = self.others.get(api)
+        return other if other and accepts_in(api, self.facts.known, request) else self
 
     @property
     def address(self) -> str:
@@ -104,6 +111,7 @@ class ListedModel(msgspec.Struct, frozen=True):
     window: int = 0
     kind: str = CHAT
     """`chat`, or `embedding` for a model that cannot chat."""
+    facts: JoinedFacts = JoinedFacts()
 
 
 class ModelRoutes:
@@ -119,7 +127,6 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
-        self._learned: dict[str, JsonObject] = {}
         self._endpoints = {
             name: open_endpoint(name, at, upstream, env)
             for name, at in self.provider_configs.items()
@@ -182,36 +189,28 @@ class ModelRoutes:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
         live = await self._live(provider, model)
-        facts = facts_of(provider_config, model, settings, live)
-        learned = self._learned.get(f"{provider}/{model}")
-        return Route(
+        facts = facts_of(provider, provider_config, model, settings, live)
+        route = Route(
             provider=provider,
             provider_config=provider_config,
             # A wallet's key is never part of a request, so a route does not carry it.
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
-            target=target_of(provider, provider_config, model, settings, facts, learned),
+            target=target_of(provider, provider_config, model, settings, facts),
             settings=settings,
             facts=facts,
             engine=live.engine,
             template=live.template,
             endpoint=self._endpoints.get(provider),
         )
-
-    def learn(self, address: str, quirks: JsonObject) -> None:
-        """Set quirks of a model that a rejection of its provider has shown.
-
-        They count from the next route on, until the process ends; `[models]` overrides them.
-        """
-        if address not in self._learned and len(self._learned) >= _MAX_LEARNED:
-            return
-        self._learned[address] = {**self._learned.get(address, {}), **quirks}
-        self._routes.clear()
+        others = {api: _in_api(route, api) for api in provider_config.other_apis}
+        return msgspec.structs.replace(route, others=others) if others else route
 
     async def _live(self, provider: str, model: str) -> LiveModel:
         """Return what the provider reports about a model; nothing for one that is not asked."""
         if self.provider_configs[provider].api == OLLAMA:
             return await self._shown(provider, model)
-        if self.provider_configs[provider].api in {NODE, DEMO}:
+        at = self.provider_configs[provider]
+        if at.api in {NODE, DEMO} or at.cloud:
             return LiveModel()
         server = self._discovery.engine(provider)
         if not self._discovery.asks_engine(provider):
@@ -288,12 +287,10 @@ class ModelRoutes:
         found: list[ListedModel] = []
         for provider, models in zip(providers, lists, strict=True):
             for model in models:
-                settings = self._names.settings(provider, model.name)
-                provider_config = self.provider_configs[provider]
-                facts = facts_of(provider_config, model.name, settings, of_ollama(model.shown))
-                window = window_of(provider_config, facts)
                 kind = EMBEDDING if model.embeds else CHAT
-                found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
+                live = of_ollama(model.shown)
+                entry = self._entry(model.name, f"{provider}/{model.name}", live)
+                found.append(msgspec.structs.replace(entry, kind=kind))
         return found
 
     def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
@@ -302,12 +299,22 @@ class ModelRoutes:
         at = self.provider_configs.get(provider, ProviderConfig())
         return at.api == NODE and any(m.address == self.default for m in found.values())
 
-    def _entry(self, id: str, address: str) -> ListedModel:
-        """Return a model with its context window, as far as the configuration has it."""
+    def _entry(self, id: str, address: str, live: LiveModel | None = None) -> ListedModel:
+        """Return a model with what is known about it, without a request to its provider."""
         provider, model = split_address(address, self.provider_configs)
         provider_config = self.provider_configs.get(provider, ProviderConfig())
-        window = self._names.settings(provider, model).window or provider_config.window
-        return ListedModel(id, address, window)
+        settings = self._names.settings(provider, model)
+        facts = facts_of(provider, provider_config, model, settings, live or LiveModel())
+        window = shown_window(provider_config, facts)
+        return ListedModel(id, address, window, facts=facts)
+
+
+def _in_api(route: Route, api: str) -> Route:
+    """Return the route to the same model through another API of its provider."""
+    quirks = route.provider_config.other_apis[api]
+    at = msgspec.structs.replace(route.provider_config, api=api, quirks=quirks)
+    target = target_of(route.provider, at, route.target.model, route.settings, route.facts)
+    return msgspec.structs.replace(route, provider_config=at, target=target)
 
 
 def _node_model(provider: str, provider_config: ProviderConfig, model: str) -> str:

@@ -19,6 +19,7 @@ from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.environment import CALLER
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_url
 from toolbridge.upstream.clouds.endpoint import missing_credentials
@@ -111,6 +112,10 @@ def _check_quirks(provider_config: ProviderConfig) -> None:
         codecs.load_target(provider_config.api).encode_request(
             asked, Target(model="m", quirks=provider_config.quirks)
         )
+    for api, quirks in provider_config.other_apis.items():
+        _check_quirks(
+            msgspec.structs.replace(provider_config, api=api, quirks=quirks, other_apis={})
+        )
 
 
 def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderConfig:
@@ -125,8 +130,13 @@ def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderCon
         # The provider's name, but another server: these two settings describe the vendor's own.
         given.setdefault("passthrough", None)
         given.setdefault("files", None)
-    if provider_config.api not in {"", known.api}:
-        given.setdefault("quirks", {})  # the built-in quirks belong to the other API
+        # Servers that imitate a vendor usually have its older API.
+        if known.other_apis and not provider_config.api:
+            given["api"] = next(iter(known.other_apis))
+    api = given.get("api", known.api)
+    if api != known.api:  # the built-in quirks belong to the other API
+        given.setdefault("quirks", known.other_apis.get(api, {}))
+        given.setdefault("other_apis", {})
     # The user's patterns come first, so that they decide.
     given["apis"] = {**provider_config.apis, **known.apis, **provider_config.apis}
     return msgspec.structs.replace(known, **given)
@@ -196,12 +206,13 @@ def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
 
 
 def passes_through(provider_config: ProviderConfig) -> bool:
-    """Return whether a client of the same API gets the provider's own bytes."""
-    return (
-        is_first_party(provider_config)
-        if provider_config.passthrough is None
-        else provider_config.passthrough
-    )
+    """Return whether a client of the same API gets the provider's own bytes.
+
+    A provider with the caller's own login does: the login may be bound to the caller's exact request.
+    """
+    if provider_config.passthrough is not None:
+        return provider_config.passthrough
+    return provider_config.key == CALLER or is_first_party(provider_config)
 
 
 def whose_files(name: str, provider_config: ProviderConfig) -> str | None:

@@ -27,7 +27,7 @@ def test_a_quirk_that_does_not_exist_is_named(given, where):
 
 
 def test_there_are_places_that_speak_this_api():
-    assert {"openai", "groq", "deepseek", "openrouter", "vllm", "llamacpp"} <= set(PLACES)
+    assert {"groq", "deepseek", "openrouter", "vllm", "llamacpp"} <= set(PLACES)
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -182,7 +182,7 @@ class PairCalls:
                 drop_half(cursor, [self.value])
                 arguments.cut()
                 return False
-        value = RawValue(arguments, key, arguments.types(key))
+        value = RawValue(arguments, key, arguments.types(key), quotes=True)
         marks = Marks([self.value_close])
         after = (self.key, *self.call_close, *self.call, "\\n", *STOPS)
         while True:

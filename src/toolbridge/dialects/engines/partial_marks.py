@@ -13,11 +13,19 @@ from toolbridge.wire.tags import SPACE, Cursor, Marks, Sink, Wait
 
 STOPS = (
     "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>",
-    "<|end|>", "<|return|>", "<|end_of_msg|>", "<|END_OF_TURN_TOKEN|>", "<｜end▁of▁sentence｜>",
-    "<end_of_turn>", "<turn|>", "<eos>", "<seed:eos>", "[e~[", "<|user|>", "<|observation|>",
-    "</s>",
+    "<|eom|>", "<|end|>", "<|return|>", "<|end_of_msg|>", "<|END_OF_TURN_TOKEN|>",
+    "<｜end▁of▁sentence｜>", "<|end_of_sentence|>", "<end_of_sentence>", "<end_of_turn>", "<turn|>",
+    "<start_function_response>", "<eos>", "[EOS]", "<seed:eos>", "[e~[", "<|user|>",
+    "<|observation|>", "<|assistant_end|>", "</assistant>", "<|role_end|>", "<|endofresponse|>",
+    "<|EOT|>", "<|eos|>", "<|flush|>", "</longcat_s>", "<|stop|>", "</s>",
 )  # fmt: skip
-"""Tokens that end a turn, in the templates of the supported models."""
+"""Tokens that end a turn, in the templates of the supported models.
+
+Among them the stop of FunctionGemma (`<start_function_response>`), of MiniMax M1
+(`<end_of_sentence>`), Apertus (`<|assistant_end|>`), Laguna (`</assistant>`), Ling (`<|role_end|>`),
+dots (`<|endofresponse|>`), Step 3 (`<|EOT|>`), Hunyuan A13B (`<|eos|>`), Solar Open (`<|flush|>`),
+ERNIE (`<|end_of_sentence|>`), LongCat (`</longcat_s>`) and Functionary 2 (`<|stop|>`).
+"""
 _CERTAIN = 8
 """Characters of a mark at the end of the stream that identify it as a mark."""
 _FIRST = frozenset("<[]⟦")
