@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
-  dialects requirements requirements-break conformance soak bench lock clean
+  dialects requirements requirements-break conformance soak bench models-table lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ requirements: setup ## each requirement with the tests that prove it
 
 requirements-break: setup ## break the product once per requirement; a marked test must fail each time
 	@$(BIN)/python -m tests.requirements --break
+
+models-table: setup ## rebuild the table of known models from the newest litellm and pi-ai
+	@mkdir -p build/model-sources && rm -f build/model-sources/*
+	@cd build/model-sources && $(CURDIR)/$(BIN)/python -m pip download -qq --no-deps litellm && \
+	  npm pack --silent @earendil-works/pi-ai
+	@$(BIN)/python scripts/build_model_table.py --sources build/model-sources
 
 check: setup ## format, lint, import contracts, types, spelling, dependencies, unused code
 	$(BIN)/ruff format --check .

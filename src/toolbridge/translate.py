@@ -13,7 +13,7 @@ from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.client_names import join_losses, name_losses
-from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Target
+from toolbridge.core.codec import AnswerContext, Codec, Outgoing, RequestEncoder, Rules, Target
 from toolbridge.core.fold import Fold
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.messages import Loss, Request, Tool
@@ -156,7 +156,7 @@ def plan(
     heal = None if codec.name == "anthropic" else heal_past_call
     prepared = prepare(
         wanted,
-        codec.rules,
+        _rules(codec.rules, target, wanted),
         sequential=wishes.sequential,
         heal=heal,
         same_api=codec.name == wanted.origin,
@@ -165,13 +165,7 @@ def plan(
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
     told = tell_tools(prepared.request, target, mode, wishes.constraint, wishes.dialect)
-    limit = output_limit(
-        wanted.max_tokens,
-        max_output=target.max_output,
-        window=target.window,
-        prompt=wishes.prompt_tokens,
-    )
-    limited = msgspec.structs.replace(told.request, max_tokens=limit)
+    limited, lowered = _limited(told.request, target, wishes.prompt_tokens)
     outgoing = codec.encode_request(limited, target)
     losses = join_losses(
         [
@@ -179,7 +173,7 @@ def plan(
             *foreign,
             *name_losses(prepared.losses, wanted, names),
             *told.losses,
-            *name_losses(outgoing.losses, limited, names),
+            *name_losses((*lowered, *outgoing.losses), limited, names),
         ]
     )
     return PreparedRequest(
@@ -192,6 +186,33 @@ def plan(
         ignored=wishes.ignored,
         reader=told.reader,
     )
+
+
+def _rules(rules: Rules, target: Target, request: Request) -> Rules:
+    """Return the rules of the API for one model.
+
+    Anthropic, prefill: Claude 4.5 and earlier continue a last assistant message, without thinking.
+    """
+    if not target.quirks.get("prefill") or request.think.mode not in {"unset", "off"}:
+        return rules
+    return msgspec.structs.replace(rules, may_end_with_assistant=True)
+
+
+def _limited(
+    request: Request, target: Target, prompt_tokens: int
+) -> tuple[Request, tuple[Loss, ...]]:
+    """Return `request` with a limit of output tokens that the model accepts."""
+    asked = request.max_tokens
+    if asked is None and target.limits_only:
+        return request, ()
+    limit = output_limit(
+        asked, max_output=target.max_output, window=target.window, prompt=prompt_tokens
+    )
+    limited = msgspec.structs.replace(request, max_tokens=limit)
+    if asked is None or limit is None or not target.max_output or asked <= target.max_output:
+        return limited, ()
+    why = f"lowered from {asked} to {limit}: this model writes at most {target.max_output} tokens"
+    return limited, (Loss("max_tokens", why, minor=True),)
 
 
 def _field_names(origin: str) -> Mapping[str, str]:

@@ -298,7 +298,7 @@ def test_init_writes_a_file_that_doctor_likes(env, tmp_path):
         ('[providers.x]\napi = "anthropic"', "needs `url`"),
         ('[map]\ndefault = "ollama/m"\n[providers.ollama]\nkey = "$NOT_SET"', "$NOT_SET is not set"),
         ('[models.m]\ndialect = "hermes_jsn"', "models.m.dialect: there is no dialect 'hermes_jsn'; did you mean 'hermes_json'?"),
-        ("[providers.openai.quirks]\nstroe = true", "providers.openai: quirks.stroe: there is no quirk 'stroe'; did you mean `store`?"),
+        ("[providers.groq.quirks]\nstroe = true", "providers.groq: quirks.stroe: there is no quirk 'stroe'; did you mean `store`?"),
         ('key = "$NOT_SET"', "key: the variable $NOT_SET is not set"),
         ('[map]\ndefault = "ollama/m"', "Ollama at 127.0.0.1:1 refused the connection"),
         ('[map]\ndefault = "opnai/m"', "map.default: there is no provider 'opnai'; did you mean 'openai'?"),

@@ -194,7 +194,7 @@ def test_an_unknown_server_gets_the_schema_as_it_is():
 
 
 def test_the_loss_is_named_as_the_client_names_the_field():
-    target = Target(model="m", quirks=providers.load("openai").quirks)
+    target = Target(model="m", quirks=providers.load("openai").other_apis["openai_chat"])
     asked = Request("m", (Turn("user", (Text("x"),)),), origin="anthropic")
     schema = {**WHOLE, "properties": {"a": {"type": "string", "minLength": 1}}}
     asked = Request(asked.model, asked.turns, origin="anthropic", output=OutputFormat(schema))

@@ -11,7 +11,7 @@ from toolbridge.runs.catalog import catalog_of
 from toolbridge.runs.request import contract_of, read_request
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.structured import events as fe
-from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
+from toolbridge.structured.conversation import AskRepair, RunTools, StructuredConversation
 from toolbridge.tools.context import ToolContext
 
 TERMS = catalog_of(StreamConfig(demo=True))
@@ -67,18 +67,20 @@ async def _converse(conversation, ran, results, tools, store) -> None:
         while (effect := conversation.effect) is not None:
             if isinstance(effect, AskRepair):
                 take(conversation.repaired(collect(ask(effect.request)).text))
-            elif effect.client:
-                take(conversation.tool_done(effect.id, results.get(effect.name)))
-            else:
-                outcome = await tools.call(effect.name, effect.args, context)
+                continue
+            for call in effect.calls:
+                if call.client:
+                    take(conversation.tool_done(call.id, results.get(call.name)))
+                    continue
+                outcome = await tools.call(call.name, call.args, context)
                 take(
-                    conversation.tool_failed(effect.id, outcome.code, outcome.message)
+                    conversation.tool_failed(call.id, outcome.code, outcome.message)
                     if outcome.code
-                    else conversation.tool_done(effect.id, outcome.result)
+                    else conversation.tool_done(call.id, outcome.result)
                 )
 
     def take(outs) -> None:
-        ran.events += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
+        ran.events += [out for out in outs if not isinstance(out, RunTools | AskRepair)]
 
     while (request := conversation.request()) is not None:
         for event in ask(request):

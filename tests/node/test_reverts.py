@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbridge.node.chain import abi
-from toolbridge.node.chain.multicall import decode_results, encode_calls
+from toolbridge.node.chain.multicall import encode_calls
 from toolbridge.node.chain.reverts import advice_on, explain, table
 
 REASON = abi.selector("Error(string)")
@@ -61,30 +61,6 @@ def test_any_bytes_are_explained(data, message):
 def test_a_refusal_of_the_server_says_what_to_do():
     assert "send ETH" in advice_on("INSUFFICIENT FUNDS for gas * price + value")
     assert advice_on("who knows") == ""
-
-
-answers = st.lists(st.tuples(st.booleans(), st.binary(max_size=80)), max_size=6)
-
-
-@given(answers)
-def test_answers_to_many_questions_are_read(found):
-    bodies = [abi.encode(["bool", "bytes"], list(one)) for one in found]
-    places, at = [], 32 * len(bodies)
-    for body in bodies:
-        places.append(at)
-        at += len(body)
-    heads = abi.encode(["uint256"] * len(places), places)
-    data = abi.encode(["uint256", "uint256"], [32, len(bodies)]) + heads + b"".join(bodies)
-    assert decode_results(data) == found
-
-
-@given(st.binary(max_size=300))
-def test_answers_that_are_none_are_refused(data):
-    try:
-        decode_results(data)
-    except abi.MalformedAnswer:
-        return
-    assert len(data) >= 64
 
 
 def test_many_questions_are_written_as_other_libraries_write_them():

@@ -29,7 +29,7 @@ def test_only_what_passes_by_itself_is_worth_another_try(kind):
 @pytest.mark.parametrize(
     ("status", "permanent"),
     [(400, True), (401, True), (403, True), (404, True), (413, True), (422, True), (0, False),
-     (408, False), (409, False), (425, False), (429, False), (500, False), (502, False),
+     (408, False), (409, False), (425, False), (429, True), (500, False), (502, False),
      (503, False), (529, False), (501, True), (505, True)],
 )  # fmt: skip
 def test_a_rejection_is_judged_by_its_status(status, permanent):

@@ -7,7 +7,7 @@ import socket
 import subprocess
 
 import pytest
-from tests.node import stories
+from tests.node import malicious_stories, stories
 from tests.node.deployed import deployed
 from tests.node.local_chain import CHAIN_ID
 from tests.real.clients import clean_environment, npm_install
@@ -80,4 +80,8 @@ class TestDoubt(stories.Doubt):
 
 
 class TestTalk(stories.Talk):
+    pass
+
+
+class TestMalicious(malicious_stories.Malicious):
     pass

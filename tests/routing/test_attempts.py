@@ -58,7 +58,7 @@ class Sendable:
     def stages(self, _):
         return AnswerStages((), ())
 
-    def rescue(self, problem, seed):
+    def rescue(self, _problem, _seed):
         return None
 
     def downgrade(self, problem):

@@ -10,7 +10,12 @@ from toolbridge.core.messages import Request, StopReason, Text, Turn
 from toolbridge.demo.restaurant import schemas as restaurant
 from toolbridge.structured import events as ev
 from toolbridge.structured.contract import Contract, OfferedTool
-from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
+from toolbridge.structured.conversation import (
+    AskRepair,
+    RunTool,
+    RunTools,
+    StructuredConversation,
+)
 from toolbridge.structured.schemas import Schemas
 
 DEMO_SCHEMAS = Schemas().extended(restaurant.SCHEMAS)
@@ -97,13 +102,18 @@ class Play:
         self.requests: list[Request] = []
         self.repairs: list[Request] = []
         self.calls: list[RunTool] = []
+        self.rounds: list[int] = []
+        """How many tools ran at the same time, for each round."""
+        self._order: Callable[[Sequence[RunTool]], Iterable[RunTool]] = iter
 
     def run(
         self,
         answers: Sequence[str | list[cv.Event]],
         repairs: Sequence[str] = (),
         tool: Callable[[RunTool], Json] = lambda _: [],
+        order: Callable[[Sequence[RunTool]], Iterable[RunTool]] = iter,
     ) -> "Play":
+        self._order = order
         self._script = iter(repairs)
         self._tool = tool
         for answer in answers:
@@ -122,22 +132,33 @@ class Play:
         self._deliver(self.conversation.close())
 
     def _deliver(self, out: Sequence[object]) -> None:
-        wants = [item for item in out if isinstance(item, RunTool | AskRepair)]
+        wants = [item for item in out if isinstance(item, RunTools | AskRepair)]
         assert len(wants) <= 1
         assert wants == out[len(out) - len(wants) :]
         assert (self.conversation.effect is None) == (not wants)
-        self.events += [item for item in out if not isinstance(item, RunTool | AskRepair)]
+        self.events += [item for item in out if not isinstance(item, RunTools | AskRepair)]
         for want in wants:
             assert want == self.conversation.effect
             self._fulfil(want)
 
-    def _fulfil(self, want: RunTool | AskRepair) -> None:
-        if isinstance(want, RunTool):
-            self.calls.append(want)
-            self._deliver(self.conversation.tool_done(want.id, self._tool(want)))
+    def _fulfil(self, want: RunTools | AskRepair) -> None:
+        if isinstance(want, RunTools):
+            self.calls += want.calls
+            self.rounds.append(len(want.calls))
+            self._answer(want)
         else:
             self.repairs.append(want.request)
             self._deliver(self.conversation.repaired(next(self._script, "")))
+
+    def _answer(self, want: RunTools) -> None:
+        """Answer the calls of a round, in the order that the play asks for."""
+        for call in self._order(want.calls):
+            out = self.conversation.tool_done(call.id, self._tool(call))
+            over = self.conversation.effect is not want
+            if over:
+                self._deliver(out)
+            else:
+                self.events += out
 
     # Looking at it.
 
@@ -182,6 +203,7 @@ def play(
     *answers: str | list[cv.Event],
     repairs: Sequence[str] = (),
     tool: Callable[[RunTool], Json] = lambda _: [],
+    order: Callable[[Sequence[RunTool]], Iterable[RunTool]] = iter,
     **changes: object,
 ) -> Play:
-    return Play(contract(**changes)).run(answers, repairs, tool)
+    return Play(contract(**changes)).run(answers, repairs, tool, order)

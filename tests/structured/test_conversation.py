@@ -9,7 +9,7 @@ from toolbridge.core.json import dump_bytes, loads
 from toolbridge.core.messages import Call, Sampling, Text, Turn
 from toolbridge.structured import events as ev
 from toolbridge.structured.contract import OfferedTool
-from toolbridge.structured.conversation import AskRepair, RunTool, StructuredConversation
+from toolbridge.structured.conversation import AskRepair, RunTool, RunTools, StructuredConversation
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.schemas import InvalidSchema
 
@@ -390,9 +390,7 @@ def test_a_tool_that_nobody_offers_is_told_to_client_and_model():
 
 @pytest.mark.req("TF-27")
 def test_a_tool_that_failed_is_told_to_client_and_model():
-    conversation = StructuredConversation(contract())
-    conversation.request()
-    conversation.feed(cv.TextDelta(0, call()))
+    conversation = calling()
     out = conversation.tool_failed("T1", "tool_timeout", "8000 ms are over")
     failure = {"error": {"code": "tool_timeout", "message": "8000 ms are over"}}
     assert out == [
@@ -405,22 +403,18 @@ def test_a_tool_that_failed_is_told_to_client_and_model():
 
 @pytest.mark.req("TF-35")
 def test_a_result_from_before_is_marked():
-    conversation = StructuredConversation(contract())
-    conversation.request()
-    conversation.feed(cv.TextDelta(0, call()))
+    conversation = calling()
     assert conversation.tool_done("T1", [], cached=True) == [
         ev.ToolResult("T1", "places.search", [], cached=True)
     ]
 
 
 def test_the_result_of_another_call_is_not_taken():
-    conversation = StructuredConversation(contract())
-    conversation.request()
-    conversation.feed(cv.TextDelta(0, call()))
+    conversation = calling()
     assert conversation.tool_done("T9", []) == []
     assert conversation.tool_failed("T9", "tool_failed", "") == []
     assert conversation.repaired("{}") == []
-    assert isinstance(conversation.effect, RunTool)
+    assert isinstance(conversation.effect, RunTools)
 
 
 @pytest.mark.req("TF-24")
@@ -550,6 +544,13 @@ def test_a_result_beyond_a_limit_ends_the_stream():
 # ── the clock, the upstream, the client ──────────────────────────────────────
 
 
+def calling(text: str = "", **changes: object) -> StructuredConversation:
+    """Return a conversation whose tools run."""
+    conversation = listening(text or call(), **changes)
+    conversation.close()
+    return conversation
+
+
 def listening(text: str = "", **changes: object) -> StructuredConversation:
     conversation = StructuredConversation(contract(**changes))
     conversation.request()
@@ -590,7 +591,7 @@ def test_where_no_frame_is_open_none_expires():
         ("text", ["error", "done"]),
         ("⟦BEGIN_OBJECT id=O1 schema=Action⟧{", ["json.end", "error", "done"]),
         (obj(NO_MODE), ["json.end", "error", "done"]),
-        (call(), ["tool.result", "error", "done"]),
+        (call(), ["error", "done"]),
         ("⟦BEGIN_TOOL_CALL id=T1 name=places.search⟧{", ["error", "done"]),
         (call("{}"), ["error", "done"]),
     ],
@@ -605,6 +606,15 @@ def test_an_abort_ends_what_is_open_from_any_state(text, names):
     assert conversation.request() is None
 
 
+def test_an_abort_answers_every_call_that_runs():
+    conversation = calling(call() + call(id="T2") + call(id="T3"))
+    assert conversation.tool_done("T2", 1) == []
+    out = conversation.abort("aborted", "the client left")
+    assert [ev.name_of(e) for e in out] == [*["tool.result"] * 3, "error", "done"]
+    assert [e.id for e in out[:3]] == ["T1", "T2", "T3"]
+    assert [e.result for e in out[:3] if e.id == "T2"] == [1]
+
+
 def test_an_abort_before_the_first_request_ends_too():
     out = StructuredConversation(contract()).abort("request_timeout", "too late")
     assert [ev.name_of(e) for e in out] == ["error", "done"]
@@ -616,9 +626,87 @@ def test_an_abort_before_the_first_request_ends_too():
 )
 def test_a_failure_of_the_model_ends_the_stream(error, code):
     failed = cv.Failed(error.problem)
-    for text in ("x", obj(NO_MODE), call()):
-        out = listening(text).feed(failed)
+    for conversation in (listening("x"), listening(obj(NO_MODE)), calling()):
+        out = conversation.feed(failed)
         assert out[-2:] == [ev.RunError(code, error.problem.text), ev.RunDone()]
+        assert conversation.first_try is None
+
+
+def test_a_call_that_was_whole_before_the_failure_runs():
+    conversation = listening(call())
+    out = conversation.feed(cv.Failed(Truncated("cut").problem))
+    assert [ev.name_of(e) for e in out[:-1]] == ["tool.call"]
+    assert conversation.effect == RunTools((RunTool("T1", "places.search", {"query": "pizza"}),))
+
+
+# Several calls in one answer.
+
+
+@pytest.mark.parametrize("between", ["", "\n", " \n\n "])
+def test_calls_that_follow_one_another_run_at_the_same_time(between):
+    second = call('{"query":"sushi"}', id="T2")
+    text = f"Wait. {call()}{between}{second}{between}"
+    for cuts in ((), range(1, len(text))):
+        done = play(spoken(text, cuts), result(), tool=lambda want: want.args)
+        assert done.rounds == [2]
+        names = ["text.delta", "tool.call", "tool.call", "tool.result", "tool.result", *RESULT]
+        assert done.names == names
+        assert done.text == "Wait. "
+        said, told = done.requests[1].turns[-2:]
+        assert said.content[0].text.count("BEGIN_TOOL_CALL") == 2
+        assert told.content[0].text.index("pizza") < told.content[0].text.index("sushi")
+
+
+def test_results_are_told_in_the_order_of_the_calls():
+    text = call() + call(id="T2") + call(id="T3")
+    done = play(text, result(), tool=lambda want: want.id, order=reversed)
+    results = [e.id for e in done.events if isinstance(e, ev.ToolResult)]
+    assert results == ["T1", "T2", "T3"]
+
+
+@pytest.mark.parametrize(
+    "after", ["Its result is", "\n\nx", obj(), result(), "⟦BEGIN_OBJECT id=O9 schema=Action⟧{"]
+)
+def test_what_was_written_without_the_results_is_dropped(after):
+    text = call() + call(id="T2") + after
+    for cuts in ((), range(1, len(text))):
+        done = play(spoken(text, cuts), result(id="R7"))
+        assert done.rounds == [2]
+        assert (done.text, done.codes) == ("", [])
+        assert done.names[-4:] == RESULT
+        assert done.value("R7") == loads(REPLY)
+
+
+def test_a_call_after_other_text_does_not_run():
+    done = play(f"{call()} Then: {call(id='T2')}", result())
+    assert [want.id for want in done.calls] == ["T1"]
+
+
+def test_one_call_of_several_is_repaired_and_another_refused():
+    text = call('{"limit":1}') + call("{}", id="T2", name="no.such") + call(id="T3")
+    done = play(text, result(), repairs=['{"query":"mended"}'], tool=lambda want: want.args)
+    assert [(want.id, want.args.get("query")) for want in done.calls] == [
+        ("T1", "mended"), ("T3", "pizza"),
+    ]  # fmt: skip
+    assert done.rounds == [2]
+    assert done.codes == ["unknown_tool"]
+    results = [e.id for e in done.events if isinstance(e, ev.ToolResult)]
+    assert results == ["T1", "T2", "T3"]
+
+
+def test_calls_beyond_the_limit_do_not_run_and_the_result_is_asked_for():
+    text = call() + call(id="T2") + call(id="T3")
+    done = play(text, repairs=[REPLY], max_tool_calls=2)
+    assert done.rounds == [2]
+    assert done.codes == ["too_many_tool_calls"]
+    assert done.names[-4:] == RESULT
+    assert done.end("R1").status == "repaired"
+
+
+def test_the_first_try_counts_only_without_a_repair():
+    assert play(call(), result()).conversation.first_try is True
+    assert play(result("{}"), repairs=[REPLY]).conversation.first_try is False
+    assert play(result("{}"), repairs=["no"]).conversation.first_try is False
 
 
 def test_a_call_that_the_upstreams_failure_cut_does_not_run():

@@ -22,6 +22,26 @@ KINDS = {"overloaded_error": "overloaded"}
         (b'{"message":"Oh."}', ("", "Oh.")),
         (b'{"detail":"Oh."}', ("", "Oh.")),
         (b'{"error":{"code":7}}', ("", "")),
+        # FastAPI (vLLM) and Mistral
+        (
+            b'{"detail":[{"loc":["body","x","y"],"msg":"Extra"},{"loc":["z"],"msg":"Bad"},7]}',
+            ("", "x.y: Extra; z: Bad"),
+        ),
+        (
+            b'{"message":{"detail":[{"loc":["body"],"msg":"Extra"}]},"type":"invalid"}',
+            ("invalid", "Extra"),
+        ),
+        # OpenRouter
+        (
+            (
+                b'{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\\"error\\":'
+                b'{\\"message\\":\\"Oh.\\",\\"type\\":\\"t\\"}}","provider_name":"Azure"}}}'
+            ),
+            ("t", "Azure: Oh."),
+        ),
+        (b'{"error":{"message":"Provider returned error","metadata":{"raw":"Oh."}}}', ("", "Oh.")),
+        (b'{"error":{"message":"Oh.","metadata":{"raw":"","provider_name":"A"}}}', ("", "Oh.")),
+        (b'{"error":{"message":"Oh.","metadata":{"raw":"{\\"a\\":1}"}}}', ("", "Oh.")),
         (b'{"error":7}', ("", "")),
         (b"plain\n  words", ("", "plain words")),
         (b"\xff\xfe", ("", "\ufffd\ufffd")),
@@ -132,3 +152,41 @@ def test_a_rejection_keeps_its_status_and_its_wait():
 def test_what_a_server_can_never_do_is_the_callers_to_mend(text):
     assert read_problem(500, "server_error", text, KINDS).kind == "unsupported"
     assert read_problem(503, "server_error", text, KINDS).kind == "overloaded"
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        (("Requested token count exceeds the model's maximum context length of 202752 tokens. You "
+         "requested a total of 202941 tokens: 170941 tokens from the input messages and 32000 tokens "
+         "for the completion."), "170941 + 32000 > 202752"),
+        (("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens "
+         "(1000 in the messages, 8000 in the completion). Please reduce"), "1000 + 8000 > 8192"),
+        (("'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum context "
+         "length is 8192 tokens and your request has 1000 input tokens"), "1000 + 8000 > 8192"),
+    ],
+)  # fmt: skip
+def test_an_overflow_of_the_answer_alone_keeps_its_numbers(text, numbers):
+    assert f"exceed context limit: {numbers}," in read_overflow(text)
+
+
+def test_an_overflow_of_the_prompt_is_told_as_such():
+    text = (
+        "This model's maximum context length is 8192 tokens. However, you requested 9900 tokens "
+        "(9000 in the messages, 900 in the completion)."
+    )
+    assert read_overflow(text) == "prompt is too long: 9900 tokens > 8192 maximum"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [
+        (429, "Insufficient balance or no resource package. Please recharge.", "rejected"),
+        (429, "Your team has used all available credits", "rejected"),
+        (429, "Rate limit reached", "rate_limited"),
+        (402, "Insufficient credits", "rejected"),
+        (503, "insufficient balance of replicas", "overloaded"),
+    ],
+)
+def test_no_credit_is_no_rate_limit(status, text, kind):
+    assert read_problem(status, "", text, {}).kind == kind

@@ -43,6 +43,8 @@ def _contents(config: Config) -> Iterator[str]:
     for name, provider in config.providers.items():
         paid = " and may spend money" if provider.node else ""
         yield f"  provider {name}: {provider.url or provider.api or 'built-in'}{paid}"
+        if provider.token_command:
+            yield f"  provider {name} runs {' '.join(provider.token_command)}"
     for name, address in config.map.items():
         yield f"  {name} → {address}"
     if tools := (*config.stream.tools, *config.stream.roots, *config.stream.databases.values()):

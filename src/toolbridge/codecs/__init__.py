@@ -4,22 +4,40 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from toolbridge.core.codec import Codec
+from toolbridge.core.codec import Codec, TargetCodec
 from toolbridge.core.embeddings import EmbeddingCodec
 from toolbridge.core.errors import ConfigError
 
+_TARGETS_ONLY = frozenset({"bedrock"})
+"""APIs of providers that no client of the gateway uses."""
+
 
 def names() -> list[str]:
-    """Return the name of every API, in alphabetical order."""
+    """Return the name of every API that clients use, in alphabetical order."""
+    return [name for name in target_names() if name not in _TARGETS_ONLY]
+
+
+def target_names() -> list[str]:
+    """Return the name of every API that a provider can have, in alphabetical order."""
     return sorted(module.name for module in iter_modules(__path__))
 
 
 @cache
 def load(name: str) -> Codec:
-    """Return the codec of an API."""
-    if name not in names():  # also keeps a configuration from importing any other module
-        raise ConfigError(f"no API is called {name!r}; there are {', '.join(names())}", where="api")
-    codec: Codec = import_module(f"{__name__}.{name}").CODEC
+    """Return the codec of an API that clients use."""
+    codec = load_target(name)
+    if not isinstance(codec, Codec):
+        raise ConfigError(f"{name!r} is the API of a provider, not of clients", where="api")
+    return codec
+
+
+@cache
+def load_target(name: str) -> TargetCodec:
+    """Return the part of an API's codec that providers need."""
+    known = target_names()
+    if name not in known:  # also keeps a configuration from importing any other module
+        raise ConfigError(f"no API is called {name!r}; there are {', '.join(known)}", where="api")
+    codec: TargetCodec = import_module(f"{__name__}.{name}").CODEC
     return codec
 
 

@@ -54,6 +54,9 @@ class Target(msgspec.Struct, frozen=True):
     window: int = 0
     """The context window in tokens; 0 where unknown."""
     max_output: int = 0
+    """The maximum of output tokens; 0 where unknown."""
+    limits_only: bool = False
+    """Whether `max_output` only lowers a larger limit, and sets none for a request without one."""
     capabilities: frozenset[str] | None = None
     """`tools`, `thinking`, `vision` …; None where unknown."""
     files: str | None = None
@@ -168,29 +171,37 @@ def no_shape(_tool: Tool, _subject: str, _ids: Ids) -> None:
     """Return None: the API has no part for the failure of a hosted tool."""
 
 
-@dataclass(frozen=True)
-class Codec:
+@dataclass(frozen=True, kw_only=True)
+class TargetCodec:
+    """The part of a codec that providers need; an API without clients has no other."""
+
     name: str
-    decode_request: DecodeRequest
     encode_request: Callable[[Request, Target], Outgoing]
     stream_decoder: Callable[[Ids], Stage[bytes, Event]]
     """Decodes a stream or a whole body: a body is a stream that arrives at once."""
-    stream_encoder: Callable[[AnswerContext], Encoder]
-    encode_message: Callable[[Message, AnswerContext], bytes]
-    shows: AnswerFeatures
-    """What its answers can contain; other content of a message is a loss."""
     decode_rejection: Callable[[int, Mapping[str, str], bytes], Problem]
-    encode_rejection: Callable[[Problem, str], Rejection]
-    """Encodes a problem; takes the request id, too."""
     authorize: Callable[[str], dict[str, str]]
     """Returns the headers for an API key."""
-    content_type: str
-    """The content type of a stream."""
     rules: Rules
     completes: Callable[[Request, Target], bool] = _never
     """Whether the target has a completion endpoint for this request."""
     output_support: Callable[[Target], OutputSupport] = _unsupported
     """Returns how far the target constrains answers to a schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec(TargetCodec):
+    """The codec of an API that has providers and clients."""
+
+    decode_request: DecodeRequest
+    stream_encoder: Callable[[AnswerContext], Encoder]
+    encode_message: Callable[[Message, AnswerContext], bytes]
+    shows: AnswerFeatures
+    """What its answers can contain; other content of a message is a loss."""
+    encode_rejection: Callable[[Problem, str], Rejection]
+    """Encodes a problem; takes the request id, too."""
+    content_type: str
+    """The content type of a stream."""
     field_names: Mapping[str, str] = field(default_factory=dict)
     """Paths in `Request` → paths in the API, for naming losses."""
     fails_in_stream: frozenset[str] = frozenset()

@@ -16,6 +16,7 @@ _TITLES = {
     "openai_responses": "the Responses API",
     "gemini": "Gemini's API",
     "ollama": "Ollama's API",
+    "bedrock": "Bedrock's Converse API",
 }
 
 

@@ -15,8 +15,6 @@ from toolbridge.core.messages import Effort
 
 Style: TypeAlias = Literal["", "none", "levels", "budget", "adaptive", "switch"]
 """How thinking is requested: by levels, by a budget in tokens, "adaptive" (Anthropic), on or off."""
-CAPABILITIES = ("tools", "thinking", "vision", "pdf", "audio", "parallel", "schema")
-"""`parallel`: several calls in one answer. `schema`: answers that follow a JSON Schema."""
 
 
 class KnownModel(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,7 +25,8 @@ class KnownModel(msgspec.Struct, frozen=True, omit_defaults=True):
     max_output: int = 0
     """The maximum of output tokens."""
     can: frozenset[str] = frozenset()
-    """The capabilities that the model has, of `CAPABILITIES`."""
+    """The capabilities that the model has: `tools`, `thinking`, `vision`, `pdf`, `audio`, `parallel`
+    (several calls in one answer), `schema` (answers that follow a JSON Schema)."""
     cannot: frozenset[str] = frozenset()
     """The capabilities that it lacks."""
     style: Style = ""

@@ -24,9 +24,10 @@ _TRANSIENT = frozenset(
         "broken_call",
     }
 )
-# 408 Request Timeout, 409 Conflict (a lock), 425 Too Early (RFC 8470) and 429 (RFC 6585) are
-# temporary, and so are 5xx, except 501 Not Implemented and 505 HTTP Version Not Supported.
-_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+# 408 Request Timeout, 409 Conflict (a lock) and 425 Too Early (RFC 8470) are temporary, and so are
+# 5xx, except 501 Not Implemented and 505 HTTP Version Not Supported. A 429 is `rate_limited`; one that
+# is `rejected` means that no credit is left (OpenAI, error codes: `insufficient_quota`).
+_TRANSIENT_STATUSES = frozenset({408, 409, 425})
 _PERMANENT_STATUSES = frozenset({501, 505})
 
 

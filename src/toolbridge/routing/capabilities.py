@@ -8,18 +8,24 @@ is never rejected or shortened because of one.
 
 import msgspec
 
+from toolbridge import providers
 from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.json import JsonObject
 from toolbridge.policy.model_facts import JoinedFacts, KnownModel, join_facts
+from toolbridge.policy.model_families import find_family
+from toolbridge.policy.model_quirks import quirks_for
+from toolbridge.policy.model_table import RESELLERS, find_in_table
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_files
 from toolbridge.upstream.engine_facts import EngineModel
 from toolbridge.upstream.ollama import ModelDetails
 
+ANTHROPIC = "anthropic"
 CONFIG = "config"
 PROVIDER = "provider"
+TABLE = "table"
 FAMILY = "family"
 _CHECKED = ("tools", "thinking", "vision")
 """Capabilities without which a request is changed."""
@@ -48,16 +54,23 @@ def of_ollama(shown: ModelDetails) -> LiveModel:
 
 
 def facts_of(
-    provider_config: ProviderConfig, model: str, settings: ModelConfig, live: LiveModel
+    provider: str,
+    provider_config: ProviderConfig,
+    model: str,
+    settings: ModelConfig,
+    live: LiveModel,
 ) -> JoinedFacts:
-    """Return what is known about a model, from all sources."""
-    return join_facts(
-        (
-            (CONFIG, _of_settings(settings)),
-            (PROVIDER, live.known),
-            (FAMILY, _of_api(provider_config, model)),
-        )
-    )
+    """Return what is known about a model, from all sources.
+
+    A server whose engine is known runs open weights under names of its own, so that neither the table
+    nor a family applies to it.
+    """
+    stated = [(CONFIG, _of_settings(settings)), (PROVIDER, live.known)]
+    stated.append((FAMILY, _of_api(provider_config, model)))
+    if not live.engine and provider_config.api not in {DEMO, NODE, OLLAMA}:
+        found = find_in_table(provider, model)
+        stated.append((TABLE, found) if found else (FAMILY, find_family(model) or KnownModel()))
+    return join_facts(stated)
 
 
 def window_of(provider_config: ProviderConfig, facts: JoinedFacts) -> int:
@@ -69,33 +82,61 @@ def window_of(provider_config: ProviderConfig, facts: JoinedFacts) -> int:
     return window
 
 
+def shown_window(provider_config: ProviderConfig, facts: JoinedFacts) -> int:
+    """Return the context window that is shown to clients; 0 if it is unknown."""
+    return window_of(provider_config, facts) or facts.known.window
+
+
 def target_of(
     provider: str,
     provider_config: ProviderConfig,
     model: str,
     settings: ModelConfig,
     facts: JoinedFacts,
-    learned: JsonObject | None = None,
 ) -> Target:
-    """Return the target that requests for the model are encoded for.
-
-    `learned` are quirks that a rejection of the provider has shown; the configuration overrides them.
-    """
+    """Return the target that requests for the model are encoded for."""
     return Target(
         model=model,
         provider=provider,
         window=window_of(provider_config, facts),
-        max_output=settings.max_output,
+        max_output=max_output_of(provider, facts),
+        # Anthropic, Messages API: `max_tokens` is required; other APIs have defaults of their own.
+        limits_only=facts.sources.get("max_output") != CONFIG and provider_config.api != ANTHROPIC,
         capabilities=_capabilities(provider_config, facts.known),
-        quirks={
-            **quirks_of_host(provider_config),
-            **provider_config.quirks,
-            **(learned or {}),
-            **settings.quirks,
-        },
+        quirks=_quirks(provider, provider_config, facts.known) | settings.quirks,
         options=settings.options,
         files=whose_files(provider, provider_config),
     )
+
+
+def max_output_of(provider: str, facts: JoinedFacts) -> int:
+    """Return the maximum of output tokens by which a request is lowered; 0 if it is unknown.
+
+    The table counts only for the vendors' own models: the values of resellers are often guesses.
+    """
+    trusted = facts.sources.get("max_output") in {CONFIG, PROVIDER} or provider not in RESELLERS
+    return facts.known.max_output if trusted else 0
+
+
+def _quirks(provider: str, provider_config: ProviderConfig, known: KnownModel) -> JsonObject:
+    """Return the quirks of a provider and a model.
+
+    Facts of the model replace the quirks in a built-in provider's file; the user's own replace both.
+    """
+    shipped = providers.load(provider) if provider in providers.names() else ProviderConfig()
+    same_api = shipped.api == provider_config.api
+    built_in = shipped.quirks if same_api else shipped.other_apis.get(provider_config.api, {})
+    same = {
+        name: value
+        for name, value in provider_config.quirks.items()
+        if name in built_in and built_in[name] == value
+    }
+    return {
+        **quirks_of_host(provider_config),
+        **same,
+        **quirks_for(known, provider_config.api),
+        **{name: value for name, value in provider_config.quirks.items() if name not in same},
+    }
 
 
 def _of_settings(settings: ModelConfig) -> KnownModel:

@@ -14,24 +14,28 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig, ProviderConfig, secret
-from toolbridge.core.codec import Codec, RequestEncoder, Target
+from toolbridge.core.codec import RequestEncoder, Target, TargetCodec
 from toolbridge.core.errors import ToolbridgeError, UnknownModel
-from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Request
+from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
+from toolbridge.policy.model_table import known_names
 from toolbridge.policy.models import CLAUDE, split_address
 from toolbridge.routing.capabilities import (
     LiveModel,
     facts_of,
     of_engine,
     of_ollama,
+    shown_window,
     target_of,
-    window_of,
 )
-from toolbridge.routing.discovery import Discovery
+from toolbridge.routing.discovery import LIST_WAIT, Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, find_providers
+from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers, is_vendor_host
+from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
+from toolbridge.upstream.engine_facts import EngineModel
 from toolbridge.upstream.http import Upstream
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
@@ -43,8 +47,6 @@ ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
-_MAX_LEARNED = 256
-"""Models whose learned quirks are kept."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -61,10 +63,25 @@ class Route(msgspec.Struct, frozen=True):
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    endpoint: CloudEndpoint | None = None
+    """Signs the requests of a provider in a cloud; None for every other."""
+
+    others: Mapping[str, "Route"] = {}
+    """The routes to the same model through the provider's other APIs, by the API."""
+
+    def serving(self, api: str, request: Request) -> "Route":
+        """Return the route for a client of `api`: in that API, where the model accepts it."""
+        other = self.others.get(api)
+        return other if other and accepts_in(api, self.facts.known, request) else self
 
     @property
     def address(self) -> str:
         return f"{self.provider}/{self.target.model}"
+
+    @property
+    def shown_window(self) -> int:
+        """The context window that is shown to clients; 0 if it is unknown."""
+        return shown_window(self.provider_config, self.facts)
 
     @property
     def is_demo(self) -> bool:
@@ -75,8 +92,8 @@ class Route(msgspec.Struct, frozen=True):
         return self.provider_config.api == NODE
 
     @property
-    def codec(self) -> Codec:
-        return codecs.load(self.provider_config.api)
+    def codec(self) -> TargetCodec:
+        return codecs.load_target(self.provider_config.api)
 
     @property
     def request_encoder(self) -> RequestEncoder | None:
@@ -101,6 +118,7 @@ class ListedModel(msgspec.Struct, frozen=True):
     window: int = 0
     kind: str = CHAT
     """`chat`, or `embedding` for a model that cannot chat."""
+    facts: JoinedFacts = JoinedFacts()
 
 
 class ModelRoutes:
@@ -116,7 +134,11 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
-        self._learned: dict[str, JsonObject] = {}
+        self._endpoints = {
+            name: open_endpoint(name, at, upstream, env)
+            for name, at in self.provider_configs.items()
+            if at.cloud
+        }
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -169,46 +191,44 @@ class ModelRoutes:
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
-        provider_config = self.provider_configs[provider]
+        provider_config = config_for(self.provider_configs[provider], model)
         if provider_config.api == NODE:
             model = _node_model(provider, provider_config, model)
         settings = self._names.settings(provider, model)
         live = await self._live(provider, model)
-        facts = facts_of(provider_config, model, settings, live)
-        learned = self._learned.get(f"{provider}/{model}")
-        return Route(
+        facts = facts_of(provider, provider_config, model, settings, live)
+        route = Route(
             provider=provider,
             provider_config=provider_config,
             # A wallet's key is never part of a request, so a route does not carry it.
             key="" if provider_config.api == NODE else secret(provider_config.key, self._env),
-            target=target_of(provider, provider_config, model, settings, facts, learned),
+            target=target_of(provider, provider_config, model, settings, facts),
             settings=settings,
             facts=facts,
             engine=live.engine,
             template=live.template,
+            endpoint=self._endpoints.get(provider),
         )
-
-    def learn(self, address: str, quirks: JsonObject) -> None:
-        """Set quirks of a model that a rejection of its provider has shown.
-
-        They count from the next route on, until the process ends; `[models]` overrides them.
-        """
-        if address not in self._learned and len(self._learned) >= _MAX_LEARNED:
-            return
-        self._learned[address] = {**self._learned.get(address, {}), **quirks}
-        self._routes.clear()
+        others = {api: _in_api(route, api) for api in provider_config.other_apis}
+        return msgspec.structs.replace(route, others=others) if others else route
 
     async def _live(self, provider: str, model: str) -> LiveModel:
         """Return what the provider reports about a model; nothing for one that is not asked."""
         if self.provider_configs[provider].api == OLLAMA:
             return await self._shown(provider, model)
-        if self.provider_configs[provider].api in {NODE, DEMO}:
-            return LiveModel()
-        server = self._discovery.engine(provider)
         if not self._discovery.asks_engine(provider):
-            return of_engine(server.last.find(model), server.last.engine)
+            return self._last_report(provider, model)
+        server = self._discovery.engine(provider)
         found = await server.find(model)
         return of_engine(found, server.last.engine)
+
+    def _last_report(self, provider: str, model: str) -> LiveModel:
+        """Return what the provider last reported about a model, without a request to it."""
+        known = provider in self.provider_configs
+        if not known or not self._discovery.has_list(provider):
+            return LiveModel()
+        last = self._discovery.engine(provider).last
+        return of_engine(last.find(model), last.engine)
 
     async def _shown(self, provider: str, model: str) -> LiveModel:
         try:
@@ -223,9 +243,11 @@ class ModelRoutes:
             return LiveModel()  # the request itself will fail with the reason
 
     async def _refresh_lists(self, name: str) -> None:
-        """Fetch the lists of all Ollama servers at once, if `name` may be in one of them."""
+        """Fetch the lists of all the user's servers at once, if `name` may be in one of them."""
         if not self._names.is_direct(name):
-            await asyncio.gather(*map(self._discovery.refresh, self._names.ollama_providers()))
+            local = [self._discovery.engine(at).report() for at in self._names.local_providers()]
+            ollama = map(self._discovery.refresh, self._names.ollama_providers())
+            await asyncio.gather(*ollama, *local)
 
     async def problems(self) -> list[str]:
         """Return what is wrong with the models that the map names, one line each."""
@@ -255,7 +277,7 @@ class ModelRoutes:
     async def listed(self, kind: str = CHAT) -> list[ListedModel]:
         """Return the models of a kind: the names in the map first, then each provider's own."""
         await self._rediscover()
-        offered = await self._offered()
+        offered, served = await asyncio.gather(self._offered(), self._served())
         found: dict[str, ListedModel] = {}
         for name in self._config.map:
             if name != "default":
@@ -269,6 +291,8 @@ class ModelRoutes:
         if self.default and not self._default_is_listed(found):
             model_name = self.default.partition("/")[2]
             found.setdefault(model_name, self._entry(model_name, self.default))
+        for model in served:
+            found.setdefault(model.id, model)
         return [model for model in found.values() if model.kind == kind]
 
     async def _offered(self) -> list[ListedModel]:
@@ -279,12 +303,29 @@ class ModelRoutes:
         found: list[ListedModel] = []
         for provider, models in zip(providers, lists, strict=True):
             for model in models:
-                settings = self._names.settings(provider, model.name)
-                provider_config = self.provider_configs[provider]
-                facts = facts_of(provider_config, model.name, settings, of_ollama(model.shown))
-                window = window_of(provider_config, facts)
                 kind = EMBEDDING if model.embeds else CHAT
-                found.append(ListedModel(model.name, f"{provider}/{model.name}", window, kind))
+                live = of_ollama(model.shown)
+                entry = self._entry(model.name, f"{provider}/{model.name}", live)
+                found.append(msgspec.structs.replace(entry, kind=kind))
+        return found
+
+    async def _served(self) -> list[ListedModel]:
+        """Return the models of every other provider in use; all are asked at once."""
+        names = self._names.list_providers()
+        asked = (self._discovery.engine(name).report(LIST_WAIT) for name in names)
+        reports = await asyncio.gather(*asked)
+        found: list[ListedModel] = []
+        for provider, report in zip(names, reports, strict=True):
+            models = dict(report.models)
+            if not models and is_vendor_host(self.provider_configs[provider]):
+                models = dict.fromkeys(known_names(provider), EngineModel())
+            for model, known in models.items():
+                if not model:
+                    continue
+                address = f"{provider}/{model}"
+                entry = self._entry(address, address, of_engine(known, report.engine))
+                kind = EMBEDDING if known.embeds else CHAT
+                found.append(msgspec.structs.replace(entry, kind=kind))
         return found
 
     def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
@@ -293,12 +334,23 @@ class ModelRoutes:
         at = self.provider_configs.get(provider, ProviderConfig())
         return at.api == NODE and any(m.address == self.default for m in found.values())
 
-    def _entry(self, id: str, address: str) -> ListedModel:
-        """Return a model with its context window, as far as the configuration has it."""
+    def _entry(self, id: str, address: str, live: LiveModel | None = None) -> ListedModel:
+        """Return a model with what is known about it, without a request to its provider."""
         provider, model = split_address(address, self.provider_configs)
         provider_config = self.provider_configs.get(provider, ProviderConfig())
-        window = self._names.settings(provider, model).window or provider_config.window
-        return ListedModel(id, address, window)
+        settings = self._names.settings(provider, model)
+        live = live or self._last_report(provider, model)
+        facts = facts_of(provider, provider_config, model, settings, live)
+        window = shown_window(provider_config, facts)
+        return ListedModel(id, address, window, facts=facts)
+
+
+def _in_api(route: Route, api: str) -> Route:
+    """Return the route to the same model through another API of its provider."""
+    quirks = route.provider_config.other_apis[api]
+    at = msgspec.structs.replace(route.provider_config, api=api, quirks=quirks)
+    target = target_of(route.provider, at, route.target.model, route.settings, route.facts)
+    return msgspec.structs.replace(route, provider_config=at, target=target)
 
 
 def _node_model(provider: str, provider_config: ProviderConfig, model: str) -> str:

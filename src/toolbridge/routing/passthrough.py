@@ -1,6 +1,7 @@
 """Passthrough: a client of the provider's own API gets the provider's own bytes.
 
-The request is sent as the client wrote it, apart from the model's name. Of the answer, only whole
+The request is sent as the client wrote it, apart from the model's name and from a parameter that the
+provider has rejected. Of the answer, only whole
 events are forwarded, as the exact bytes that arrived. A decoder reads a copy, so that a truncated,
 broken or failed answer is detected, and retried before its first content, as for a translated
 request.
@@ -14,14 +15,17 @@ import msgspec
 from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dump_bytes, maybe_object
+from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
+from toolbridge.environment import CALLER
 from toolbridge.history.prefix import BILLING
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.rejections import MOST, check_beginning, check_type, is_page, rejected
-from toolbridge.routing.sources import Batch, HttpRequest, OnHead, RequestSender
+from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.sources import Batch, HttpRequest, RequestSender, Source
+from toolbridge.routing.translated import ClientSide
 from toolbridge.translate import AnswerStages
 from toolbridge.upstream.http import MAX_WHOLE, Incoming, Upstream
 from toolbridge.wire.whole_events import WholeEvents, WholeLines
@@ -92,19 +96,26 @@ class PassthroughRequest:
         route: Route,
         request: HttpRequest,
         framing: Framing,
-        on_head: OnHead,
+        client: ClientSide,
+        corrections: RequestCorrections | None = None,
     ) -> None:
         self.route = route
         self.passed = PassedBytes()
+        self.needs_other_api = False
+        """Whether the provider has rejected the request because of its API."""
         self._upstream = upstream
         self._request = request
         self._framing = framing
-        self._on_head = on_head
+        self._client = client
+        self._corrections = corrections
+        self._body = self._corrected()
 
-    def source(self, ids: Ids) -> "PassthroughSource":
+    def source(self, ids: Ids) -> Source:
         self.passed.reset(exact=self._framing != "array")
-        opening = RequestSender(self._upstream, self.route, self._request, self._on_head)
-        return PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
+        request = msgspec.structs.replace(self._request, body=self._body)
+        opening = RequestSender(self._upstream, self.route, request, self._client.head)
+        source = PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
+        return source if self._corrections is None else self._corrections.confirming(source)
 
     def stages(self, _: bytes) -> AnswerStages:
         return AnswerStages((), ())
@@ -112,8 +123,27 @@ class PassthroughRequest:
     def rescue(self, _problem: Problem, _seed: bytes) -> None:
         return None  # the client gets the provider's own error
 
-    def downgrade(self, _: Problem) -> bool:
-        return False  # the request is sent as the client wrote it
+    def downgrade(self, problem: Problem) -> bool:
+        """Correct a parameter that the provider rejected; the other members keep their bytes."""
+        sent = maybe_object(self._body)
+        if self._corrections is None or sent is None:
+            return False  # the request is sent as the client wrote it
+        if not self._corrections.find(problem, sent):
+            return False
+        self.needs_other_api = self._corrections.route is not self.route
+        self._body = self._corrected()
+        return not self.needs_other_api
+
+    def _corrected(self) -> bytes:
+        """Return the body with the known corrections, and report them."""
+        body = self._request.body
+        given = None if self._corrections is None else maybe_object(body)
+        if self._corrections is None or given is None:
+            return body
+        corrected, losses = self._corrections.apply(given)
+        if losses:
+            self._client.losses(losses)
+        return body if corrected is given else replace_members(body, given, corrected)
 
 
 class PassthroughSource:
@@ -285,15 +315,27 @@ def passthrough_body(body: bytes, route: Route) -> bytes:
     of the prompt and changes between requests, so a model server could not reuse its prefix cache.
     """
     members = _members.decode(body)
-    if "model" in members:
-        members["model"] = msgspec.Raw(dump_bytes(route.target.model))
-    if (
-        BILLING.encode() in body
-        and "system" in members
-        and not is_first_party(route.provider_config)
-    ):
-        members["system"] = _without_billing_line(members["system"])
-    return msgspec.json.encode(members)
+    changed: dict[str, msgspec.Raw] = {}
+    if "model" in members and bytes(members["model"]) != (name := dump_bytes(route.target.model)):
+        changed["model"] = msgspec.Raw(name)
+    config = route.provider_config
+    vendor = config.key == CALLER or is_first_party(config)
+    if BILLING.encode() in body and "system" in members and not vendor:
+        changed["system"] = _without_billing_line(members["system"])
+    return msgspec.json.encode(members | changed) if changed else body
+
+
+def replace_members(body: bytes, given: JsonObject, changed: JsonObject) -> bytes:
+    """Return `changed` as JSON; a member that is the same object in `given` keeps its bytes."""
+    members = _members.decode(body)
+    return msgspec.json.encode(
+        {
+            name: members[name]
+            if name in members and value is given.get(name)
+            else msgspec.Raw(dump_bytes(value))
+            for name, value in changed.items()
+        }
+    )
 
 
 def _without_billing_line(system: msgspec.Raw) -> msgspec.Raw:

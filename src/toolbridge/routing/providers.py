@@ -7,6 +7,7 @@ missing, whether it is a vendor's own server, whether bytes are passed through.
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from urllib.parse import urlsplit
 
@@ -18,8 +19,11 @@ from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.environment import CALLER
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
-from toolbridge.routing.provider_urls import fill_url
+from toolbridge.routing.provider_urls import fill_variables, unset_variables
+from toolbridge.upstream.clouds.endpoint import missing_credentials
+from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
 
 DEMO = "demo"
@@ -34,10 +38,11 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
     """Return every provider, the configured ones first, then the built-in ones."""
     found: dict[str, ProviderConfig] = {}
     for name, provider_config in config.providers.items():
-        known = fill_url(providers.load(name), env) if name in providers.names() else None
-        found[name] = _merge(name, fill_url(provider_config, env), known)
+        base = name if name in providers.names() else provider_config.cloud
+        known = fill_variables(providers.load(base), env) if base in providers.names() else None
+        found[name] = _merge(name, fill_variables(provider_config, env), known)
     for name in providers.names():
-        found.setdefault(name, fill_url(providers.load(name), env))
+        found.setdefault(name, fill_variables(providers.load(name), env))
     if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
         found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
     for name, variable in _URLS.items():
@@ -52,12 +57,19 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
 def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> str:
     """Return the variable of a key that the provider needs and that is not set; empty otherwise.
 
-    A user's own server needs a key only if the configuration names one.
+    A variable of its URL or headers counts too. A user's own server needs a key only if the
+    configuration names one.
     """
+    if provider_config.cloud:
+        return missing_credentials(provider_config, env)
+    if unset := unset_variables(provider_config):
+        return unset[0]
     variable = key_variable(provider_config.key)
     if not variable or provider_config.api == NODE or secret(provider_config.key, env):
         return ""
-    known = fill_url(providers.load(name), env) if name in providers.names() else ProviderConfig()
+    known = (
+        fill_variables(providers.load(name), env) if name in providers.names() else ProviderConfig()
+    )
     elsewhere = (
         bool(known.url) and provider_config.url != known.url and provider_config.key == known.key
     )
@@ -102,38 +114,58 @@ def _check_quirks(provider_config: ProviderConfig) -> None:
         check_node_quirks(provider_config)
     elif provider_config.quirks and provider_config.api != DEMO:
         asked = Request(model="m", turns=(Turn("user", (Text("hi"),)),))
-        codecs.load(provider_config.api).encode_request(
+        codecs.load_target(provider_config.api).encode_request(
             asked, Target(model="m", quirks=provider_config.quirks)
         )
+    for api, quirks in provider_config.other_apis.items():
+        _check_quirks(
+            msgspec.structs.replace(provider_config, api=api, quirks=quirks, other_apis={})
+        )
+
+
+def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderConfig:
+    """Return the built-in settings, replaced by those that the user gave."""
+    blank = ProviderConfig()
+    given = {
+        field: value
+        for field in ProviderConfig.__struct_fields__
+        if (value := getattr(provider_config, field)) != getattr(blank, field)
+    }
+    if provider_config.url not in {"", known.url}:
+        # The provider's name, but another server: these two settings describe the vendor's own.
+        given.setdefault("passthrough", None)
+        given.setdefault("files", None)
+        # Servers that imitate a vendor usually have its older API.
+        if known.other_apis and not provider_config.api:
+            given["api"] = next(iter(known.other_apis))
+    api = given.get("api", known.api)
+    if api != known.api:  # the built-in quirks belong to the other API
+        given.setdefault("quirks", known.other_apis.get(api, {}))
+        given.setdefault("other_apis", {})
+    # What the user sets is not assumed any more.
+    given["assumed"] = tuple(p for p in known.assumed if p.partition(".")[0] not in given)
+    given["headers"] = _with_headers(known.headers, provider_config.headers)
+    # The user's patterns come first, so that they decide.
+    given["apis"] = {**provider_config.apis, **known.apis, **provider_config.apis}
+    return msgspec.structs.replace(known, **given)
 
 
 def _merge(
     name: str, provider_config: ProviderConfig, known: ProviderConfig | None
 ) -> ProviderConfig:
-    blank = ProviderConfig()
     if known is not None:
-        given = {
-            field: value
-            for field in ProviderConfig.__struct_fields__
-            if (value := getattr(provider_config, field)) != getattr(blank, field)
-        }
-        if provider_config.url not in {"", known.url}:
-            # The provider's name, but another server: these two settings describe the vendor's own.
-            given.setdefault("passthrough", None)
-            given.setdefault("files", None)
-        if provider_config.api not in {"", known.api}:
-            given.setdefault("quirks", {})  # the built-in quirks belong to the other API
-        provider_config = msgspec.structs.replace(known, **given)
+        provider_config = _over(provider_config, known)
     where = f"providers.{name}"
     if not provider_config.api:
-        apis = ", ".join([*codecs.names(), NODE])
+        apis = ", ".join([*codecs.target_names(), NODE])
         raise ConfigError(f"needs `api`, one of {apis}", where=where)
     if provider_config.node and provider_config.api != NODE:
         raise ConfigError('takes a `node` table only with api = "node"', where=where)
     if provider_config.api == NODE:
         read_node_settings(name, provider_config)
     elif provider_config.api != DEMO:
-        codecs.load(provider_config.api)
+        for api in (provider_config.api, *provider_config.apis.values()):
+            codecs.load_target(api)
         if not _is_url(provider_config.url):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
     try:
@@ -141,6 +173,25 @@ def _merge(
     except ConfigError as error:
         raise ConfigError(str(error), where=where) from None
     return provider_config
+
+
+def config_for(provider_config: ProviderConfig, model: str) -> ProviderConfig:
+    """Return the settings for one model: its API may differ from that of the provider's others."""
+    if not (provider_config.apis or provider_config.cloud):
+        return provider_config
+    found = (api for name, api in provider_config.apis.items() if fnmatchcase(model, name))
+    api = next(found, provider_config.api)
+    # Quirks belong to an API, so those of the provider are for models of its own one.
+    own = provider_config.quirks if api == provider_config.api else {}
+    known = cloud_quirks(model, api) if provider_config.cloud else {}
+    return msgspec.structs.replace(provider_config, api=api, quirks={**known, **own})
+
+
+def _with_headers(known: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the built-in headers with the user's; an empty value removes a header."""
+    own = {name.lower() for name in given}
+    kept = {name: value for name, value in known.items() if name.lower() not in own}
+    return kept | {name: value for name, value in given.items() if value}
 
 
 def is_first_party(provider_config: ProviderConfig) -> bool:
@@ -170,12 +221,13 @@ def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
 
 
 def passes_through(provider_config: ProviderConfig) -> bool:
-    """Return whether a client of the same API gets the provider's own bytes."""
-    return (
-        is_first_party(provider_config)
-        if provider_config.passthrough is None
-        else provider_config.passthrough
-    )
+    """Return whether a client of the same API gets the provider's own bytes.
+
+    A provider with the caller's own login does: the login may be bound to the caller's exact request.
+    """
+    if provider_config.passthrough is not None:
+        return provider_config.passthrough
+    return provider_config.key == CALLER or is_first_party(provider_config)
 
 
 def whose_files(name: str, provider_config: ProviderConfig) -> str | None:

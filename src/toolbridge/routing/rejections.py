@@ -72,7 +72,10 @@ def rejected(incoming: Incoming, body: bytes, route: Route) -> ToolbridgeError:
         if status in {404, 405}:
             return ConfigError(f"{text}; check its `url`")
         body = text.encode()
-    problem = route.codec.decode_rejection(status, _headers(incoming.headers), body)
+    headers = _headers(incoming.headers)
+    problem = route.codec.decode_rejection(status, headers, body)
+    if route.endpoint is not None:
+        problem = route.endpoint.explain(problem, status, headers, body)
     text = problem.text[:LONGEST_TEXT]
     if provider not in text and problem.kind != "context_overflow":
         text = f"{provider}: {text}"

@@ -22,7 +22,7 @@ from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
-from toolbridge.routing.providers import is_first_party
+from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
@@ -93,8 +93,8 @@ class Router:
         return await self._provider_counts.count(request, route, options, headers)
 
     def _provider_config(self, address: str) -> ProviderConfig:
-        name = address.partition("/")[0]
-        return self.model_routes.provider_configs.get(name, ProviderConfig())
+        name, _, model = address.partition("/")
+        return config_for(self.model_routes.provider_configs.get(name, ProviderConfig()), model)
 
     def admit(self, request: Request, route: Route) -> TokenCount:
         """Return the token count; raise `Overflow` if `request` exceeds the context window."""

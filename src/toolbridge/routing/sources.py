@@ -9,21 +9,22 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import msgspec
-
 from toolbridge import demo
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.errors import ToolbridgeError, Unauthenticated
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
+from toolbridge.environment import CALLER
+from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.rejections import check_beginning, check_status, check_type, rejection
 from toolbridge.translate import PreparedRequest
 from toolbridge.upstream.http import Incoming, Upstream
+from toolbridge.upstream.http_request import HttpRequest, SignedRequest
 
 if TYPE_CHECKING:
     from toolbridge.node.session.session import NodeAnswer
@@ -86,14 +87,6 @@ def ignore_head(_: Mapping[str, str]) -> None:
     """Do nothing with the provider's headers."""
 
 
-class HttpRequest(msgspec.Struct, frozen=True):
-    """A request as it goes over the wire, before authorization."""
-
-    path: str
-    body: bytes
-    headers: dict[str, str] = {}
-
-
 class ProviderConnections:
     """The open connections of one gateway or client to its providers and nodes."""
 
@@ -102,6 +95,7 @@ class ProviderConnections:
         self.nodes = Nodes(env)
         self.seen_ids = SeenIds()
         """Message ids that were sent to clients unchanged, to detect a repeated one."""
+        self.corrections = LearnedCorrections()
 
     def source(
         self, route: Route, ready: PreparedRequest, ids: Ids, on_head: OnHead = ignore_head
@@ -116,6 +110,7 @@ class ProviderConnections:
         return HttpSource(RequestSender(self.upstream, route, request, on_head), ids)
 
     async def close(self) -> None:
+        await self.corrections.close()
         await self.nodes.close()
 
 
@@ -216,21 +211,17 @@ class RequestSender:
 
     async def send(self) -> Incoming:
         """Return the response or the rejection; raise for a redirect and other statuses."""
-        provider_config, key = self.route.provider_config, self.route.key
-        authorization = self.route.codec.authorize(key) if key else {}
-        incoming = await self._upstream.ask(
-            "POST",
-            endpoint_url(self.route.provider, provider_config, self._request.path),
-            provider=self.route.provider,
-            body=self._request.body,
-            headers=merged_headers(
-                {"content-type": "application/json"},
-                self._request.headers,
-                provider_config.headers,
-                authorization,
-            ),
-            waits=(provider_config.connect_timeout, provider_config.idle_timeout),
-        )
+        if self.route.provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
+            raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
+        incoming = await self._ask()
+        endpoint = self.route.endpoint
+        if endpoint is not None:
+            if incoming.status in {401, 403} and endpoint.renew():
+                await incoming.release()
+                incoming = await self._ask()
+            kind = incoming.headers.get("content-type", "")
+            if stage := endpoint.unwrapping(self.route.provider_config.api, kind):
+                incoming.unwrap(stage)
         self._on_head(incoming.headers)
         try:
             check_status(incoming, self.route.provider)
@@ -238,6 +229,41 @@ class RequestSender:
             await incoming.release()
             raise
         return incoming
+
+    async def _ask(self) -> Incoming:
+        provider_config = self.route.provider_config
+        sent = await self._sign()
+        return await self._upstream.ask(
+            "POST",
+            sent.url,
+            provider=self.route.provider,
+            body=sent.body,
+            headers=sent.headers,
+            waits=(provider_config.connect_timeout, provider_config.idle_timeout),
+        )
+
+    async def _sign(self) -> SignedRequest:
+        """Return the request with its URL and its credentials, which a retry may renew."""
+        route, request = self.route, self._request
+        provider_config, key = route.provider_config, route.key
+        layers = ({"content-type": "application/json"}, request.headers, provider_config.headers)
+        if route.endpoint is not None:
+            headed = HttpRequest(request.path, request.body, merged_headers(*layers))
+            return await route.endpoint.sign(provider_config.api, route.target.model, headed)
+        authorization = route.codec.authorize(key) if key else {}
+        url = endpoint_url(route.provider, provider_config, request.path)
+        return SignedRequest(url, request.body, merged_headers(*layers, authorization))
+
+
+_LOGIN = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
+
+
+def _no_login(provider: str) -> str:
+    return (
+        f'{provider} is used with the login of each caller (key = "caller"), and this request has '
+        "none. Send it as Authorization: Bearer or x-api-key to one of the model APIs; if the gateway "
+        "has a key of its own, send that as x-toolbridge-key"
+    )
 
 
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:

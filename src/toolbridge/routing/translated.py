@@ -2,7 +2,8 @@
 
 `attempts.AnswerAttempts` sends a `TranslatedRequest` as often as is needed. When the provider
 rejects a feature (tools, thinking, vision, thoughts in the history), the request is prepared again
-without it, and what was left out is reported as a loss.
+without it; when it rejects a parameter, the encoded body is corrected (`request_corrections.py`).
+Both are reported as losses.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.tool_modes import ToolMode, ToolOutcome, lower_mode, outcome_of
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
+from toolbridge.routing.request_corrections import RequestCorrections
 from toolbridge.routing.sources import (
     Batch,
     ObservedSource,
@@ -76,7 +78,8 @@ class TranslatedRequest:
         heal: int,
         client: ClientSide,
     ) -> None:
-        self.route = route
+        self._corrections = RequestCorrections(sources.corrections, route)
+        self.route = self._corrections.route
         self._sources = sources
         self._request = _without_billing_line(request, route)
         self._options = options
@@ -84,10 +87,12 @@ class TranslatedRequest:
         self._client = client
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
         self._parser_avoided = False
+        self._adapted: tuple[Loss, ...] = ()
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
         source = self._sources.source(self.route, self._plan, ids, self._client.head)
+        source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
 
     def stages(self, seed: bytes) -> AnswerStages:
@@ -131,11 +136,17 @@ class TranslatedRequest:
     def downgrade(self, problem: Problem) -> bool:
         """Change the request after a rejection, once for each reason; return whether it changed.
 
-        A feature that the provider rejected is left out. Where an engine could not parse the
-        answer, the tools are sent in the next mode.
+        A parameter that the provider rejected is corrected, a feature is left out. Where an engine
+        could not parse the answer, the tools are sent in the next mode.
         """
         if is_unparsed(problem):
             return self._avoid_parser()
+        if self._adapt(problem):
+            return True
+        if self._corrections.find(problem, self._plan.outgoing.body):
+            self.route = self._corrections.route
+            self._plan = self._prepare()
+            return True
         lack = missing_feature(problem)
         if lack is None or lack in self._downgrades:
             return False
@@ -143,7 +154,7 @@ class TranslatedRequest:
         if lack == "history":
             self._request, self._downgrades[lack] = without_thoughts(self._request)
         else:
-            self.route = _without(self.route, lack)
+            self.route = self._corrections.route = _without(self.route, lack)
             if lack == "tools":
                 self._note(
                     ToolOutcome(worked=False, why="its provider rejects tools", certain=True)
@@ -171,14 +182,25 @@ class TranslatedRequest:
             self._options = msgspec.structs.replace(options, tool_mode=lower)
         return lower is not None
 
+    def _adapt(self, problem: Problem) -> bool:
+        """Send the request in another way, if its cloud asked for one."""
+        endpoint = self.route.endpoint
+        changed = endpoint.adapt(self.route.target.model, problem) if endpoint else None
+        if changed is None:
+            return False
+        self._adapted = (*self._adapted, changed)
+        self._plan = self._prepare()
+        return True
+
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
+        body, corrected = self._corrections.apply(ready.outgoing.body)
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._client.losses((*left_out, *ready.losses))
-        if not self._client.headers:
+        self._client.losses((*self._adapted, *left_out, *corrected, *ready.losses))
+        if not self._client.headers and body is ready.outgoing.body:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)
-        outgoing = msgspec.structs.replace(ready.outgoing, headers=headers)
+        outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
         return msgspec.structs.replace(ready, outgoing=outgoing)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import ClientError, MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Sampling, Text, Turn
@@ -171,17 +172,24 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def contract_of(
-    order: StreamRequest, terms: Catalog, model: str, mode: Mode, tag: str = ""
+    order: StreamRequest,
+    terms: Catalog,
+    model: str,
+    mode: Mode,
+    tag: str = "",
+    support: OutputSupport | None = None,
 ) -> Contract:
     """Return the contract of a run; raise for an unknown schema or tool.
 
-    With a `tag`, only frames whose ids end in it are accepted.
+    With a `tag`, only frames whose ids end in it are accepted. `support` describes the provider.
     """
+    support = support or OutputSupport()
     schemas = terms.schemas.extended(order.schemas)
     objects = _objects(order)
     for where, names in (("result", (order.result,)), ("objects", objects)):
         for name in names:
             _check_schema(name, schemas, where)
+    is_object = schemas.get(order.result).get("type") == "object"
     return Contract(
         model=model,
         turns=order.turns,
@@ -192,6 +200,9 @@ def contract_of(
         system=order.system,
         mode=mode,
         tag=tag if mode == "sentinel" else "",
+        bound=support.bound,
+        with_tools=support.with_tools,
+        document=mode == "native" and support.bound and (bool(objects) or not is_object),
         hold_results=order.hold_results,
         limits=order.limits.under(terms.limits),
         sampling=Sampling(temperature=order.temperature, seed=order.seed),

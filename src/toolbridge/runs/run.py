@@ -19,31 +19,41 @@ from toolbridge.core.redaction import Redactor
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import Batch
 from toolbridge.routing.models import Route
+from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.log import EventLog
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import StreamRequest
 from toolbridge.runs.usage import CallTokens, Spending
 from toolbridge.store.notices import report_fault
 from toolbridge.structured.contract import Contract
-from toolbridge.structured.conversation import AskRepair, Out, RunTool, StructuredConversation
+from toolbridge.structured.conversation import (
+    AskRepair,
+    Out,
+    RunTool,
+    RunTools,
+    StructuredConversation,
+)
 from toolbridge.structured.events import Event, RunDone, RunToolCall
 from toolbridge.tools.context import ToolContext
 from toolbridge.tools.registry import Registry, ToolAttempt, ToolOutcome
 
 COUNT_WAIT = 0.3
 """Seconds that the end of a stream waits for the usage of its last answer."""
+MORE_CALLS_WAIT = 1.0
+"""Seconds that a call in a frame waits for a further call or the end of the answer."""
 COUNT_WORDS = 200
 """Characters that an answer may still send before its usage is estimated instead."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a run uses: the router, the route of its model, its tools and their context."""
+    """What a run uses: the router, the route of its model, its tools, and the counts of first tries."""
 
     router: Router
     route: Route
     tools: Registry
     context: ToolContext
+    first_tries: FirstTryCounts
 
 
 class StreamRun:
@@ -63,6 +73,7 @@ class StreamRun:
         self._recorder = recorder
         self._conversation = StructuredConversation(contract)
         self._limits = contract.limits
+        self._mode = contract.mode
         self._awaited: dict[str, asyncio.Future[ToolOutcome]] = {}
         self._budget: asyncio.Timeout | None = None
         self._reason = ("abandoned", "the server was stopped")
@@ -88,6 +99,9 @@ class StreamRun:
             text = f"toolbridge failed: {type(error).__name__}"
             await self._deliver(self._conversation.abort("internal", text))
         self._recorder.end(self._conversation)
+        if (valid := self._conversation.first_try) is not None:
+            counts, address = self._means.first_tries, self._means.route.address
+            await counts.add(address, self._mode, valid=valid)
 
     async def _run(self) -> list[Out]:
         """Converse until the end; return the events of a failure or a timeout."""
@@ -175,7 +189,12 @@ class StreamRun:
     async def _read_events(self, batches: AsyncGenerator[Batch, None], count: CallTokens) -> bool:
         """Feed an answer to the conversation; return whether it ended by itself."""
         while True:
-            batch = await self._next(batches)
+            try:
+                batch = await self._next(batches)
+            except ToolbridgeError as error:
+                if not self._conversation.collecting:
+                    raise
+                batch = [ev.Failed(error.problem)]  # the calls so far are run all the same
             if batch is None:
                 return self._conversation.listening
             for at, event in enumerate(batch, 1):
@@ -195,9 +214,15 @@ class StreamRun:
         try:
             while not coming.done():
                 wait = self._order.frame_timeout_ms / 1000 if expired else self._frame_left()
+                if self._conversation.collecting:
+                    wait = MORE_CALLS_WAIT
                 await asyncio.wait({coming}, timeout=wait)
                 if coming.done():
                     break
+                if self._conversation.collecting:
+                    await self._deliver(self._conversation.end_calls())
+                    await self._fulfil()
+                    return None
                 if expired:
                     return None  # silent inside a frame, for as long as the frame may take
                 if self._frame_left() == 0:
@@ -225,11 +250,10 @@ class StreamRun:
 
     async def _fulfil(self) -> None:
         while (effect := self._conversation.effect) is not None:
-            if isinstance(effect, RunTool):
-                outs = await self._run_tool(effect)
+            if isinstance(effect, RunTools):
+                await self._run_tools(effect)
             else:
-                outs = self._conversation.repaired(await self._repair(effect))
-            await self._deliver(outs)
+                await self._deliver(self._conversation.repaired(await self._repair(effect)))
 
     async def _repair(self, effect: AskRepair) -> str:
         """Return the model's repaired text; an empty string if it fails or takes too long."""
@@ -248,13 +272,27 @@ class StreamRun:
         count.feed(ev.Finished("end"))
         return "".join(part.text for part in message.content if isinstance(part, Text))
 
-    async def _run_tool(self, effect: RunTool) -> list[Out]:
-        await self.log.flush()  # after a crash, a replay shows the call that was running
-        outcome = await (self._ask_caller(effect) if effect.client else self._call(effect))
-        self._recorder.tool(effect, outcome)
+    async def _run_tools(self, effect: RunTools) -> None:
+        """Run the tools of one answer at the same time; report them in the order of the calls."""
+        await self.log.flush()  # after a crash, a replay shows the calls that were running
+        running = [asyncio.create_task(self._run_tool(call)) for call in effect.calls]
+        try:
+            for call, task in zip(effect.calls, running, strict=True):
+                outcome = await task
+                self._recorder.tool(call, outcome)
+                await self._deliver(self._outcome(call, outcome))
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def _outcome(self, call: RunTool, outcome: ToolOutcome) -> list[Out]:
         if outcome.code:
-            return self._conversation.tool_failed(effect.id, outcome.code, outcome.message)
-        return self._conversation.tool_done(effect.id, outcome.result, cached=outcome.cached)
+            return self._conversation.tool_failed(call.id, outcome.code, outcome.message)
+        return self._conversation.tool_done(call.id, outcome.result, cached=outcome.cached)
+
+    async def _run_tool(self, call: RunTool) -> ToolOutcome:
+        return await (self._ask_caller(call) if call.client else self._call(call))
 
     async def _call(self, effect: RunTool) -> ToolOutcome:
         return await self._means.tools.call(
@@ -282,7 +320,7 @@ class StreamRun:
 
     async def _deliver(self, outs: list[Out]) -> None:
         """Send these events, after those that a cancelled delivery left unsent."""
-        self._unsent += [out for out in outs if not isinstance(out, RunTool | AskRepair)]
+        self._unsent += [out for out in outs if not isinstance(out, RunTools | AskRepair)]
         while self._unsent:
             if self.log.is_full:
                 await self._wait_for_readers()

@@ -12,12 +12,14 @@ from pathlib import Path
 
 from toolbridge.config import StreamConfig
 from toolbridge.core.caller import owner_of
+from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
 from toolbridge.routing import Router
 from toolbridge.routing.models import Route
 from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.catalog import catalog_of, with_demo
+from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.folders import Retention
 from toolbridge.runs.profiles import DEMO_PROFILE, read_defaults, read_profiles
 from toolbridge.runs.recording import Recorder
@@ -25,7 +27,8 @@ from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_
 from toolbridge.runs.run import RunContext, StreamRun
 from toolbridge.runs.streams import RunSubscription, Streams
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.structured.contract import Mode
+from toolbridge.structured.contract import Contract, Mode
+from toolbridge.structured.modes import best_mode, expected_rates
 from toolbridge.tools.context import ToolContext
 from toolbridge.tools.http import HttpTools
 from toolbridge.tools.registry import RegisteredTool, Registry
@@ -52,6 +55,7 @@ class StreamService:
         self._defaults = read_defaults(env)
         self._stack = AsyncExitStack()
         self._http: HttpTools | None = None
+        self._first_tries = FirstTryCounts(store)
         self._artifacts = self._open_artifacts(state) if state and config.artifacts else None
         self.streams = Streams(
             store, grace=config.grace, most=config.max_streams, run_bytes=config.run_bytes
@@ -89,9 +93,8 @@ class StreamService:
         order = read_request(body, self._profiles, self._defaults)
         self.streams.check_room()
         route = await self._route(order)
-        mode, tag = _mode(order, route), self._tag(order)
         catalog = self._catalog_for(order, route)
-        contract = contract_of(order, catalog, route.target.model, mode, tag)
+        contract = await self._contract(order, catalog, route)
         tools = await self._tools(order, catalog)
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
@@ -100,15 +103,37 @@ class StreamService:
         context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
         )
-        means = RunContext(self._router, route, tools, context)
-        run = StreamRun(order, contract, means, log, Recorder(id, route, self._artifacts))
+        means = RunContext(self._router, route, tools, context, self._first_tries)
+        recorder = Recorder(id, route, self._artifacts)
+        run = StreamRun(order, contract, means, log, recorder)
         return self.streams.begin(id, run, caller)
+
+    async def _contract(self, order: StreamRequest, catalog: Catalog, route: Route) -> Contract:
+        """Return the contract in the requested mode; with `auto`, in the one with the best rate."""
+        model, tag, support = route.target.model, self._tag(order), _support(route)
+
+        def of(mode: Mode) -> Contract:
+            return contract_of(order, catalog, model, mode, tag, support)
+
+        if order.mode != "auto":
+            return of(order.mode)
+        if route.is_demo or route.is_node:  # neither has tools or schemas of its own
+            return of("sentinel")
+        native = of("native")
+        expected = expected_rates(
+            constrained=_is_constrained(native, route),
+            tools=route.target.can("tools"),
+            objects=bool(native.objects),
+        )
+        mode = best_mode(expected, await self._first_tries.of(route.address))
+        return native if mode == "native" else of(mode)
 
     def _tag(self, order: StreamRequest) -> str:
         wanted = self._config.frame_tag if order.frame_tag is None else order.frame_tag
         return secrets.token_hex(2) if wanted else ""
 
     async def _route(self, order: StreamRequest) -> Route:
+        await self._router.sources.corrections.load()
         return await self._router.model_routes.route(order.model)
 
     async def _tools(self, order: StreamRequest, catalog: Catalog) -> Registry:
@@ -134,15 +159,18 @@ def _reached(http: HttpTools, tool: GivenTool) -> RegisteredTool:
     )
 
 
-def _mode(order: StreamRequest, route: Route) -> Mode:
-    """Return the mode: how the model writes tool calls, objects and the result.
+def _support(route: Route) -> OutputSupport:
+    return (
+        OutputSupport()
+        if route.is_demo or route.is_node
+        else route.codec.output_support(route.target)
+    )
 
-    A model with native tools uses them, unless it has to write objects too: no API has a form for
-    those. The demo model uses sentinels.
-    """
-    if order.mode != "auto":
-        return order.mode
-    writes = order.objects or any(name != order.result for name in order.schemas)
-    if route.is_demo or writes or not route.target.can("tools"):
-        return "sentinel"
-    return "native"
+
+def _is_constrained(contract: Contract, route: Route) -> bool:
+    """Whether the provider constrains the answers of this stream, with the stream's own schemas."""
+    if not contract.bound:
+        return False
+    request = contract.request(contract.opening_turns(), final=True)
+    losses = route.codec.encode_request(request, route.target).losses
+    return not any(loss.what in {"output", "output.schema", "output.strict"} for loss in losses)

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from toolbridge.codecs.ollama.shapes import LOAD
-from toolbridge.config import Config, secrets_of
+from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
@@ -31,9 +31,10 @@ from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
-from toolbridge.routing.providers import passes_through
+from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
-from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
+from toolbridge.server.caller_login import ClientHeaders
+from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
@@ -139,16 +140,16 @@ class Gateway:
         self.config = config
         self.router = Router(config, upstream, env)
         self.model_routes = self.router.model_routes
+        self.client_headers = ClientHeaders(secret(config.key, env))
         self._opaque_tokens = OpaqueTokens()
         self.state = state_dir(env)
         self.redactor = Redactor(
             secrets_of(config, self.model_routes.provider_configs.values(), env)
         )
-        self._store_file = self.state / STORE_FILE if self.state else None
-        self.store = SqliteStore(
-            self._store_file,
-            redactor=self.redactor,
-            size=config.store_bytes,
+        path = self._store_file = self.state / STORE_FILE if self.state else None
+        self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
+        self.router.sources.corrections.attach(
+            self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
 
@@ -170,9 +171,12 @@ class Gateway:
         if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
+        route = route.serving(ask.codec.name, request)
         _note(entry, ask.codec, request, route)
         same_api = route.provider_config.api == ask.codec.name
+        await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
+        passes = passes and not self.router.sources.corrections.needs_other_api(route)
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
@@ -224,15 +228,12 @@ class Gateway:
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = self.model_routes.address(request.model)
-        provider_config = self.model_routes.provider_configs.get(address.partition("/")[0])
-        if (
-            provider_config is None
-            or provider_config.api != ask.codec.name
-            or not passes_through(provider_config)
-        ):
+        name, _, model = address.partition("/")
+        provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())
+        provider_config = config_for(provider_config, model)
+        if provider_config.api != ask.codec.name or not passes_through(provider_config):
             request = await self.stored_responses.resume(request, exchange.caller)
-        same_api = provider_config is not None and provider_config.api == ask.codec.name
-        headers = headers_of_client(exchange, ask.codec.name) if same_api else {}
+        headers = self.client_headers.of(exchange, provider_config, ask.codec.name)
         exact = await self.router.count_exactly(request, address, headers)
         if exact is not None:
             exchange.extra_headers["x-toolbridge-token-count"] = "exact"
@@ -254,20 +255,24 @@ class Gateway:
 
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
+        headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
+        client = ClientSide(headers, turn.lose, turn.on_head)
         request = passthrough_request(
-            self.router.upstream, route, exchange, body, turn.asked.request, turn.on_head
+            self.router.sources, route, exchange, body, turn.asked.request, client
         )
-        turn = replace(turn, passed=request.passed)
+        passing = replace(turn, passed=request.passed)
         try:
-            return await self._answer(turn, AnswerAttempts(request))
+            return await self._answer(passing, AnswerAttempts(request))
         except ToolbridgeError:
+            if request.needs_other_api and not exchange.status:
+                return await self._translated(turn, route)
             if request.passed.rejection is not None and not exchange.status:
                 await reply_as_provider(exchange, request.passed.rejection)
             raise  # for the log: the response was already sent
 
     async def _translated(self, turn: _Turn, route: Route) -> Message:
         exchange, asked = turn.exchange, turn.asked
-        headers = headers_of_client(exchange, route.provider_config.api) if turn.same_api else {}
+        headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
         attempts = self.router.attempts(
             self._opaque_tokens.restore(stateless(asked.request), exchange.caller),
             route,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Encoder, NumberedEncoder
 from toolbridge.core.messages import Request
+from toolbridge.environment import CALLER
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import (
     Framing,
@@ -18,10 +19,10 @@ from toolbridge.routing.passthrough import (
     passthrough_body,
 )
 from toolbridge.routing.providers import passes_through
-from toolbridge.routing.sources import Batch, HttpRequest, OnHead
-from toolbridge.server.carried_headers import headers_of_client
+from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.sources import Batch, HttpRequest, ProviderConnections
+from toolbridge.routing.translated import ClientSide
 from toolbridge.server.http import HttpExchange
-from toolbridge.upstream.http import Upstream
 from toolbridge.wire.url_path import quote_path
 
 _PATHS = {
@@ -45,20 +46,21 @@ def is_passed_through(exchange: HttpExchange, api: str, route: Route) -> bool:
 
 
 def passthrough_request(
-    upstream: Upstream,
+    sources: ProviderConnections,
     route: Route,
     exchange: HttpExchange,
     body: bytes,
     request: Request,
-    on_head: OnHead,
+    client: ClientSide,
 ) -> PassthroughRequest:
     """Return the client's request for sending to the provider."""
-    sent = HttpRequest(
-        _path(exchange, request, route),
-        passthrough_body(body, route),
-        headers_of_client(exchange, route.provider_config.api),
-    )
-    return PassthroughRequest(upstream, route, sent, _framing(request), on_head)
+    path = _path(exchange, request, route)
+    sent = HttpRequest(path, passthrough_body(body, route), dict(client.headers))
+    # A login of the caller may be bound to the exact request of the caller's program.
+    own_login = route.provider_config.key == CALLER
+    corrections = None if own_login else RequestCorrections(sources.corrections, route)
+    framing = _framing(request)
+    return PassthroughRequest(sources.upstream, route, sent, framing, client, corrections)
 
 
 def _framing(request: Request) -> Framing:

@@ -10,6 +10,7 @@ from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import Call, Part, Result, StopReason, Text, Turn
 from toolbridge.structured.body import FrameBody
 from toolbridge.structured.contract import Contract, ToolReply
+from toolbridge.structured.document_text import DocumentText
 from toolbridge.structured.grammar import Grammar
 from toolbridge.structured.native import NativeText, fresh_id
 from toolbridge.structured.pieces import Piece
@@ -35,15 +36,17 @@ class AnswerReader:
         self._results: list[Result] = []
         self.replies: list[ToolReply] = []
         self.calls: deque[Call] = deque()
-        self._grammar: Grammar | NativeText = (
-            NativeText(contract, self._used, self.calls)
-            if self._native
-            else Grammar(contract.limits, self._used, contract.tag)
-        )
+        self._grammar = self._grammar_of(contract)
         self.objects: dict[int, FrameBody] = {}
         """Objects being written as native calls, by block index."""
         self.stop: StopReason | None = None
         self.text_over = False
+
+    def _grammar_of(self, contract: Contract) -> Grammar | NativeText | DocumentText:
+        if not self._native:
+            return Grammar(contract.limits, self._used, contract.tag)
+        reads = DocumentText if contract.document else NativeText
+        return reads(contract, self._used, self.calls)
 
     def watch(self, event: cv.Event) -> None:
         """Keep the parts that native history needs: thinking with signatures, and calls."""
@@ -63,7 +66,7 @@ class AnswerReader:
     def end_text(self) -> list[Piece]:
         """Close a text block that the model completed."""
         self.text_over = False
-        return self._grammar.end_text() if isinstance(self._grammar, NativeText) else []
+        return [] if isinstance(self._grammar, Grammar) else self._grammar.end_text()
 
     def close(self) -> list[Piece]:
         """Close the answer."""

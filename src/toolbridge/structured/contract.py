@@ -18,6 +18,7 @@ import msgspec
 from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import OutputFormat, Part, Request, Sampling, Text, Tool, Turn
 from toolbridge.structured.builtin import shown_schema
+from toolbridge.structured.document import document_schema, text_key
 from toolbridge.structured.flaws import Flaw
 from toolbridge.structured.limits import Limits
 from toolbridge.structured.schemas import Schemas
@@ -65,6 +66,12 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """In sentinel mode: the suffix, after a `-`, of every frame id of this stream."""
     structured: bool = True
     """In native mode: whether the request can demand a JSON Schema."""
+    bound: bool = False
+    """Whether the provider constrains answers to a schema; repairs then use it in every mode."""
+    with_tools: bool = True
+    """Whether a request can demand a schema and offer tools."""
+    document: bool = False
+    """In native mode: whether objects and result are written as one JSON document."""
     hold_results: bool = False
     limits: Limits = Limits()
     sampling: Sampling = Sampling()
@@ -97,15 +104,37 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     # Requests to the model.
 
-    def request(self, turns: Sequence[Turn]) -> Request:
-        """Return the request for the next answer, after `turns`."""
+    @property
+    def words(self) -> bool:
+        """Whether a document may have words among its parts; see `document`."""
+        return self.with_tools
+
+    @property
+    def tools_first(self) -> bool:
+        """Whether answers with tools have no schema, and a last one without tools has it."""
+        return (
+            self.mode == "native" and bool(self.tools) and self.structured and not self.with_tools
+        )
+
+    def simplified(self, *, final: bool) -> "Contract | None":
+        """Return the contract of a simpler request for the result; None if there is none.
+
+        The first `final` request has the schema and no tools, the next one no parts.
+        """
+        if self.tools_first and not final:
+            return self
+        return msgspec.structs.replace(self, document=False) if self.document else None
+
+    def request(self, turns: Sequence[Turn], *, final: bool = False) -> Request:
+        """Return the request for the next answer, after `turns`; a `final` one offers no tools."""
         native = self.mode == "native"
+        demands = native and self.structured and (final or not self.tools_first)
         return Request(
             model=self.model,
-            turns=tuple(turns),
+            turns=_asked(turns, _prompt("final").template.strip()) if final else tuple(turns),
             system=self._system(),
-            tools=tuple(self._tools()) if native else (),
-            output=self._output() if native and self.structured else None,
+            tools=tuple(self._tools()) if native and not final else (),
+            output=self._output() if demands else None,
             sampling=self.sampling,
             max_tokens=self.max_tokens,
             stream=True,
@@ -126,14 +155,10 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         """Return the request for the result alone, after a conversation that gave none."""
         schema = self.shown(self.result)
         text = _prompt("result").substitute(name=self.result, schema=self._written(schema))
-        asked = Turn("user", (Text(text),))
-        if turns and turns[-1].role == "user":  # some APIs reject two turns of the same role
-            asked = Turn("user", (*turns[-1].content, Text(text)))
-            turns = turns[:-1]
-        return self._careful((*turns, asked), self.result, schema)
+        return self._careful(_asked(turns, text), self.result, schema)
 
     def _careful(self, turns: tuple[Turn, ...], name: str, schema: JsonObject) -> Request:
-        held = self.mode == "native" and self.structured
+        held = self.bound or (self.mode == "native" and self.structured)
         return Request(
             model=self.model,
             turns=turns,
@@ -144,12 +169,16 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _output(self) -> OutputFormat:
-        return _format(self.result, self.shown(self.result))
+        if not self.document:
+            return _format(self.result, self.shown(self.result))
+        objects = {name: self.shown(name) for name in self.objects}
+        result = self.shown(self.result)
+        return _format("document", document_schema(objects, result, words=self.words))
 
     def _tools(self) -> Iterable[Tool]:
         for offer in self.tools:
             yield Tool(offer.name, offer.description, offer.parameters)
-        for name in self.objects:
+        for name in () if self.document else self.objects:
             text = f"Show the user an object of the kind {name}."
             yield Tool(f"{WRITE}{name}", text, self.shown(name))
 
@@ -172,12 +201,18 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     def _native_words(self) -> str:
         rules = [f"Your last answer is JSON of the schema {self.result} and nothing else."]
+        if self.document:
+            words = f'{{"{text_key(self.objects)}": "..."}} for words, ' if self.words else ""
+            rules = [_prompt("document").substitute(result=self.result, words=words).strip()]
         if self.tools:
             rules.append("Before it, call the tools that you need; say nothing beside a call.")
-        if self.objects:
+        if self.objects and not self.document:
             names = ", ".join(f"{WRITE}{name}" for name in self.objects)
             rules.append(f"To show an object on the way, call {names}.")
         sections = self._section("Result", ((self.result, "", self.shown(self.result)),))
+        if self.document:
+            objects = ((name, "", self.shown(name)) for name in self.objects)
+            sections = self._section("Objects", objects) + sections
         return _prompt("native").substitute(rules="\n".join(rules), sections=sections).strip()
 
     def _forms(self) -> Iterable[str]:
@@ -200,7 +235,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         if self.tools:
             yield (
                 "- To use a tool, write its frame and stop. You are sent its result and go on from"
-                " there."
+                " there. Calls that need no result of each other may follow one another."
             )
 
     def _sections(self) -> Iterable[str]:
@@ -229,6 +264,13 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             for reply in results
         ]
         return _prompt("tool_result").substitute(results="\n\n".join(parts)).strip()
+
+
+def _asked(turns: Sequence[Turn], text: str) -> tuple[Turn, ...]:
+    """Return `turns` and a request of the user; some APIs reject two turns of the same role."""
+    if not turns or turns[-1].role != "user":
+        return (*turns, Turn("user", (Text(text),)))
+    return (*turns[:-1], Turn("user", (*turns[-1].content, Text(text))))
 
 
 def _format(name: str, schema: JsonObject) -> OutputFormat:

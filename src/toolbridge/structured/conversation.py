@@ -4,7 +4,7 @@
         for event in ask(request):
             deliver(conversation.feed(event))
             while (effect := conversation.effect) is not None:
-                deliver(perform(effect))    # .tool_done, .tool_failed or .repaired
+                deliver(perform(effect))    # .tool_done and .tool_failed, or .repaired
             if not conversation.listening:
                 break                       # drop the rest of this answer
         else:
@@ -15,32 +15,35 @@
 An invalid frame is healed; else the model is asked to repair it; else it is degraded to the smallest
 value that fits its schema. The stream never restarts. Arguments that were cut off are never completed
 by closing their brackets.
+
+The calls of one answer are collected and then run together. After a call in a frame only further
+calls may follow: other text was written without the call's result, and is dropped.
 """
 
 from collections import deque
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from toolbridge.core import events as cv
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import Json, dumps
 from toolbridge.core.messages import Call, Request, Turn
 from toolbridge.structured import pieces as pc
 from toolbridge.structured.answer import AnswerReader
 from toolbridge.structured.contract import WRITE, Contract, ToolReply
 from toolbridge.structured.decisions import code_of, explain, reasons, too_large
-from toolbridge.structured.effects import AskRepair, Effect, Out, RunTool
-from toolbridge.structured.events import RunDone, RunError, RunTextDelta, RunToolCall, ToolResult
+from toolbridge.structured.effects import AskRepair, Effect, Out, RunTool, RunTools
+from toolbridge.structured.events import RunDone, RunError, RunTextDelta
 from toolbridge.structured.flaws import Flaw
 from toolbridge.structured.frame import Frame, SettledValue
 from toolbridge.structured.native import fresh_id
+from toolbridge.structured.native_calls import CallEvent, read_call
 from toolbridge.structured.open_frames import FAILED, OpenFrames, own_members
 from toolbridge.structured.read_value import read_repair, whole_numbers
 from toolbridge.structured.results import failure, presentable
+from toolbridge.structured.tool_round import ToolCalls, arguments_text, ends_calls
 
-__all__ = ["AskRepair", "Effect", "Out", "RunTool", "StructuredConversation"]
+__all__ = ["AskRepair", "Effect", "Out", "RunTool", "RunTools", "StructuredConversation"]
 
-_CallEvent: TypeAlias = cv.CallStart | cv.CallDelta | cv.CallEnd | cv.Healed
-_Item: TypeAlias = pc.Piece | _CallEvent | cv.Failed | None
+_Item: TypeAlias = pc.Piece | CallEvent | cv.Failed | None
 """An item of the queue; None is the end of the answer."""
 _NOT_READ = Flaw(".", "was not read to its end")
 
@@ -56,13 +59,14 @@ class StructuredConversation:
         self._answer: AnswerReader | None = None
         self._queue: deque[_Item] = deque()
         self._repairing: Frame | None = None
-        self._running: Frame | None = None
+        self._calls = ToolCalls(self._open_frames.offers, contract.max_tool_calls)
         self._effect: Effect | None = None
         self._deaf = False
         self._rounds = 0
+        self._final = False
+        self._aborted = False
         self.repairs = 0
         """How many repairs the model was asked for."""
-        self.tool_calls = 0
         self.finished = False
         """Whether `RunDone` was emitted."""
 
@@ -72,8 +76,17 @@ class StructuredConversation:
         return self._open_frames.degraded
 
     @property
+    def tool_calls(self) -> int:
+        return self._calls.count
+
+    @property
+    def first_try(self) -> bool | None:
+        """Whether every frame was valid without asking the model again; None after an abort."""
+        return None if self._aborted else not (self.repairs or self.degraded)
+
+    @property
     def effect(self) -> Effect | None:
-        """The tool to run or the repair to ask for before the next event may be fed; None if none."""
+        """The tools to run or the repair to ask for before the next event may be fed; None if none."""
         return self._effect
 
     @property
@@ -86,6 +99,11 @@ class StructuredConversation:
         """The id of the frame being written, for the frame timeout; empty without one."""
         return self._answer.open_id if self._answer is not None and self.listening else ""
 
+    @property
+    def collecting(self) -> bool:
+        """Whether the answer has a tool call and may continue with another one."""
+        return self.listening and self._calls.round.collecting and not self.open_frame
+
     # Called by the run.
 
     def request(self) -> Request | None:
@@ -95,14 +113,15 @@ class StructuredConversation:
         if self._effect is not None or self.listening:
             raise RuntimeError("the previous answer is still being read")
         self._answer = AnswerReader(self._contract, self._used)
+        self._calls.begin_answer()
         self._deaf = False
         self._rounds += 1
-        return self._contract.request(self._turns)
+        return self._contract.request(self._turns, final=self._final)
 
     def feed(self, event: cv.Event, /) -> list[Out]:
         """Process one event of the model's answer."""
         if isinstance(event, cv.Failed) and (self._effect is not None or not self.listening):
-            return self._take(event)
+            return self.abort(code_of(event.problem), event.problem.text)
         answer = self._answer
         if answer is None or not self.listening:
             return []
@@ -134,20 +153,22 @@ class StructuredConversation:
 
     def tool_done(self, id: str, result: Json, *, cached: bool = False) -> list[Out]:
         """Process a tool's result."""
-        effect = self._effect
-        if not isinstance(effect, RunTool) or effect.id != id:
+        if not self._calls.round.is_running(id):
             return []
         result = presentable(result, self._contract.limits.result)
         failed = isinstance(result, dict) and result.keys() == {"error"}
-        after = self._after_tool(effect, result, failed=failed)
-        return [ToolResult(id, effect.name, result, cached), *after]
+        due = self._calls.round.finish(id, result, failed=failed, cached=cached)
+        return due if self._calls.round.waiting else due + self._round_over()
 
     def tool_failed(self, id: str, code: str, message: str) -> list[Out]:
         """Process the final failure of a tool (`tool_timeout`, `tool_failed`); the model gets it too."""
-        effect = self._effect
-        if not isinstance(effect, RunTool) or effect.id != id:
+        if not self._calls.round.is_running(id):
             return []
         return [RunError(code, message, id), *self.tool_done(id, failure(code, message))]
+
+    def end_calls(self) -> list[Out]:
+        """Run the calls of the answer so far, and drop the rest of the answer."""
+        return self._cut() if self.collecting else []
 
     def repaired(self, text: str) -> list[Out]:
         """Process the answer to a repair; an empty text if the repair failed."""
@@ -177,9 +198,9 @@ class StructuredConversation:
         """End at once, in any state, with a code such as `aborted` or `request_timeout`."""
         if self.finished:
             return []
-        out: list[Out] = []
-        if isinstance(self._effect, RunTool):
-            out.append(ToolResult(self._effect.id, self._effect.name, failure(code, message)))
+        self._aborted = True
+        running = isinstance(self._effect, RunTools)
+        out = self._calls.round.abandon(code, message) if running else []
         if self._repairing is not None and not self._repairing.missing:
             self._open_frames.reopen(self._repairing)
         out += self._open_frames.abandon(code)
@@ -190,8 +211,14 @@ class StructuredConversation:
     def _pump(self) -> list[Out]:
         out: list[Out] = []
         while self._queue and self._effect is None and not self.finished:
-            out += self._take(self._queue.popleft())
+            take = self._take_after_call if self._calls.round.collecting else self._take
+            out += take(self._queue.popleft())
         return out
+
+    def _take_after_call(self, item: "_Item") -> list[Out]:
+        if ends_calls(item):
+            return self._cut()
+        return [] if isinstance(item, pc.PlainText) else self._take(item)
 
     def _take(self, item: "_Item") -> list[Out]:
         match item:
@@ -208,13 +235,22 @@ class StructuredConversation:
                 return [RunError(code, message, id)]
             case cv.Failed(problem):
                 return self.abort(code_of(problem), problem.text)
-            case None if self._reader.stop == "context_overflow":
-                return self.abort("context_overflow", "the conversation is too long for the model")
             case None:
-                return self._next_call()
+                return self._end_answer()
             case _:
-                self._take_call(item)
+                pieces = read_call(item, self._contract, self._reader, self._open_frames)
+                self._queue.extendleft(reversed(pieces))
                 return []
+
+    def _end_answer(self) -> list[Out]:
+        """Continue after the end of an answer: its native calls, then all calls that it made."""
+        answer = self._reader
+        if answer.stop == "context_overflow":
+            return self.abort("context_overflow", "the conversation is too long for the model")
+        if not answer.calls:
+            return self._run_calls()
+        self._queue.appendleft(None)  # come back after this call, and its repair
+        return self._begin_call(answer.calls.popleft())
 
     def _say(self, text: str) -> list[Out]:
         self._reader.add_text(text)
@@ -233,18 +269,15 @@ class StructuredConversation:
         frame = self._open_frames.close(closed)
         if frame is None:
             return []
-        if frame.kind == "tool":
-            # Text after a call was written without the call's result, so it is dropped.
-            self._deaf = True
-            self._queue.clear()
         if closed.trouble:
             frame.drafts.append(closed.body)
-            return self._give_up(frame, closed.trouble, (_NOT_READ,))
+            out = self._give_up(frame, closed.trouble, (_NOT_READ,))
+            return out + self._cut() if self.collecting else out
         return self._settle(frame, closed)
 
     def _settle(self, frame: Frame, closed: pc.FrameClosed) -> list[Out]:
         if frame.kind == "tool" and frame.name not in self._open_frames.offers:
-            return self._unknown_tool(frame)
+            return self._refuse(frame, "unknown_tool", self._calls.unknown(frame.name))
         settled = self._open_frames.settle(frame, closed)
         return self._repair(frame) if settled is None else self._accept(frame, settled)
 
@@ -253,7 +286,7 @@ class StructuredConversation:
         value = settled.value
         if frame.kind == "tool":
             args = whole_numbers(value)
-            return self._call(frame, args if isinstance(args, dict) else {})
+            return self._added(self._calls.add(frame, args if isinstance(args, dict) else {}))
         out: list[Out] = [*self._open_frames.end(frame, settled)]
         if frame.kind == "object" and not frame.call_id:
             self._reader.add_frame("object", frame.id, frame.name, settled.written)
@@ -294,83 +327,41 @@ class StructuredConversation:
 
     # Tools.
 
-    def _call(self, frame: Frame, args: JsonObject) -> list[Out]:
-        if self.tool_calls >= self._contract.max_tool_calls:
-            return self._too_many(frame)
-        self.tool_calls += 1
-        client = self._open_frames.offers[frame.name].client
-        self._running = frame
-        self._effect = RunTool(frame.id, frame.name, args, client)
-        return [RunToolCall(frame.id, frame.name, args, client), self._effect]
-
-    def _unknown_tool(self, frame: Frame) -> list[Out]:
-        there = ", ".join(self._open_frames.offers) or "none"
-        text = f"there is no tool {frame.name}; there are: {there}"
-        return self._refuse(frame, "unknown_tool", text)
-
     def _refuse(self, frame: Frame, code: str, message: str, *, known: bool = False) -> list[Out]:
-        """Report to client and model that a call is not run; `known` if the client has the error."""
-        if self.tool_calls >= self._contract.max_tool_calls:
-            return self._too_many(frame)
-        self.tool_calls += 1
-        out: list[Out] = [] if known else [RunError(code, message, frame.id)]
-        result = failure(code, message)
-        out.append(ToolResult(frame.id, frame.name, result))
-        self._running = frame
-        return out + self._after_tool(RunTool(frame.id, frame.name, {}), result, failed=True)
+        return self._added(self._calls.refuse(frame, code, message, known=known))
 
-    def _after_tool(self, call: RunTool, result: Json, *, failed: bool) -> list[Out]:
+    def _added(self, out: list[Out]) -> list[Out]:
+        return out + self._cut() if self._calls.round.over else out
+
+    def _cut(self) -> list[Out]:
+        """Drop the rest of the answer and run its calls so far."""
+        self._deaf = True
+        self._queue.clear()
+        self._reader.calls.clear()
+        return self._run_calls()
+
+    def _run_calls(self) -> list[Out]:
+        """Run the calls of the answer; without any, continue with the next answer or the result."""
+        if not self._calls.round.calls:
+            over = self._calls.round.over or not self._reader.awaits_results
+            return self._require_result() if over else self._turn_over()
+        self._deaf = True
+        out, self._effect = self._calls.round.start()
+        return out if self._effect is not None else out + self._round_over()
+
+    def _round_over(self) -> list[Out]:
+        """Add the results to history and continue with the next answer."""
         self._effect = None
-        reply = ToolReply(call.id, call.name, result)
-        call_id = self._running.call_id if self._running else ""
-        self._reader.add_result(reply, call.args, call_id, failed=failed)
-        return self._next_call() if call_id else self._turn_over()
-
-    def _too_many(self, frame: Frame) -> list[Out]:
-        most = self._contract.max_tool_calls
-        text = f"{most} tool calls are allowed; {frame.name} was not run"
-        return [RunError("too_many_tool_calls", text, frame.id), *self._require_result()]
-
-    # Native calls.
-
-    def _take_call(self, event: "_CallEvent") -> None:
-        """Process a part of a native call: objects stream as they arrive, tools wait for the end."""
-        match event:
-            case cv.CallStart(index, call_id, name):
-                schema = self._contract.object_of(name)
-                if schema:
-                    id, opened = self._reader.open_object(index, schema)
-                    self._open_frames.open_native(index, id, schema, call_id)
-                    self._ahead(opened)
-            case cv.CallDelta(index, json):
-                if index in self._reader.objects:
-                    self._ahead(self._reader.objects[index].feed(json))
-            case cv.Healed(index, report):
-                self._open_frames.note_healing(index, report.steps)
-            case cv.CallEnd(index, call):
-                frame = self._open_frames.end_native(index)
-                if frame is None:
-                    self._reader.calls.append(call)
-                else:
-                    self._ahead(self._reader.end_object(index, call))
-
-    def _ahead(self, pieces: Sequence[pc.Piece]) -> None:
-        """Put `pieces` in front of the queue."""
-        self._queue.extendleft(reversed(pieces))
-
-    def _next_call(self) -> list[Out]:
-        """Continue after the end of an answer: the next call, the next answer, or the result."""
-        answer = self._reader
-        if answer.calls:
-            self._deaf = True
-            return self._begin_call(answer.calls.popleft())
-        return self._turn_over() if answer.awaits_results else self._require_result()
+        for call in self._calls.round.calls:
+            reply = ToolReply(call.tool.id, call.tool.name, call.result)
+            self._reader.add_result(reply, call.tool.args, call.call_id, failed=call.failed)
+        return self._require_result() if self._calls.round.over else self._turn_over()
 
     def _begin_call(self, call: Call) -> list[Out]:
         id = fresh_id("T", self._used, self._contract.tag)
         self._used.add(id)
         frame = self._open_frames.tool_frame(id, call.name, call.id)
-        text = _written(call, frame.compiled.schema)
+        text = arguments_text(call, frame.compiled.schema)
         if trouble := too_large(text, call, self._contract.limits):
             return self._refuse(frame, *trouble)
         return self._settle(frame, pc.FrameClosed("tool", id, frame.name, text))
@@ -393,9 +384,13 @@ class StructuredConversation:
         """Use a result found in the text, or ask the model for the result alone."""
         out = self._leave()
         id = fresh_id("R", self._used)
-        self._used.add(id)
         frame = self._open_frames.missing_result(id)
         settled = self._open_frames.find(frame, self._reader.text)
+        simpler = None if settled else self._contract.simplified(final=self._final)
+        if simpler is not None:
+            self._contract, self._final = simpler, True
+            return out
+        self._used.add(id)
         return out + (self._repair(frame) if settled is None else self._accept(frame, settled))
 
     def _finish(self) -> list[Out]:
@@ -403,12 +398,3 @@ class StructuredConversation:
         self._effect = self._repairing = None
         self._queue.clear()
         return [*self._open_frames.abandon("unclosed_frame"), RunDone()]
-
-
-def _written(call: Call, schema: JsonObject) -> str:
-    """Return the arguments as the model wrote them; healing passes unreadable ones in `raw`."""
-    only = call.arguments.get("raw") if len(call.arguments) == 1 else None
-    properties = schema.get("properties")
-    if isinstance(only, str) and not (isinstance(properties, dict) and "raw" in properties):
-        return only
-    return call.raw or dumps(call.arguments)

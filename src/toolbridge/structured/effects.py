@@ -10,12 +10,21 @@ from toolbridge.structured.events import Event
 
 
 class RunTool(msgspec.Struct, frozen=True):
-    """Run a tool, then call `tool_done` or `tool_failed`. `RunToolCall` was already emitted."""
+    """A tool to run; its `RunToolCall` was already emitted."""
 
     id: str
     name: str
     args: JsonObject
     client: bool = False
+
+
+class RunTools(msgspec.Struct, frozen=True):
+    """Run the tools of one answer, at the same time; call `tool_done` or `tool_failed` for each.
+
+    The model wrote these calls without the results of the others, so they do not depend on them.
+    """
+
+    calls: tuple[RunTool, ...]
 
 
 class AskRepair(msgspec.Struct, frozen=True):
@@ -25,5 +34,5 @@ class AskRepair(msgspec.Struct, frozen=True):
     frame_id: str
 
 
-Effect: TypeAlias = RunTool | AskRepair
+Effect: TypeAlias = RunTools | AskRepair
 Out: TypeAlias = Event | Effect

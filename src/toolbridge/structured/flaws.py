@@ -149,8 +149,7 @@ class _Search:
             if not isinstance(value, dict) or not isinstance(members, dict):
                 continue
             for name, schema in members.items():
-                fixed = isinstance(schema, dict) and ("const" in schema or "enum" in schema)
-                if fixed and isinstance(schema, dict) and not _fits_fixed(value.get(name), schema):
+                if isinstance(schema, dict) and not _fits_fixed(value.get(name), schema):
                     return False
         return isinstance(option, dict)
 

@@ -19,6 +19,7 @@ from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
+from toolbridge.core.stage import Stage
 from toolbridge.upstream.masking import KeyMask, secrets_of
 from toolbridge.upstream.session import open_session
 
@@ -42,6 +43,7 @@ class Incoming:
         self._provider = provider
         self._idle = idle
         self._mask = KeyMask(secrets) if secrets else None
+        self._unwrapping: Stage[bytes, bytes] | None = None
 
     @property
     def status(self) -> int:
@@ -58,11 +60,24 @@ class Incoming:
         """Return the next bytes from the network, empty at the end."""
         mask = self._mask
         if mask is None:
-            return await self._read()
-        while piece := await self._read():
+            return await self._read_unwrapped()
+        while piece := await self._read_unwrapped():
             if shown := mask.feed(piece):
                 return shown
         return mask.close()
+
+    def unwrap(self, stage: Stage[bytes, bytes]) -> None:
+        """Pass the body through `stage`, before its keys are masked."""
+        self._unwrapping = stage
+
+    async def _read_unwrapped(self) -> bytes:
+        stage = self._unwrapping
+        if stage is None:
+            return await self._read()
+        while piece := await self._read():
+            if shown := b"".join(stage.feed(piece)):
+                return shown
+        return b"".join(stage.close())
 
     async def _read(self) -> bytes:
         try:

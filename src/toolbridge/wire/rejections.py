@@ -33,8 +33,16 @@ _IMPOSSIBLE = (
     "failed to parse tool call arguments as json: [json.exception",
 )  # fmt: skip
 _LIMIT = re.compile(
-    r"(?:context length is|context size \(|tokens allowed \(|context window of) ?(\d+)"
+    r"(?:context length (?:is|of)|context size \(|tokens allowed \(|context window of) ?(\d+)"
 )
+# OpenAI: "you requested 9000 tokens (1000 in the messages, 8000 in the completion)"; SGLang: "170941
+# tokens from the input messages and 32000 tokens for the completion"; vLLM: "'max_tokens' … is too
+# large: 8000. This model's maximum context length is 8192 tokens and your request has 1000 input
+# tokens".
+_PROMPT_PART = re.compile(
+    r"(\d+)(?: tokens)? (?:in|from) the (?:input )?messages|request has (\d+) input tokens"
+)
+_OUTPUT_PART = re.compile(r"(\d+)(?: tokens)? (?:in|for) the completion|is too large: (\d+)")
 
 
 def read_rejection(
@@ -52,6 +60,22 @@ def read_rejection(
     )
 
 
+_NO_CREDIT = (
+    "insufficient_quota", "insufficient quota", "insufficient balance", "insufficient credit",
+    "credit balance is too low", "used all available credits", "monthly spending limit",
+    "exceeded_current_quota", "usage limit, please upgrade",
+)  # fmt: skip
+
+
+def is_out_of_credit(status: int, text: str) -> bool:
+    """Return whether a 429 means that no credit is left, so that no retry can succeed.
+
+    OpenAI and Moonshot, error codes: `insufficient_quota`; xAI, Z.ai and Ollama report it in words.
+    """
+    lower = text.lower() if status == 429 else ""
+    return any(sign in lower for sign in _NO_CREDIT)
+
+
 def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) -> Problem:
     """Return the problem for an error type and text; `status` is 0 for an error inside a stream."""
     overflow = read_overflow(text) if status in {0, 400, 413, 422, 500} else ""
@@ -60,6 +84,8 @@ def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) ->
     if status == 500 and any(sign in text.lower() for sign in _IMPOSSIBLE):
         return Problem(kind="unsupported", text=text, status=status)
     kind = kinds.get(type) or _BY_STATUS.get(status, "rejected")
+    if kind == "rate_limited" and is_out_of_credit(status, f"{type} {text}"):
+        kind = "rejected"
     if status in {401, 403}:
         text = f"the provider rejected the API key: {text}"
     return Problem(kind=kind, text=text, status=status, generated=read_generated(text))
@@ -75,9 +101,31 @@ def read_error(body: bytes, limit: int | None = 4 * _SHOWN) -> tuple[str, str]:
         return "", _plain(body)
     error = found.get("error", found)
     if isinstance(error, dict):
+        error = unwrap(error)
         text = error.get("message") or error.get("detail") or found.get("message")
         return _string(error, "type") or _string(error, "status"), _shown(text, limit)
     return "", _shown(error, limit)
+
+
+def unwrap(error: JsonObject) -> JsonObject:
+    """Return the error of the provider behind a gateway, or `error` itself.
+
+    OpenRouter, errors: `{"message": "Provider returned error", "metadata": {"raw": TEXT}}`.
+    """
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    if isinstance(raw, str):
+        raw = maybe_object(raw) or ({"message": raw} if raw.strip() else None)
+    if not isinstance(metadata, dict) or not isinstance(raw, dict):
+        return error
+    inner = raw.get("error", raw)
+    found = inner if isinstance(inner, dict) else {"message": inner}
+    text = _shown(found.get("message") or found.get("detail"), None)
+    if not text:
+        return error
+    name = _string(metadata, "provider_name")
+    code = {"code": found.get("code", error.get("code"))}
+    return found | code | {"message": f"{name}: {text}" if name else text}
 
 
 def read_overflow(text: str) -> str:
@@ -92,11 +140,29 @@ def read_overflow(text: str) -> str:
         return ""
     if "prompt is too long" in lower or "exceed context limit" in lower:
         return text
+    if only_output := _too_much_output(lower):
+        return only_output
     limit = _LIMIT.search(lower)
     asked = max((int(digits) for digits in re.findall(r"\d{1,12}", text)), default=0)
     if limit and asked > int(limit[1]):
         return f"prompt is too long: {asked} tokens > {limit[1]} maximum"
     return f"prompt is too long: {text}"
+
+
+def _too_much_output(text: str) -> str:
+    """Return the overflow in Anthropic's form if the prompt alone would fit; "" otherwise."""
+    limit = _LIMIT.search(text)
+    prompt, output = _PROMPT_PART.search(text), _OUTPUT_PART.search(text)
+    if limit is None or prompt is None or output is None:
+        return ""
+    most = int(limit[1])
+    given, asked = (int(found[1] or found[2]) for found in (prompt, output))
+    if given >= most or given + asked <= most:
+        return ""
+    return (
+        f"input length and `max_tokens` exceed context limit: {given} + {asked} > {most}, decrease "
+        "input length or `max_tokens` and try again"
+    )
 
 
 def _string(found: JsonObject, name: str) -> str:
@@ -105,7 +171,21 @@ def _string(found: JsonObject, name: str) -> str:
 
 
 def _shown(value: Json, limit: int | None) -> str:
+    if isinstance(value, dict) and "detail" in value:  # Mistral wraps the list once more
+        value = value["detail"]
+    if isinstance(value, list):
+        value = "; ".join(filter(None, map(_validation_error, value)))
     return value[:limit] if isinstance(value, str) else ""
+
+
+def _validation_error(item: Json) -> str:
+    """Return one item of FastAPI's `detail` (Mistral, vLLM) as `path: text`."""
+    if not isinstance(item, dict) or not isinstance(text := item.get("msg"), str):
+        return ""
+    place = item.get("loc")
+    steps = [str(step) for step in place] if isinstance(place, list) else []
+    path = ".".join(steps[1:] if steps[:1] == ["body"] else steps)
+    return f"{path}: {text}" if path else text
 
 
 def _plain(body: bytes) -> str:

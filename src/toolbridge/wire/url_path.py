@@ -14,3 +14,8 @@ def quote_path(name: str) -> str:
     """Return `name` with every character percent-encoded that is not allowed in a path."""
     encoded = name.encode("utf-8", "replace")
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in encoded)
+
+
+def quote_segment(name: str) -> str:
+    """Return `name` as one segment of a path: the slash is percent-encoded as well."""
+    return quote_path(name).replace("/", "%2F")

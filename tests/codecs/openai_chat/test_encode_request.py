@@ -261,7 +261,7 @@ def test_a_long_user_is_sent_as_a_short_name_that_stays_the_same():
 
 @pytest.mark.req("ZG-26")
 def test_store_is_refused_only_where_it_is_known():
-    assert body(providers.load("openai").quirks)["store"] is False
+    assert body(providers.load("openai").other_apis["openai_chat"])["store"] is False
     assert "store" not in body()
     assert "store" not in body(providers.load("groq").quirks)
 

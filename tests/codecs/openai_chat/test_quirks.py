@@ -27,7 +27,7 @@ def test_a_quirk_that_does_not_exist_is_named(given, where):
 
 
 def test_there_are_places_that_speak_this_api():
-    assert {"openai", "groq", "deepseek", "openrouter", "vllm", "llamacpp"} <= set(PLACES)
+    assert {"groq", "deepseek", "openrouter", "vllm", "llamacpp"} <= set(PLACES)
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -35,4 +35,4 @@ def test_the_quirks_of_every_place_exist(name):
     place = providers.load(name)
     read_quirks(place.quirks)
     assert place.url.startswith(("https://", "http://127.0.0.1:"))
-    assert place.key.startswith("$")
+    assert place.key.startswith("$") or "${" in "".join(place.headers.values())

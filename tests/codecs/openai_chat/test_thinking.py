@@ -26,7 +26,7 @@ def ask(think, *, capabilities=None, tools=False, **quirks):
         (Think("on", budget=30000), {}, {"reasoning_effort": "high"}, ["think.budget"]),
         (Think("on", effort="max"), {"efforts": ["low", "high"]}, {"reasoning_effort": "high"}, ["think.effort"]),
         (Think("on", effort="minimal"), {"efforts": ["low", "high"]}, {"reasoning_effort": "low"}, ["think.effort"]),
-        (Think("on", effort="low"), {"efforts": []}, {}, []),
+        (Think("on", effort="low"), {"efforts": []}, {}, ["think.effort"]),
         (Think("off"), {}, {}, ["think.mode"]),
         (Think("off"), {"effort_none": True}, {"reasoning_effort": "none"}, []),
         (Think("off", effort="none"), {}, {"reasoning_effort": "none"}, []),

@@ -19,13 +19,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     flags.add(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, one object")
     parser.add_argument("--no-latency", action="store_true", help="do not contact the hosts")
+    parser.add_argument(
+        "--forget",
+        metavar="ADDRESS",
+        help="delete the recorded faults of a host, so that it is used again",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     chosen = flags.choose(args, paying=False)
+    if args.forget:
+        deleted = asyncio.run(_forget(chosen, args.forget))
+        print(f"{deleted} recorded faults of {args.forget} are deleted")
+        return 0
     found = asyncio.run(_find(chosen, measure=not args.no_latency))
     print(dumps(_as_json(found)) if args.json else "\n".join(_as_table(found, chosen.settings)))
     return 0 if found.candidates else 1
+
+
+async def _forget(chosen: flags.NodeChoice, address: str) -> int:
+    async with chosen.open_without_key() as provider:
+        return await provider.forget_faults(address)
 
 
 async def _find(chosen: flags.NodeChoice, *, measure: bool) -> "FoundHosts":
@@ -76,9 +90,4 @@ def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
 
 def _price(host: "HostCandidate", settings: "NodeSettings") -> str:
     """Return the price per million tokens; the unit of the contracts is 1/1000 of the smallest."""
-    from toolbridge.node.chain.amounts import format_amount
-
-    if not host.price:
-        return "-"
-    unit = "ETH" if settings.pay == "native" else "$"
-    return f"{format_amount(host.price * 1000, settings.decimals)} {unit}/M"
+    return f"{settings.currency.format(host.price * 1000)}/M" if host.price else "-"

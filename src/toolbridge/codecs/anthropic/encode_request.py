@@ -4,11 +4,11 @@ from toolbridge.codecs.anthropic.encode_turns import TurnEncoder, encode_system
 from toolbridge.codecs.anthropic.output import encode_output
 from toolbridge.codecs.anthropic.quirks import Quirks, read_quirks
 from toolbridge.codecs.anthropic.shapes import ORIGIN
-from toolbridge.codecs.anthropic.thinking import encode_effort, encode_thinking, is_thinking
+from toolbridge.codecs.anthropic.thinking import encode_thinking, type_of
 from toolbridge.codecs.anthropic.tools import CHOICE_TYPES, encode_choice, encode_tools
 from toolbridge.core.codec import Lose, Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Loss, Request, Sampling
+from toolbridge.core.messages import Loss, Request, Sampling, ToolChoice
 from toolbridge.core.shared_fields import carry
 
 PATH = "/v1/messages"
@@ -46,16 +46,19 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     if request.tools:
         body["tools"] = encode_tools(request.tools, lose)
         body |= encode_choice(request.tool_choice, quirks, lose)
+        if asked := _asked_for_call(request.tool_choice, quirks):
+            body["system"] = [*encode_system(request.system), {"type": "text", "text": asked}]
     elif request.tool_choice.mode in {"required", "named"}:
         lose("tool_choice", "there is no tool to choose")
     kept: list[Json] = [stop for stop in request.stop if stop.strip()]
     if kept:
         body["stop_sequences"] = kept
-    thinking = encode_thinking(request.think, max_tokens, lose)
-    thinks = is_thinking(request.think, thinking)
+    thinking, effort = encode_thinking(request.think, quirks, max_tokens, lose)
+    thinking = _without_conflict(thinking, body.get("tool_choice"), lose)
+    thinks = type_of(thinking) not in {"", "disabled"}
     body |= _encode_sampling(request.sampling, quirks, lose, thinks=thinks)
     body |= thinking
-    config = encode_effort(request.think, lose) | encode_output(request, losses)
+    config = effort | encode_output(request, losses)
     if config:
         body["output_config"] = config
     # Anthropic, Messages API: an opaque id of the end user.
@@ -143,3 +146,21 @@ def _is_rejected_with_thinking(name: str, value: float) -> bool:
     # Anthropic, extended thinking: no top_k, temperature 1 only, top_p from 0.95 to 1.
     least = {"temperature": 1.0, "top_p": 0.95}
     return name == "top_k" or value < least.get(name, value)
+
+
+def _without_conflict(thinking: JsonObject, choice: Json, lose: Lose) -> JsonObject:
+    """Return the thinking settings that are accepted beside the tool choice."""
+    forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+    # Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
+    if not forced or type_of(thinking) != "enabled":
+        return thinking
+    lose("think", "Anthropic cannot force a tool call while the model thinks")
+    return {}
+
+
+def _asked_for_call(choice: ToolChoice, quirks: Quirks) -> str:
+    """Return the sentence that asks for a call where the model rejects a forced one."""
+    if quirks.forced_tools or choice.mode not in {"required", "named"}:
+        return ""
+    tool = f"the tool {choice.names[0]}" if len(choice.names) == 1 else "one of the tools"
+    return f"Answer with a call of {tool}."

@@ -73,6 +73,7 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     if not headers and (
         problem.permanent
         or problem.kind == "config"
+        or (problem.kind == "rejected" and status == 429)  # no credit is left
         or (400 <= status < 500 and status not in _RETRIED)
     ):
         # Anthropic's SDKs: this header decides about a retry, whatever the status is.
@@ -89,5 +90,7 @@ def encode_error(problem: Problem) -> JsonObject:
 def _error_type(problem: Problem) -> str:
     if problem.kind != "rejected":
         return _TYPES.get(problem.kind, "api_error")
+    if problem.status == 429:
+        return "billing_error"  # no credit is left; a rate limit has another kind
     fault = "invalid_request_error" if 400 <= problem.status < 500 else "api_error"
     return _REJECTION_TYPES.get(problem.status, fault)

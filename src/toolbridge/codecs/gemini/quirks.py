@@ -23,6 +23,8 @@ class Quirks(msgspec.Struct, frozen=True):
     least_budget: int = 0
     """The smallest budget for thinking; 0 for models with thinking that can be turned off."""
     most_budget: int = 24_576
+    thinking_off: bool = False
+    """True for models with a smallest budget whose thinking can be turned off all the same."""
     sampling: bool = True
     """False for models that ignore or reject temperature, topP and topK: Gemini 3.6 and later."""
     json_schema: bool = True
@@ -38,18 +40,24 @@ _OLD: JsonObject = {
     "media_in_results": False,
     "json_with_tools": False,
 }
-# Gemini API, thinking: 2.5 Pro takes 128 to 32768 tokens and cannot be turned off; 3.8 and 4 have
-# no level MINIMAL.
+_NO_MINIMAL: JsonObject = {"thinking_levels": ["LOW", "MEDIUM", "HIGH"]}
+# Gemini API, thinking: 2.5 Pro takes 128 to 32768 tokens and cannot be turned off, 2.5 Flash-Lite
+# takes 0 or 512 to 24576; Pro models from 3 on, 3.7 and later have no level MINIMAL.
 _FAMILIES: dict[str, JsonObject] = {
     "gemini-1": _OLD | {"thinking_style": "none", "json_schema": False},
     "gemini-2.0": _OLD | {"thinking_style": "none", "json_schema": False},
     "gemini-2.5-pro": _OLD | {"least_budget": 128, "most_budget": 32_768},
+    "gemini-2.5-flash-lite": _OLD | {"least_budget": 512, "thinking_off": True},
     "gemini-2.5": _OLD,
+    "gemini-3-pro": _NO_MINIMAL,
+    "gemini-3.1-pro": _NO_MINIMAL,
     "gemini-3.5-flash-lite": {"sampling": False},
     "gemini-3.6": {"sampling": False},
-    "gemini-3.7": {"sampling": False},
-    "gemini-3.8": {"sampling": False, "thinking_levels": ["LOW", "MEDIUM", "HIGH"]},
-    "gemini-4": {"sampling": False, "thinking_levels": ["LOW", "MEDIUM", "HIGH"]},
+    "gemini-3.7": {"sampling": False} | _NO_MINIMAL,
+    "gemini-3.8": {"sampling": False} | _NO_MINIMAL,
+    "gemini-4": {"sampling": False} | _NO_MINIMAL,
+    "gemma-4": {"thinking_levels": ["MINIMAL", "HIGH"]},
+    "gemma-3": _OLD | {"thinking_style": "none"},
 }
 """Quirks by the beginning of a model's name; the longest matching beginning counts."""
 

@@ -87,6 +87,9 @@ def _detailed(problem: Problem, error: JsonObject) -> Problem:
         if detail.get("reason") == _INVALID_KEY:
             text = f"the provider rejected the API key: {problem.text}"
             problem = msgspec.structs.replace(problem, kind="rejected", text=text)
+        # Gemini API, rate limits: the quota of a day is not restored by waiting for seconds.
+        if problem.kind == "rate_limited" and "PerDay" in str(detail.get("violations", "")):
+            problem = msgspec.structs.replace(problem, kind="rejected")
         delay = detail.get("retryDelay")
         found = _DELAY.fullmatch(delay) if isinstance(delay, str) else None
         if found and problem.retry_after is None:
@@ -107,7 +110,8 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     details = error.setdefault("details", [])
     if isinstance(details, list):
         details.append({"@type": f"{_RPC}RequestInfo", "requestId": request_id})
-    headers = {"x-should-retry": "false"} if problem.permanent else {}
+    no_credit = problem.kind == "rejected" and problem.status == 429
+    headers = {"x-should-retry": "false"} if problem.permanent or no_credit else {}
     return Rejection(_status(problem), dump_bytes({"error": error}), headers)
 
 

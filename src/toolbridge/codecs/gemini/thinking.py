@@ -109,6 +109,8 @@ def _nearest(requested: Level, quirks: Quirks) -> Level:
 def _budget(think: Think, quirks: Quirks, lose: Lose, *, off: bool) -> JsonObject:
     least, most = quirks.least_budget, quirks.most_budget
     if off:
+        if quirks.thinking_off:
+            return {"thinkingBudget": 0}
         if least:
             lose("think.mode", f"this model always thinks; {least} tokens were requested")
         return {"thinkingBudget": least}

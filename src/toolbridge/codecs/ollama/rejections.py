@@ -15,6 +15,7 @@ from toolbridge.core.json import Json, dump_bytes, dumps, loads, replace_lone_su
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
 from toolbridge.wire.generated import read_generated
+from toolbridge.wire.rejections import is_out_of_credit
 
 _BY_STATUS = {
     413: "too_large",
@@ -69,6 +70,8 @@ def _kind(text: str, status: int) -> str:
     for words, kind in _BY_WORDS:
         if words in text:
             return kind
+    if is_out_of_credit(status, text):  # ollama.com: "you've reached your … usage limit, …"
+        return "rejected"
     return _BY_STATUS.get(status, "rejected")
 
 
@@ -102,7 +105,7 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     """Return the status and the body; the id is a header, for the body has no field for it."""
     status = status_of(problem)
     headers = {"x-request-id": request_id} | retry_headers(problem.retry_after)
-    if problem.permanent:
+    if problem.permanent or (problem.kind == "rejected" and status == 429):
         headers["x-should-retry"] = "false"
     # Ollama, server/routes.go: an overloaded server answers 503; 529 exists in Anthropic's API only.
     return Rejection(503 if status == 529 else status, encode_error(problem), headers)

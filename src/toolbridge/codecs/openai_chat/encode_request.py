@@ -11,7 +11,7 @@ from toolbridge.codecs.openai_chat.encode_turns import TurnEncoder
 from toolbridge.codecs.openai_chat.output import encode_output
 from toolbridge.codecs.openai_chat.quirks import read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
-from toolbridge.codecs.openai_chat.thinking import encode_thinking
+from toolbridge.codecs.openai_chat.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_chat.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
@@ -55,10 +55,10 @@ class _RequestEncoder:
             body["tools"] = tools
         body |= encode_choice(self._request, self._quirks, self._lose)
         self._limit()
-        self._sample()
         thinking, losses = encode_thinking(
             self._request.think, self._quirks, self._target, tools=bool(tools)
         )
+        self._sample(accepted=accepts_sampling(thinking, self._quirks))
         body |= thinking
         self._losses += losses
         model = self._target.model or self._request.model
@@ -114,19 +114,19 @@ class _RequestEncoder:
         if stop:
             self._body["stop"] = stop
 
-    def _sample(self) -> None:
-        sampling, quirks = self._request.sampling, self._quirks
-        accepted = {name: name for name in _SAMPLING} if quirks.sampling else {}
-        accepted |= {"seed": "seed", "n": "n"}
-        accepted |= {_EXTRA_SAMPLING[field]: field for field in quirks.extra_sampling}
+    def _sample(self, *, accepted: bool) -> None:
+        sampling = self._request.sampling
+        fields = {name: name for name in _SAMPLING} if accepted else {}
+        fields |= {"seed": "seed", "n": "n"}
+        fields |= {_EXTRA_SAMPLING[field]: field for field in self._quirks.extra_sampling}
         for name in type(sampling).__struct_fields__:
             value: float | None = getattr(sampling, name)
             if value is None:
                 continue
-            if name == "logprobs" and quirks.sampling:
+            if name == "logprobs" and accepted:
                 self._body |= {"logprobs": True, "top_logprobs": value}
-            elif name in accepted:
-                self._body[accepted[name]] = value
+            elif name in fields:
+                self._body[fields[name]] = value
             else:
                 self._lose(f"sampling.{name}", "this provider does not accept the field")
 

@@ -27,6 +27,11 @@ class Quirks(msgspec.Struct, frozen=True):
     sampling: bool = True
     """False for models that reject temperature, top_p, penalties and logprobs (OpenAI, reasoning
     models: "Unsupported parameter: 'temperature' is not supported with this model")."""
+    sampling_with_effort: bool = True
+    """False for models that accept temperature and top_p only with the effort "none" (OpenAI,
+    gpt-5.1 and later)."""
+    default_effort: Effort = ""
+    """The effort of a request without one; gpt-5.1, 5.2 and 5.4 do not think by default."""
     extra_sampling: tuple[
         Literal["top_k", "min_p", "repetition_penalty", "repeat_penalty"], ...
     ] = ()

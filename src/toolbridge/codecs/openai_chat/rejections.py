@@ -15,7 +15,13 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, loads, maybe_obje
 from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
 from toolbridge.wire.generated import read_generated
-from toolbridge.wire.rejections import read_error, read_overflow, read_problem
+from toolbridge.wire.rejections import (
+    is_out_of_credit,
+    read_error,
+    read_overflow,
+    read_problem,
+    unwrap,
+)
 
 _MAX_TEXT = 2000
 
@@ -82,6 +88,8 @@ def _read_error(status: int, body: bytes, error: JsonObject) -> Problem:
     kind = next((_KINDS[word] for word in words if word in _KINDS), "")
     if kind == "context_overflow":
         return Problem(kind, _overflow_text(error, text), status=status)
+    if kind == "rate_limited" and is_out_of_credit(status, text):
+        kind = "rejected"
     if kind:
         return Problem(kind, text, status=status)
     if status == 404 and error.get("param") == "model":
@@ -101,7 +109,7 @@ def _inner_error(found: JsonObject) -> JsonObject:
             error = _maybe_json(error)
         if isinstance(error, dict):
             deeper = error.get("error")
-            return deeper if isinstance(deeper, dict) else error
+            return unwrap(deeper if isinstance(deeper, dict) else error)
         if error:
             return {"message": error}
     return found

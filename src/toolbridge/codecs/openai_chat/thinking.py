@@ -56,6 +56,14 @@ def encode_thinking(
     return encoder.encode(), encoder.losses
 
 
+def accepts_sampling(thinking: JsonObject, quirks: Quirks) -> bool:
+    """Return whether the model accepts temperature and top_p beside these settings."""
+    if not quirks.sampling:
+        return False
+    effort = thinking.get("reasoning_effort") or quirks.default_effort
+    return quirks.sampling_with_effort or effort == "none"
+
+
 class _ThinkingEncoder:
     """Writes the thinking settings in the fields of one provider."""
 
@@ -88,6 +96,8 @@ class _ThinkingEncoder:
 
     def _openai(self) -> JsonObject:
         if self.off:
+            if not self._quirks.efforts and not self._quirks.effort_none:
+                return {}  # a model that rejects the parameter
             always = bool(self._quirks.effort_off)
             if self._quirks.effort_none or (self._think.effort == "none" and not always):
                 return {"reasoning_effort": "none"}
@@ -113,8 +123,11 @@ class _ThinkingEncoder:
     def _nearest(self, effort: Effort) -> Effort:
         """Return the nearest effort that the provider has, the lower one of two."""
         known = [level for level in _LADDER if level in self._quirks.efforts]
-        if effort in known or not known:
-            return effort if known else ""
+        if not known:
+            self.lose("think.effort", "this model has no levels of thinking")
+            return ""
+        if effort in known:
+            return effort
         at = _LADDER.index(effort)
         near = min(known, key=lambda level: abs(_LADDER.index(level) - at))
         self.lose("think.effort", f"{effort!r} became {near!r}, the nearest that is supported")

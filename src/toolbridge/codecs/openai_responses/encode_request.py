@@ -14,7 +14,7 @@ from toolbridge.codecs.openai_responses.shapes import (
     LOGPROBS,
     ORIGIN,
 )
-from toolbridge.codecs.openai_responses.thinking import encode_thinking
+from toolbridge.codecs.openai_responses.thinking import accepts_sampling, encode_thinking
 from toolbridge.codecs.openai_responses.tools import encode_choice, encode_tools
 from toolbridge.core.codec import Outgoing, Target
 from toolbridge.core.json import Json, JsonObject
@@ -52,8 +52,9 @@ class _RequestEncoder:
         request, body = self._request, self._body
         self._converse()
         self._limit()
-        self._sample()
-        if reasoning := encode_thinking(request, self._target, self._quirks, self._lose):
+        reasoning = encode_thinking(request, self._target, self._quirks, self._lose)
+        self._sample(accepted=accepts_sampling(reasoning, self._quirks))
+        if reasoning:
             body["reasoning"] = reasoning
         if format := encode_output(request, self._losses):
             body["text"] = {"format": format}
@@ -111,16 +112,19 @@ class _RequestEncoder:
                 self._lose("max_tokens", f"raised to {limit}, OpenAI's minimum")
             self._body["max_output_tokens"] = limit
 
-    def _sample(self) -> None:
+    def _sample(self, *, accepted: bool) -> None:
         sampling = self._request.sampling
         # OpenAI Responses has no penalties, seed, top_k or n.
-        accepted = {"temperature": "temperature", "top_p": "top_p", "logprobs": "top_logprobs"}
-        accepted = accepted if self._quirks.sampling else {}
+        fields = {"temperature": "temperature", "top_p": "top_p", "logprobs": "top_logprobs"}
         for name in type(sampling).__struct_fields__:
             value: float | None = getattr(sampling, name)
-            if value is not None and name in accepted:
-                self._body[accepted[name]] = value
-            elif value is not None:
+            if value is None:
+                continue
+            if name in fields and accepted:
+                self._body[fields[name]] = value
+            elif name in fields:
+                self._lose(f"sampling.{name}", "this model does not accept it while it reasons")
+            else:
                 self._lose(f"sampling.{name}", "this API does not accept the field")
 
     # ── storage, caching and the user ──

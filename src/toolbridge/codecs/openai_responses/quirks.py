@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Effort
 from toolbridge.core.quirks import decode_quirks
 
 Retention: TypeAlias = Literal["none", "short", "long"]
@@ -25,6 +26,14 @@ class Quirks(msgspec.Struct, frozen=True):
     """Mark cached prefixes with `prompt_cache_breakpoint` (OpenAI, gpt-5.6 and later)."""
     sampling: bool = True
     """False for models that reject temperature, top_p and logprobs (OpenAI, reasoning models)."""
+    sampling_with_effort: bool = True
+    """False for models that accept temperature and top_p only with the effort "none" (OpenAI,
+    gpt-5.1 and later)."""
+    default_effort: Effort = ""
+    """The effort of a request without one; gpt-5.1, 5.2 and 5.4 do not think by default."""
+    efforts: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max")
+    """The values of `reasoning.effort` that the model accepts, apart from "none"; empty for a model
+    that rejects `reasoning`."""
     effort_none: bool = True
     """False for models that reject `reasoning.effort: "none"`: they always think."""
     custom_tools: bool = True

@@ -90,7 +90,11 @@ def encode_rejection(problem: Problem, request_id: str) -> Rejection:
     headers = {"x-request-id": request_id} if request_id else {}
     wait = maybe_wait(problem)
     headers |= retry_headers(wait)
-    permanent = problem.kind == "config" or (400 <= status < 500 and status not in _TEMPORARY)
+    permanent = (
+        problem.kind == "config"
+        or _is_quota(problem)
+        or (400 <= status < 500 and status not in _TEMPORARY)
+    )
     if wait is None and permanent:
         # OpenAI's SDKs repeat 408, 409, 429 and 5xx unless this header forbids it.
         headers["x-should-retry"] = "false"
@@ -106,12 +110,19 @@ def encode_failure(problem: Problem) -> JsonObject:
 def _encode_problem(problem: Problem) -> JsonObject:
     fault = "invalid_request_error" if 400 <= status_of(problem) < 500 else "server_error"
     type, code = _TYPES.get(problem.kind, (fault, None))
+    if _is_quota(problem):
+        type = code = "insufficient_quota"
     return {
         "message": _message(problem),
         "type": type,
         "param": problem.where or None,
         "code": code,
     }
+
+
+def _is_quota(problem: Problem) -> bool:
+    """Return True for a 429 that a retry cannot solve: the account has no credit left."""
+    return problem.kind == "rejected" and problem.status == 429
 
 
 def _message(problem: Problem) -> str:

@@ -23,6 +23,7 @@ _EFFORTS: dict[str, Effort] = {
     "xhigh": "xhigh",
     "max": "max",
 }
+_LADDER: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS: tuple[tuple[int, Effort], ...] = ((1_024, "low"), (8_192, "medium"), (24_576, "high"))
 """The effort for a budget of at most so many tokens; "xhigh" for larger ones."""
 
@@ -56,28 +57,56 @@ def encode_thinking(request: Request, target: Target, quirks: Quirks, lose: Lose
     """Return the `reasoning` object; empty leaves the field out."""
     think = request.think
     if think.mode == "off" or think.effort == "none":
-        if not quirks.effort_none:
-            lose("think", "thinking cannot be turned off for this model")
-            return {}
-        return {"effort": "none"} | _encode_summary(request, lose)
+        return _turned_off(request, quirks, lose)
     if think.mode == "unset" and not think.effort:
         return _encode_summary(request, lose) if think.show else {}
-    if not target.can("thinking"):
+    if not target.can("thinking") or not quirks.efforts:
         lose("think", f"{target.model} has no thinking mode")
         return {}
-    effort = _encode_effort(think, lose)
+    effort = _encode_effort(think, quirks, lose)
     return ({"effort": effort} if effort else {}) | _encode_summary(request, lose)
 
 
-def _encode_effort(think: Think, lose: Lose) -> Effort:
+def _turned_off(request: Request, quirks: Quirks, lose: Lose) -> JsonObject:
+    if quirks.effort_none:
+        return {"effort": "none"} | _encode_summary(request, lose)
+    if not quirks.efforts:  # a model that does not think
+        return {}
+    least = next(word for word in _LADDER if word in quirks.efforts)
+    lose("think", f"thinking cannot be turned off for this model; the effort {least!r} is sent")
+    return {"effort": least}
+
+
+def _encode_effort(think: Think, quirks: Quirks, lose: Lose) -> Effort:
     if think.mode == "between_tools":
         lose("think.mode", "the model decides when it thinks")
     if think.effort or think.budget is None:
-        return think.effort or ("medium" if think.mode == "on" else "")
+        wanted: Effort = think.effort or ("medium" if think.mode == "on" else "")
+        return _nearest(wanted, quirks, lose) if wanted else ""
     most: Effort = "xhigh"
     effort = next((level for limit, level in _BUDGETS if think.budget <= limit), most)
+    effort = _nearest(effort, quirks, lambda *_: None)
     lose("think", f"a budget of {think.budget} tokens is sent as the effort {effort!r}")
     return effort
+
+
+def _nearest(effort: Effort, quirks: Quirks, lose: Lose) -> Effort:
+    """Return the nearest effort that the model accepts, the lower one of two."""
+    known = [word for word in _LADDER if word in quirks.efforts]
+    if effort in known:
+        return effort
+    at = _LADDER.index(effort)
+    near = min(known, key=lambda word: abs(_LADDER.index(word) - at))
+    lose("think.effort", f"{effort!r} became {near!r}, the nearest of this model")
+    return near
+
+
+def accepts_sampling(reasoning: JsonObject, quirks: Quirks) -> bool:
+    """Return whether the model accepts temperature and top_p beside these settings."""
+    if not quirks.sampling:
+        return False
+    effort = reasoning.get("effort") or quirks.default_effort
+    return quirks.sampling_with_effort or effort == "none"
 
 
 def _encode_summary(request: Request, lose: Lose) -> JsonObject:

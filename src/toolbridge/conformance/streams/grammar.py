@@ -80,7 +80,8 @@ class EventChecker:
     def __init__(self, facts: CaseFacts) -> None:
         self._facts = facts
         self._open: ObservedFrame | None = None
-        self._call: WireEvent | None = None
+        self._running: dict[str, str] = {}
+        """Calls without a result, with the names of their tools, in their order."""
         self.faults: list[str] = []
         self.frames: dict[str, ObservedFrame] = {}
         self.calls: dict[str, JsonObject] = {}
@@ -96,8 +97,8 @@ class EventChecker:
         self.text = "".join(text(e.data, "text") for e in events if e.name == "text.delta")
         if self._open is not None:
             self._fault(f"the frame {self._open.id} has no end")
-        if self._call is not None:
-            self._fault(f"the call {self._call.data.get('id')} has no result")
+        for id in self._running:
+            self._fault(f"the call {id} has no result")
         if SENTINEL.search(self.text) and not self._facts.quotes:
             self._fault(f"a sentinel stands in the text: {self.text[:200]!r}")
         self.faults += _ending(events)
@@ -107,6 +108,8 @@ class EventChecker:
 
     def _take(self, event: WireEvent, follows: str) -> None:
         kind, _, part = event.name.partition(".")
+        if self._running and event.name not in {"tool.call", "tool.result", "error"}:
+            self._fault(f"{event.name} stands before the result of {next(iter(self._running))}")
         if kind in {"json", "result"}:
             self._frame(kind, part, event.data)
             return
@@ -192,20 +195,23 @@ class EventChecker:
 
     def _tool(self, part: str, event: WireEvent) -> None:
         id, name = text(event.data, "id"), text(event.data, "name")
-        before, self._call = self._call, None
         if part == "call":
-            if before is not None:
-                self._fault(f"the call {before.data.get('id')} has no result before the next")
             if id in self.calls or id in self.frames:
                 self._fault(f"the id {id} was used before")
-            self._call, self.calls[id] = event, event.data
+            self.calls[id] = event.data
+            self._running[id] = name
             for flaw in _flaws(self._facts.tools.get(name, {}), event.data.get("args")):
                 self._fault(f"the arguments of {id} do not fit {name}: {flaw}")
             return
         self.results[id] = event.data
-        if before is not None and (before.data["id"], before.data["name"]) != (id, name):
-            self._fault(f"a result of {id} {name} stands after the call {before.data['id']}")
-        if before is None and not _failed(event.data):
+        first = next(iter(self._running.items()), None)
+        if first == (id, name):
+            del self._running[id]
+        elif id in self._running or (first is not None and not _failed(event.data)):
+            self._fault(
+                f"a result of {id} {name} stands before that of the call {first and first[0]}"
+            )
+        elif not _failed(event.data):
             self._fault(f"a result of {id} stands where nothing was called")
 
     def _error(self, data: JsonObject, follows: str) -> None:

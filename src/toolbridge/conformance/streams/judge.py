@@ -21,7 +21,6 @@ _SHORT = {
     "text": ("text.delta",),
     "json": ("json.begin", "json.delta", "json.end"),
     "result": ("result.begin", "result.delta", "result.end"),
-    "tool": ("tool.call", "tool.result"),
 }
 _SHOWN = 300
 
@@ -109,7 +108,11 @@ def spelled(events: str) -> list[str]:
     """Return a case's events with their full names."""
     found: list[str] = []
     for word in events.split():
-        found += _SHORT.get(word, (word,))
+        if set(word.split("+")) == {"tool"}:  # `tool+tool`: two calls that run at the same time
+            calls = word.count("tool")
+            found += [*["tool.call"] * calls, *["tool.result"] * calls]
+        else:
+            found += _SHORT.get(word, (word,))
     return found
 
 

@@ -1,7 +1,10 @@
 """Contract ABI encoding (Solidity, Contract ABI Specification): call data and return values.
 
 Only the types that `contracts` uses: `uint*`, `bool`, `address`, `bytes*`, `bytes`, `string`, and
-lists of these. Return data with an offset or length beyond its end raises `MalformedAnswer`.
+lists of these. Return data comes from a JSON-RPC server, which may lie, so only the canonical
+encoding is decoded, as compilers produce it: unused bytes are zero, tails follow one another in
+order without gaps, and nothing follows the last. Each byte is read once, so time and memory are
+linear in the data. Everything else raises `MalformedAnswer`.
 """
 
 import re
@@ -14,7 +17,7 @@ from toolbridge.node.chain.address import checksum, keccak256
 Value: TypeAlias = "int | bool | str | bytes | list[Value]"
 """Addresses are strings with a checksum; `bytes` and `bytesN` are bytes."""
 
-_WORD = 32
+WORD = 32
 _SIGNATURE = re.compile(r"(\w+)\(([^()]*)\)")
 
 
@@ -52,7 +55,7 @@ def encode(types: Sequence[str], values: Sequence[Value]) -> bytes:
     """Return the values: static ones in the head, dynamic ones in the tail behind their offsets."""
     heads: list[bytes] = []
     tails: list[bytes] = []
-    offset = _WORD * len(types)
+    offset = WORD * len(types)
     for type, value in zip(types, values, strict=True):
         if not _is_dynamic(type):
             heads.append(_encode_word(type, value))
@@ -71,14 +74,23 @@ def _encode_word(type: str, value: Value) -> bytes:
     match value:
         case bool() if type == "bool":
             return _number(int(value))
+        case bool():
+            raise ValueError(f"{value!r} is not of the type {type}")
         case int() if type.startswith("uint"):
             return _number(value, int(type[4:] or 256))
         case str() if type == "address":
-            return bytes.fromhex(value.removeprefix("0x")).rjust(_WORD, b"\0")
+            return _address(value).rjust(WORD, b"\0")
         case bytes() if type == f"bytes{len(value)}":
-            return value.ljust(_WORD, b"\0")
+            return value.ljust(WORD, b"\0")
         case _:
             raise ValueError(f"{value!r} is not of the type {type}")
+
+
+def _address(text: str) -> bytes:
+    found = bytes.fromhex(text.removeprefix("0x"))
+    if len(found) != 20:
+        raise ValueError(f"{text!r} is not an address of 20 bytes")
+    return found
 
 
 def _encode_dynamic(type: str, value: Value) -> bytes:
@@ -96,52 +108,118 @@ def _encode_dynamic(type: str, value: Value) -> bytes:
 def _number(value: int, bits: int = 256) -> bytes:
     if not 0 <= value < 1 << bits:
         raise ValueError(f"{value} does not fit into {bits} bits")
-    return value.to_bytes(_WORD, "big")
+    return value.to_bytes(WORD, "big")
 
 
 def _padded(data: bytes) -> bytes:
-    return _number(len(data)) + data + bytes(-len(data) % _WORD)
+    return _number(len(data)) + data + bytes(-len(data) % WORD)
 
 
 # ── decoding ──
 
 
 def decode(types: Sequence[str], data: bytes) -> list[Value]:
-    """Return the values of `types`; raise `MalformedAnswer` if `data` does not contain them."""
-    return [_decode(type, data, n * _WORD) for n, type in enumerate(types)]
+    """Return the values of `types`; raise `MalformedAnswer` if `data` is not exactly these."""
+    reader = Reader(data)
+    values = reader.values(types)
+    reader.finish()
+    return values
 
 
-def _decode(type: str, data: bytes, offset: int) -> Value:
-    if not _is_dynamic(type):
-        return _decode_word(type, _word(data, offset))
-    start = _read_number(data, offset)
-    size = _read_number(data, start)
-    inside = data[start + _WORD :]
-    if type.endswith("[]"):
-        if size * _WORD > len(inside):
+class Reader:
+    """Reads canonical return data from its beginning to its end.
+
+    Between two calls the position is behind everything that was read, so an offset that points
+    backwards, into other data or beyond the end is not the position that follows, and is rejected.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def values(self, types: Sequence[str]) -> list[Value]:
+        """Return a tuple of values: all heads, then the tails of those that are dynamic."""
+        start = self._position
+        heads: list[Value] = [
+            self.offset() if _is_dynamic(type) else self.word(type) for type in types
+        ]
+        for index, type in enumerate(types):
+            if _is_dynamic(type):
+                self.at(start, heads[index])
+                heads[index] = self._tail(type)
+        return heads
+
+    def finish(self) -> None:
+        """Raise `MalformedAnswer` unless everything was read."""
+        if self._position != len(self._data):
+            raise MalformedAnswer("a contract's return data has bytes behind its last value")
+
+    def at(self, start: int, offset: Value) -> None:
+        """Raise `MalformedAnswer` unless the next value is `offset` bytes behind `start`."""
+        if offset != self._position - start:
+            raise MalformedAnswer(
+                "an offset in a contract's return data does not point to the value that follows"
+            )
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def offset(self) -> int:
+        """Return the number in the next word."""
+        return int.from_bytes(self._take(WORD), "big")
+
+    def count(self, least: int = WORD) -> int:
+        """Return the length of a list whose items have at least `least` bytes each."""
+        size = self.offset()
+        if size * least > len(self._data) - self._position:
             raise MalformedAnswer("a list in a contract's return data is longer than the data")
-        return decode([type[:-2]] * size, inside)
-    if size > len(inside):
-        raise MalformedAnswer("a string in a contract's return data is longer than the data")
-    return inside[:size].decode("utf-8", "replace") if type == "string" else inside[:size]
+        return size
+
+    def word(self, type: str) -> Value:
+        """Return the value of a static type; its unused bytes must be zero."""
+        word = self._take(WORD)
+        number = int.from_bytes(word, "big")
+        if type == "address":
+            _check(number < 1 << 160, "an address", word)
+            return checksum(word[12:].hex())
+        if type == "bool":
+            _check(number < 2, "a bool", word)
+            return number == 1
+        if type.startswith("uint"):
+            _check(number < 1 << int(type[4:] or 256), type, word)
+            return number
+        size = int(type.removeprefix("bytes"))
+        _check(not any(word[size:]), type, word)
+        return word[:size]
+
+    def byte_string(self) -> bytes:
+        """Return a byte string: its length, its bytes, and zeros up to a whole word."""
+        size = self.offset()
+        if size > len(self._data) - self._position:
+            raise MalformedAnswer("a string in a contract's return data is longer than the data")
+        found = self._take(size)
+        if any(self._take(-size % WORD)):
+            raise MalformedAnswer("a string in a contract's return data is not padded with zeros")
+        return found
+
+    def _tail(self, type: str) -> Value:
+        if type.endswith("[]"):
+            return self.values([type[:-2]] * self.count())
+        found = self.byte_string()
+        # A host chooses its own texts, so an invalid one must not fail the list of all hosts.
+        return found.decode("utf-8", "replace") if type == "string" else found
+
+    def _take(self, size: int) -> bytes:
+        found = self._data[self._position : self._position + size]
+        if len(found) < size:
+            raise MalformedAnswer("a contract's return data is truncated")
+        self._position += size
+        return found
 
 
-def _decode_word(type: str, word: bytes) -> Value:
-    if type == "address":
-        return checksum(word[12:].hex())
-    if type == "bool":
-        return any(word)
-    if type.startswith("uint"):
-        return int.from_bytes(word, "big")
-    return word[: int(type.removeprefix("bytes"))]
-
-
-def _read_number(data: bytes, offset: int) -> int:
-    return int.from_bytes(_word(data, offset), "big")
-
-
-def _word(data: bytes, offset: int) -> bytes:
-    word = data[offset : offset + _WORD]
-    if len(word) < _WORD:
-        raise MalformedAnswer("a contract's return data is truncated")
-    return word
+def _check(fits: bool, what: str, word: bytes) -> None:  # noqa: FBT001  one condition per type
+    if not fits:
+        raise MalformedAnswer(
+            f"a contract returned {what} with unused bytes that are not zero: 0x{word.hex()}"
+        )

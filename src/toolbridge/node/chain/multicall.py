@@ -6,6 +6,10 @@ from toolbridge.node.chain import abi
 
 _SIGNATURE = "aggregate3((address,bool,bytes)[])"
 _MAY_FAIL = True
+_MAX_RESULT = 64 * 1024
+"""Bytes that one call may return on average: a host's texts are a few hundred."""
+_LEAST_RESULT = 4 * abi.WORD
+"""Bytes of a result without data: the offset, `success`, the offset and the length of the data."""
 
 
 def encode_calls(calls: Sequence[tuple[str, bytes]]) -> bytes:
@@ -14,30 +18,41 @@ def encode_calls(calls: Sequence[tuple[str, bytes]]) -> bytes:
         abi.encode(["address", "bool", "bytes"], [address, _MAY_FAIL, data])
         for address, data in calls
     ]
-    offset = 32 * len(bodies)
+    offset = abi.WORD * len(bodies)
     offsets: list[abi.Value] = []
     for body in bodies:
         offsets.append(offset)
         offset += len(body)
     heads = abi.encode(["uint256"] * len(offsets), offsets)
-    start = abi.encode(["uint256", "uint256"], [32, len(bodies)])
+    start = abi.encode(["uint256", "uint256"], [abi.WORD, len(bodies)])
     return abi.selector(_SIGNATURE) + start + heads + b"".join(bodies)
 
 
-def decode_results(data: bytes) -> list[tuple[bool, bytes]]:
-    """Return for each call whether it succeeded, and its return or revert data."""
-    inside = data[_number(data, 0) :]
-    size, items = _number(inside, 0), inside[32:]
-    if size * 32 > len(items):
-        raise abi.MalformedAnswer("a list in a contract's return data is longer than the data")
-    return [_result(items[_number(items, 32 * n) :]) for n in range(size)]
+def decode_results(data: bytes, calls: int) -> list[tuple[bool, bytes]]:
+    """Return for each of `calls` calls whether it succeeded, and its return or revert data.
+
+    Raise `MalformedAnswer` for data that is too long, has another number of results, or is not the
+    canonical encoding.
+    """
+    if len(data) > calls * _MAX_RESULT:
+        raise abi.MalformedAnswer(
+            f"aggregate3 returned {len(data)} bytes for {calls} calls, more than "
+            f"{_MAX_RESULT} per call"
+        )
+    reader = abi.Reader(data)
+    reader.at(0, reader.offset())
+    count = reader.count(_LEAST_RESULT)
+    if count != calls:
+        raise abi.MalformedAnswer(f"aggregate3 returned {count} results for {calls} calls")
+    start = reader.position
+    offsets = [reader.offset() for _ in range(count)]
+    results = [_result(reader, start, offset) for offset in offsets]
+    reader.finish()
+    return results
 
 
-def _result(item: bytes) -> tuple[bool, bytes]:
-    succeeded, data = abi.decode(["bool", "bytes"], item)
+def _result(reader: abi.Reader, start: int, offset: int) -> tuple[bool, bytes]:
+    """Return the next result: a tuple of a bool and bytes."""
+    reader.at(start, offset)
+    succeeded, data = reader.values(["bool", "bytes"])
     return bool(succeeded), data if isinstance(data, bytes) else b""
-
-
-def _number(data: bytes, offset: int) -> int:
-    (found,) = abi.decode(["uint256"], data[offset : offset + 32])
-    return int(found) if isinstance(found, int) else 0

@@ -141,4 +141,4 @@ def _reason(faults: list[Fault], now: float) -> str:
 def _sentence(faults: list[Fault], until: float) -> str:
     day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(until))
     texts = "; ".join(dict.fromkeys(one.text for one in faults[-_SHOWN:]))
-    return f"it is excluded until {day} UTC: {texts} (`toolbridge node hosts --forget ADDRESS`)"
+    return f"it is excluded until {day} UTC: {texts}; `toolbridge node hosts --forget ADDRESS` lifts it"

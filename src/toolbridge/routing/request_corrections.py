@@ -1,0 +1,141 @@
+"""The corrections of one request that its provider rejects.
+
+`RequestCorrections` applies the corrections that are known for the model, and finds a new one in each
+rejection. When the provider accepts the corrected request, the new corrections are remembered.
+Translated requests and passthrough use it.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from toolbridge.core import events as ev
+from toolbridge.core.json import JsonObject
+from toolbridge.core.messages import Loss, Problem
+from toolbridge.policy.corrections import CorrectedBody, Correction, apply
+from toolbridge.policy.rejection_rules import find_corrections
+from toolbridge.routing.learned_corrections import LearnedCorrections
+from toolbridge.routing.models import Route
+from toolbridge.routing.providers import quirks_of_host
+from toolbridge.routing.sources import Batch, Source
+
+MOST_PER_REQUEST = 8
+_NO_ENDPOINT = frozenset({404, 405, 501})
+_SHARED_QUIRKS = frozenset({"cache_retention", "user_field"})
+"""Quirks of Chat Completions that the Responses API has too."""
+
+
+class RequestCorrections:
+    """The corrections of one request."""
+
+    def __init__(self, learned: LearnedCorrections, route: Route) -> None:
+        self._learned = learned
+        self._found: list[tuple[Route, tuple[Correction, ...]]] = []
+        """Corrections that the provider has not accepted yet, with their routes."""
+        self._count = 0
+        self._losses: tuple[Loss, ...] = ()
+        self._before: _Rejected | None = None
+        self.route = route
+        """The route that the request is sent to; it has another API if the model needs that."""
+        self._active: list[Correction] = []
+        self._begin(route)
+
+    def _begin(self, route: Route) -> None:
+        self.route = route
+        self._active = list(self._learned.of(route))
+        for correction in self._active:
+            if correction.kind == "api":
+                self._change_api(correction)
+                return
+
+    def _change_api(self, correction: Correction) -> None:
+        api = str(correction.values[0])
+        why = (
+            f"{self.route.address} needs {api}; the request was sent with it (set api = {api!r} "
+            f"under [providers.{self.route.provider}])"
+        )
+        self._losses = (Loss("api", why),)
+        self._begin(_with_api(self.route, api))
+
+    def apply(self, body: JsonObject) -> CorrectedBody:
+        """Return `body` with the corrections, and the losses that report them."""
+        if not self._active or self.route.is_demo or self.route.is_node:
+            return CorrectedBody(body, self._losses)
+        done = apply(body, self._active, self.route.provider_config.api, self.route.address)
+        return CorrectedBody(done.body, self._losses + done.losses)
+
+    def find(self, problem: Problem, body: JsonObject) -> bool:
+        """Find the correction for a rejection of `body`; return whether there is a new one."""
+        if self._count >= MOST_PER_REQUEST or self.route.is_demo or self.route.is_node:
+            return False
+        found = self._new(problem, body)
+        if not found and self._before is not None and problem.status in _NO_ENDPOINT:
+            found = self._back(self._before)
+        if not found:
+            return False
+        self._count += 1
+        self._found.append((self.route, found))
+        self._active += found
+        if found[0].kind == "api":
+            self._before = _Rejected(self.route, tuple(self._active), problem, body)
+            self._change_api(found[0])
+        return True
+
+    def _new(self, problem: Problem, body: JsonObject) -> tuple[Correction, ...]:
+        return find_corrections(problem, body, self.route.provider_config.api, self._active)
+
+    def _back(self, before: "_Rejected") -> tuple[Correction, ...]:
+        """Return to the API before; the provider does not have the other one."""
+        self._before = None
+        self._losses = ()
+        self._found = [(route, found) for route, found in self._found if found[0].kind != "api"]
+        self.route = before.route
+        self._active = list(before.active)
+        return self._new(before.problem, before.body)
+
+    def confirming(self, source: Source) -> Source:
+        """Return `source`; if it is accepted, the new corrections are remembered."""
+        return _ConfirmingSource(source, self) if self._found else source
+
+    def accepted(self) -> None:
+        """Remember the new corrections: the provider has accepted the request."""
+        for route, corrections in self._found:
+            self._learned.add(route, corrections)
+        self._found.clear()
+
+
+class _Rejected(NamedTuple):
+    """A request that was rejected because of its API."""
+
+    route: Route
+    active: tuple[Correction, ...]
+    problem: Problem
+    body: JsonObject
+
+
+class _ConfirmingSource:
+    """A source that reports its first events to the corrections of the request."""
+
+    def __init__(self, source: Source, corrections: RequestCorrections) -> None:
+        self._source = source
+        self._corrections = corrections
+        self.passing = False
+
+    async def read(self) -> Batch | None:
+        batch = await self._source.read()
+        self.passing = self._source.passing
+        # OpenRouter reports the rejection of the provider behind it as the first event of a stream.
+        if not any(isinstance(event, ev.Failed) for event in batch or ()):
+            self._corrections.accepted()
+        return batch
+
+    async def close(self) -> None:
+        await self._source.close()
+
+
+def _with_api(route: Route, api: str) -> Route:
+    """Return `route` with another API of the same provider; only quirks that both have are kept."""
+    config = msgspec.structs.replace(route.provider_config, api=api, quirks={})
+    shared = {name: value for name, value in route.target.quirks.items() if name in _SHARED_QUIRKS}
+    target = msgspec.structs.replace(route.target, quirks={**quirks_of_host(config), **shared})
+    return msgspec.structs.replace(route, provider_config=config, target=target)

@@ -1,0 +1,123 @@
+"""Azure OpenAI and Microsoft Foundry as endpoints: keys, tokens, resources and content filters."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from toolbridge.config import ProviderConfig, secret
+from toolbridge.core.errors import ConfigError
+from toolbridge.core.json import Json, JsonObject, maybe_object
+from toolbridge.core.messages import Loss, Problem
+from toolbridge.core.stage import Stage
+from toolbridge.upstream.clouds import azure, chains
+from toolbridge.upstream.clouds.betas import BetaFilter
+from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_remedy
+from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
+from toolbridge.upstream.clouds.token_command import run_token_command
+from toolbridge.upstream.http_request import HttpRequest, SignedRequest
+
+_FILTER = "content_filter"
+_RESOURCES = {"azure": "AZURE_OPENAI_RESOURCE", "foundry": "ANTHROPIC_FOUNDRY_RESOURCE"}
+_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
+
+
+class AzureEndpoint:
+    """One Azure resource with models."""
+
+    def __init__(
+        self, provider: str, provider_config: ProviderConfig, env: Mapping[str, str]
+    ) -> None:
+        self._provider = provider
+        self._config = provider_config
+        self._env = env
+        self._tokens: RenewedCredential[str] = RenewedCredential(self._fetch)
+        self._betas = BetaFilter()
+
+    async def sign(self, api: str, model: str, request: HttpRequest, /) -> SignedRequest:
+        given = self._config
+        headers = self._betas.apply(model, request.headers)
+        request = HttpRequest(request.path, request.body, headers)
+        addressed = azure.azure_request(api, request, given.api_version, given.deployments)
+        if key := secret(given.key, self._env):
+            authorization = azure.authorize(key, api)
+        else:
+            authorization = {"authorization": f"Bearer {await self._tokens.get()}"}
+        url = join_url(self._url(), addressed.path)
+        return SignedRequest(url, addressed.body, addressed.headers | authorization)
+
+    def _url(self) -> str:
+        """Return the URL of the resource, from `url`, `resource` or the environment."""
+        url = self._config.url
+        if "{resource}" not in url:
+            return azure.resource_url(url)
+        variable = _RESOURCES[self._config.cloud]
+        resource = self._config.resource or self._env.get(variable, "")
+        if azure.is_resource(resource):
+            return url.replace("{resource}", resource)
+        if self._config.cloud == "azure" and (whole := self._env.get(_ENDPOINT)):
+            return azure.resource_url(whole)
+        what = f"{resource!r} is not the name of a resource" if resource else "needs a resource"
+        shown = _ENDPOINT if self._config.cloud == "azure" else variable
+        raise ConfigError(
+            f"{what}; set `resource` under [providers.{self._provider}] (NAME in "
+            f"https://NAME.openai.azure.com), or {shown}",
+            where=f"providers.{self._provider}.resource",
+        )
+
+    async def _fetch(self) -> Expiring[str]:
+        if self._config.token_command:
+            found = await run_token_command(self._config.token_command, self._provider)
+            return Expiring(str(found.value), found.until)
+        if token := self._env.get("AZURE_OPENAI_AD_TOKEN"):
+            return Expiring(token)
+        scope = azure.OLD_SCOPE if self._config.api_version else azure.SCOPE
+        return await chains.azure_token(scope, self._provider)
+
+    def renew(self) -> bool:
+        return self._tokens.forget()
+
+    def explain(
+        self, problem: Problem, status: int, _: Mapping[str, str], body: bytes, /
+    ) -> Problem:
+        error = (maybe_object(body) or {}).get("error")
+        found = error if isinstance(error, dict) else {}
+        if found.get("code") == _FILTER:
+            return _filtered(problem, found)
+        if status in {401, 403}:
+            return with_remedy(
+                problem,
+                f"check the key of {self._provider} and its `resource`: a key is valid for one resource; "
+                "a token needs the role Cognitive Services User",
+            )
+        if status == 404:
+            return with_remedy(
+                problem,
+                "the model must be the name of a deployment of this resource; list them with `az "
+                f"cognitiveservices account deployment list`, and map names with `deployments` of "
+                f"{self._provider}",
+            )
+        return problem
+
+    def unwrapping(self, _: str, __: str, /) -> Stage[bytes, bytes] | None:
+        return None
+
+    def adapt(self, model: str, problem: Problem, /) -> Loss | None:
+        return lost_betas(self._betas, model, problem)
+
+
+def _filtered(problem: Problem, error: JsonObject) -> Problem:
+    """Return the rejection of a prompt by Azure's content filter, with the categories."""
+    inner = error.get("innererror")
+    results = inner.get("content_filter_result") if isinstance(inner, dict) else None
+    hit = (
+        [name for name, result in (results or {}).items() if _is_hit(result)]
+        if isinstance(results, dict)
+        else []
+    )
+    why = f" ({', '.join(hit)})" if hit else ""
+    text = f"Azure's content filter refused the prompt{why}: {problem.text}"
+    return msgspec.structs.replace(problem, kind="rejected", status=400, text=text, permanent=True)
+
+
+def _is_hit(result: Json) -> bool:
+    return isinstance(result, dict) and bool(result.get("filtered") or result.get("detected"))
