@@ -15,7 +15,7 @@ from toolbridge.core.messages import (
 )
 from toolbridge.policy.tool_modes import (
     LearnedMode,
-    ToolOutcome,
+    ModeOutcome,
     ToolSupport,
     choose_mode,
     learn,
@@ -167,9 +167,9 @@ def test_past_calls_are_written_as_the_answer_will_be():
 
 # ── what answers show ────────────────────────────────────────────────────────
 
-WORKED = ToolOutcome(worked=True)
-FAILED = ToolOutcome(worked=False, why="x")
-REJECTED = ToolOutcome(worked=False, why="x", certain=True)
+WORKED = ModeOutcome(worked=True)
+FAILED = ModeOutcome(worked=False, why="x")
+REJECTED = ModeOutcome(worked=False, why="x", certain=True)
 
 
 @pytest.mark.parametrize(

@@ -248,3 +248,24 @@ async def test_the_list_of_models_shows_the_mode_and_why(
                 await ask_for(url, "required")
         default, listed = await list_models(config)
     assert {model.address: mode for model, mode in listed}[default] == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, "Automatic parser generation failed: JSON schema error at #: unrecognized type x"),
+        (400, "Failed to initialize samplers: failed to parse grammar"),
+        (422, "Unsupported parameter: response_format"),
+        (500, 'invalid format: "x"; expected "json" or a valid JSON Schema object'),
+    ],
+)  # fmt: skip
+async def test_a_rejected_constraint_is_sent_once(status, text):
+    async def rejects(_, line) -> None:
+        await whole(line, {"error": {"message": text}}, status)
+
+    engine = Engine(tools=False)
+    engine.constrained = rejects
+    async with bridged(engine) as url:
+        assert (await ask_for(url, "required")).calls == [PARIS]
+        assert (await ask_for(url, "required")).calls == [PARIS]
+    assert engine.modes == ["constrained", "prompt", "prompt"]

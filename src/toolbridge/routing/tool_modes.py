@@ -15,8 +15,8 @@ from toolbridge.core.messages import Request, ToolChoice
 from toolbridge.policy.tool_modes import (
     Constraint,
     LearnedMode,
+    ModeOutcome,
     ToolMode,
-    ToolOutcome,
     ToolSupport,
     choose_mode,
     learn,
@@ -65,7 +65,10 @@ class ToolModes:
         setting = _setting(route)
         if setting != "auto":
             return setting
-        return choose_mode(request.tool_choice, support_of(route), self.learned(route).mode)
+        known, support = self.learned(route), support_of(route)
+        if known.unbound:
+            support = msgspec.structs.replace(support, constraint="")
+        return choose_mode(request.tool_choice, support, known.mode)
 
     def explain(self, route: Route) -> tuple[ToolMode, str]:
         """Return the mode of the model for calls that it may make, and the reason for it."""
@@ -89,7 +92,7 @@ class ToolModes:
             return blank
         return known if known.template == route.template else blank
 
-    def note(self, route: Route, mode: ToolMode, outcome: ToolOutcome) -> None:
+    def note(self, route: Route, mode: ToolMode, outcome: ModeOutcome) -> None:
         """Learn from an answer of the model of `route` in `mode`."""
         if _setting(route) != "auto" or is_first_party(route.provider_config):
             return  # the vendors' own servers enforce a tool choice; a failure is the model's choice
@@ -98,7 +101,7 @@ class ToolModes:
         if after == before or (route.address not in self._learned and self._is_full):
             return
         self._learned[route.address] = after
-        if (after.mode, after.worked) != (before.mode, before.worked):
+        if msgspec.structs.replace(after, failures=before.failures) != before:
             self._save()
 
     @property
