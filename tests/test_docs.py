@@ -100,7 +100,7 @@ def test_every_kind_of_error_is_described():
 
 
 def test_every_api_and_provider_is_described():
-    described = set(re.findall(r"`([\w.]+)`", page("docs/reference/providers.md")))
+    described = set(re.findall(r"`([\w.-]+)`", page("docs/reference/providers.md")))
     assert {*codecs.names(), *providers.names()} <= described
 
 

@@ -41,6 +41,7 @@ class TestOverclaiming:
             ]
             assert len([one for one in caplog.records if "overclaim" in one.message]) == 1
             assert node.closed == [1000]
+            assert funding.tokens == {"101": 3}  # only what was delivered is charged
 
     async def test_a_claim_of_nothing_for_a_long_answer_is_a_lie_too(self, tmp_path):
         records = HostRecords(tmp_path / FILE, 84532)

@@ -22,9 +22,9 @@ ACCURACY = "x-toolbridge-token-count"
 
 
 @asynccontextmanager
-async def counted_by(api: str, answer, **settings):
+async def counted_by(api: str, answer, *, probes: bool = False, **settings):
     """Serve a gateway in front of a provider; yield what counts `ASKED`, and the provider."""
-    async with model_server(answer) as server:
+    async with model_server(answer, probes=probes) as server:
         provider = ProviderConfig(api=api, url=server.url, key="k", **settings)
         config = Config(log="off", map={"default": "there/big"}, providers={"there": provider})
         async with gateway(config) as (url, _), aiohttp.ClientSession() as session:
@@ -125,3 +125,57 @@ async def test_a_provider_that_is_slow_is_not_waited_for(monkeypatch):
     async with counted_by("anthropic", silent) as (count, _):
         tokens, accuracy = await asyncio.wait_for(count(), 5)
     assert (accuracy, tokens > 0) == ("estimated", True)
+
+
+async def test_the_same_content_is_counted_once():
+    async with counted_by("anthropic", replying({"input_tokens": 77})) as (count, server):
+        assert [await count() for _ in range(3)] == [(77, "exact")] * 3
+        assert await count(**{"anthropic-beta": "other"}) == (77, "exact")
+    assert len(server.heard) == 2
+
+
+async def test_the_counts_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(counting, "_MOST_KEPT", 1)
+    async with counted_by("anthropic", replying({"input_tokens": 7})) as (count, server):
+        for beta in ("a", "b", "a"):
+            await count(**{"anthropic-beta": beta})
+    assert len(server.heard) == 3
+
+
+# ── engines that count ──
+
+
+@pytest.mark.parametrize(
+    ("owner", "path", "reply"),
+    [
+        ("llamacpp", "/v1/chat/completions/input_tokens", {"object": "response.input_tokens", "input_tokens": 77}),
+        ("vllm", "/tokenize", {"count": 77, "max_model_len": 8192, "tokens": [1], "token_strs": None}),
+        ("sglang", "/v1/tokenize", {"tokens": [1], "count": 77, "max_model_len": 8192}),
+    ],
+)  # fmt: skip
+async def test_an_engine_that_counts_is_asked(owner, path, reply):
+    async def answer(heard: Heard, line: Line) -> None:
+        if heard.method == "POST":
+            await whole(line, reply)
+        elif heard.path == "/v1/models":
+            row = {"id": "big", "object": "model", "owned_by": owner, "max_model_len": 8192}
+            await whole(line, {"object": "list", "data": [row]})
+        else:
+            await whole(line, {}, 404)
+
+    async with counted_by("openai_chat", answer, probes=True) as (count, server):
+        assert await count() == (77, "exact")
+        assert await count() == (77, "exact")
+    (heard,) = (heard for heard in server.heard if heard.method == "POST")
+    assert heard.path == path
+    sent = heard.json
+    assert sent["model"] == "big"
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert sent["tools"][0]["function"]["name"] == "Read"
+    assert not sent.keys() & {"max_tokens", "stream", "store"}
+
+
+async def test_a_server_of_another_engine_is_not_asked_for_a_count():
+    async with counted_by("openai_chat", replying({"input_tokens": 77})) as (count, server):
+        assert (await count())[1] == "estimated"
+    assert server.heard == []

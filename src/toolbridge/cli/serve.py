@@ -225,7 +225,7 @@ async def _start(model_routes: "ModelRoutes", url: str, file: Path | None) -> St
     window = 0
     if model_routes.default:
         with contextlib.suppress(ToolbridgeError):  # it is among the problems
-            window = (await model_routes.route(model_routes.default)).target.window
+            window = (await model_routes.route(model_routes.default)).shown_window
     return StartReport(url, model_routes.default, model_routes.found, window, file, problems)
 
 

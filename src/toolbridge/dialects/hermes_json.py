@@ -25,7 +25,7 @@ DIALECT = Dialect(
         {
             "<tool_call>": TOOL_CALL,
             "<function=": (*FUNCTION, NAMED_FUNCTION),
-            "[Calling tool: ": CALLING_TOOL,
+            **CALLING_TOOL,
             "{": BARE_JSON,
             "[": BARE_JSON,
             FENCE: FENCED_JSON,

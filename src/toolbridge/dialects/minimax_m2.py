@@ -15,7 +15,7 @@ DIALECT = Dialect(
     name="minimax_m2",
     marks=("<minimax:tool_call>",),
     reader=MarkReader(
-        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), "[Calling tool: ": CALLING_TOOL},
+        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), **CALLING_TOOL},
         drop=("[e~[",),
         leftovers=_CALLS.wrapper_close,
     ),

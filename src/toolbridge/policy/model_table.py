@@ -77,6 +77,14 @@ def find_in_table(provider: str, model: str) -> KnownModel | None:
     return None
 
 
+def known_names(provider: str) -> list[str]:
+    """Return the models of a vendor that are not being retired, for a list that cannot be fetched."""
+    if provider in RESELLERS:
+        return []
+    section = load_table().sections.get(provider, {})
+    return [name for name, row in section.items() if not row.retires]
+
+
 RESELLERS = frozenset({
     "cerebras", "cloudflare", "deepinfra", "fireworks", "github", "groq", "huggingface", "nvidia",
     "openrouter", "perplexity", "together", "vercel",

@@ -15,7 +15,7 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.demo import MODEL as DEMO_MODEL
 from toolbridge.policy.models import split_address
 from toolbridge.routing.nodes import NODE, model_of
-from toolbridge.routing.provider_urls import endpoint_url
+from toolbridge.routing.provider_urls import endpoint_url, unset_variables
 from toolbridge.routing.providers import DEMO, OLLAMA, is_vendor_host
 from toolbridge.upstream.engines import EngineCatalog
 from toolbridge.upstream.hosts import hostname, is_private
@@ -134,6 +134,11 @@ class Discovery:
             return f"{provider}/{best}" if best else ""
         if provider_config.api == NODE:
             return f"{provider}/{model_of(provider_config)}"
+        if self.asks_engine(provider):
+            report = await self.engine(provider).report()
+            names = (name for name, model in report.models.items() if name and not model.embeds)
+            first = next(names, "")
+            return f"{provider}/{first}" if first else ""
         return f"{provider}/{DEMO_MODEL}" if provider_config.api == DEMO else ""
 
     async def _best(self, provider: str) -> str:
@@ -188,12 +193,19 @@ class Discovery:
             )
         return self._engines[provider]
 
+    def has_list(self, provider: str) -> bool:
+        """Return whether a provider that is not an Ollama has a list of models that can be asked for."""
+        provider_config = self._provider_configs[provider]
+        if provider_config.api not in LISTS or provider_config.cloud:
+            return False
+        # With `key = "caller"` the gateway has no key of its own to ask with.
+        return not (unset_variables(provider_config) or provider_config.key == "caller")
+
     def asks_engine(self, provider: str) -> bool:
         """Return whether a server is asked about a model before the first request to it.
 
         Servers of OpenAI's APIs that are not a known vendor's: llama.cpp, vLLM, SGLang and others.
         """
         provider_config = self._provider_configs[provider]
-        if provider_config.cloud:
-            return False
-        return provider_config.api.startswith("openai") and not is_vendor_host(provider_config)
+        local = provider_config.api.startswith("openai") and not is_vendor_host(provider_config)
+        return local and self.has_list(provider)

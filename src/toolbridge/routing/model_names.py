@@ -62,6 +62,20 @@ class ModelNames:
             name for name, at in self._provider_configs.items() if at.api == OLLAMA and name in used
         ]
 
+    def list_providers(self) -> list[str]:
+        """Return the other providers in use whose lists of models can be asked for."""
+        addresses = (*self._config.map.values(), self._discovery.found.default)
+        used = {address.partition("/")[0] for address in addresses} | self._config.providers.keys()
+        return [
+            name
+            for name in self._provider_configs
+            if name in used and not self._missing_keys[name] and self._discovery.has_list(name)
+        ]
+
+    def local_providers(self) -> list[str]:
+        """Return those of them that run on servers of the user, whose names need no provider."""
+        return [name for name in self.list_providers() if self._discovery.asks_engine(name)]
+
     def node_models(self) -> Iterator[tuple[str, str]]:
         """Yield the model of every node provider: its short name and its address."""
         for provider, provider_config in self._provider_configs.items():
@@ -102,6 +116,10 @@ class ModelNames:
             for model in self._discovery.names.get(provider, []):
                 if not self.is_direct(model):
                     yield model, f"{provider}/{model}"
+        for provider in reversed(self.local_providers()):
+            for model in self._discovery.engine(provider).last.models:
+                if model and not self.is_direct(model):
+                    yield from ((model, f"{provider}/{model}"), (f"{provider}/{model}",) * 2)
         for name, address in self.node_models():
             yield from ((address.partition("/")[2], address), (name, address))
         for address in self._config.models:

@@ -20,6 +20,7 @@ from toolbridge.core.messages import Request
 from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
+from toolbridge.policy.model_table import known_names
 from toolbridge.policy.models import CLAUDE, split_address
 from toolbridge.routing.capabilities import (
     LiveModel,
@@ -29,11 +30,12 @@ from toolbridge.routing.capabilities import (
     shown_window,
     target_of,
 )
-from toolbridge.routing.discovery import Discovery
+from toolbridge.routing.discovery import LIST_WAIT, Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
-from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
+from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers, is_vendor_host
 from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
+from toolbridge.upstream.engine_facts import EngineModel
 from toolbridge.upstream.http import Upstream
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
@@ -75,6 +77,11 @@ class Route(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         return f"{self.provider}/{self.target.model}"
+
+    @property
+    def shown_window(self) -> int:
+        """The context window that is shown to clients; 0 if it is unknown."""
+        return shown_window(self.provider_config, self.facts)
 
     @property
     def is_demo(self) -> bool:
@@ -209,14 +216,19 @@ class ModelRoutes:
         """Return what the provider reports about a model; nothing for one that is not asked."""
         if self.provider_configs[provider].api == OLLAMA:
             return await self._shown(provider, model)
-        at = self.provider_configs[provider]
-        if at.api in {NODE, DEMO} or at.cloud:
-            return LiveModel()
-        server = self._discovery.engine(provider)
         if not self._discovery.asks_engine(provider):
-            return of_engine(server.last.find(model), server.last.engine)
+            return self._last_report(provider, model)
+        server = self._discovery.engine(provider)
         found = await server.find(model)
         return of_engine(found, server.last.engine)
+
+    def _last_report(self, provider: str, model: str) -> LiveModel:
+        """Return what the provider last reported about a model, without a request to it."""
+        known = provider in self.provider_configs
+        if not known or not self._discovery.has_list(provider):
+            return LiveModel()
+        last = self._discovery.engine(provider).last
+        return of_engine(last.find(model), last.engine)
 
     async def _shown(self, provider: str, model: str) -> LiveModel:
         try:
@@ -231,9 +243,11 @@ class ModelRoutes:
             return LiveModel()  # the request itself will fail with the reason
 
     async def _refresh_lists(self, name: str) -> None:
-        """Fetch the lists of all Ollama servers at once, if `name` may be in one of them."""
+        """Fetch the lists of all the user's servers at once, if `name` may be in one of them."""
         if not self._names.is_direct(name):
-            await asyncio.gather(*map(self._discovery.refresh, self._names.ollama_providers()))
+            local = [self._discovery.engine(at).report() for at in self._names.local_providers()]
+            ollama = map(self._discovery.refresh, self._names.ollama_providers())
+            await asyncio.gather(*ollama, *local)
 
     async def problems(self) -> list[str]:
         """Return what is wrong with the models that the map names, one line each."""
@@ -263,7 +277,7 @@ class ModelRoutes:
     async def listed(self, kind: str = CHAT) -> list[ListedModel]:
         """Return the models of a kind: the names in the map first, then each provider's own."""
         await self._rediscover()
-        offered = await self._offered()
+        offered, served = await asyncio.gather(self._offered(), self._served())
         found: dict[str, ListedModel] = {}
         for name in self._config.map:
             if name != "default":
@@ -277,6 +291,8 @@ class ModelRoutes:
         if self.default and not self._default_is_listed(found):
             model_name = self.default.partition("/")[2]
             found.setdefault(model_name, self._entry(model_name, self.default))
+        for model in served:
+            found.setdefault(model.id, model)
         return [model for model in found.values() if model.kind == kind]
 
     async def _offered(self) -> list[ListedModel]:
@@ -293,6 +309,25 @@ class ModelRoutes:
                 found.append(msgspec.structs.replace(entry, kind=kind))
         return found
 
+    async def _served(self) -> list[ListedModel]:
+        """Return the models of every other provider in use; all are asked at once."""
+        names = self._names.list_providers()
+        asked = (self._discovery.engine(name).report(LIST_WAIT) for name in names)
+        reports = await asyncio.gather(*asked)
+        found: list[ListedModel] = []
+        for provider, report in zip(names, reports, strict=True):
+            models = dict(report.models)
+            if not models and is_vendor_host(self.provider_configs[provider]):
+                models = dict.fromkeys(known_names(provider), EngineModel())
+            for model, known in models.items():
+                if not model:
+                    continue
+                address = f"{provider}/{model}"
+                entry = self._entry(address, address, of_engine(known, report.engine))
+                kind = EMBEDDING if known.embeds else CHAT
+                found.append(msgspec.structs.replace(entry, kind=kind))
+        return found
+
     def _default_is_listed(self, found: Mapping[str, ListedModel]) -> bool:
         """Return whether the default is listed already under the short name of a node's model."""
         provider = self.default.partition("/")[0]
@@ -304,7 +339,8 @@ class ModelRoutes:
         provider, model = split_address(address, self.provider_configs)
         provider_config = self.provider_configs.get(provider, ProviderConfig())
         settings = self._names.settings(provider, model)
-        facts = facts_of(provider, provider_config, model, settings, live or LiveModel())
+        live = live or self._last_report(provider, model)
+        facts = facts_of(provider, provider_config, model, settings, live)
         window = shown_window(provider_config, facts)
         return ListedModel(id, address, window, facts=facts)
 

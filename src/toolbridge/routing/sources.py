@@ -249,7 +249,7 @@ class RequestSender:
         layers = ({"content-type": "application/json"}, request.headers, provider_config.headers)
         if route.endpoint is not None:
             headed = HttpRequest(request.path, request.body, merged_headers(*layers))
-            return await route.endpoint.sign(provider_config.api, headed)
+            return await route.endpoint.sign(provider_config.api, route.target.model, headed)
         authorization = route.codec.authorize(key) if key else {}
         url = endpoint_url(route.provider, provider_config, request.path)
         return SignedRequest(url, request.body, merged_headers(*layers, authorization))

@@ -183,7 +183,7 @@ async def one_model(app: App, exchange: HttpExchange, _: Entry) -> None:
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.model_routes.route(name)
     exchange.extra_headers["x-toolbridge-model"] = route.address
-    found = shapes.one_model(name, route.target.window, shape, app.started)
+    found = shapes.one_model(shapes.listed_route(name, route), shape, app.started)
     await exchange.reply(200, dump_bytes(found))
 
 

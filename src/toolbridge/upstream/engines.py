@@ -31,7 +31,7 @@ LIMIT = 1.0
 """Seconds for all questions to one server together."""
 KEPT = 300.0
 """Seconds for which a report is cached."""
-SILENCE_KEPT = 15.0
+SILENCE_KEPT = 30.0
 """Seconds for which a server that did not answer in time is not asked again."""
 SLOW = 0.2
 """Seconds. A refused connection takes less, so that such a server can be asked again at once."""

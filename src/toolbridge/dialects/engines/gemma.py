@@ -42,11 +42,15 @@ class GemmaCalls:
     """Accept undeclared tool names: only a call can follow the mark."""
     quotes: Marks = field(init=False)
     loose: Marks = field(init=False)
+    """The marks that end a value without delimiters."""
+    in_parentheses: Marks = field(init=False)
+    """The same in arguments that parentheses surround."""
 
     def __post_init__(self) -> None:
         ends = ["}" + close for close in self.close]
         object.__setattr__(self, "quotes", Marks([self.quote, *ends]))
-        object.__setattr__(self, "loose", Marks([self.quote, ",", "}", "]", ")", *self.close]))
+        object.__setattr__(self, "loose", Marks([self.quote, ",", "}", "]", *self.close]))
+        object.__setattr__(self, "in_parentheses", Marks([*self.loose.all, ")"]))
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -105,12 +109,14 @@ class _Reading:
         self._write: Sink = writer.arguments
         self._after: tuple[str, ...] = (",", "}", "]")
         """Characters that may follow a string."""
+        self._loose = grammar.loose
         self._top = True
         """Whether the value that is read belongs to the call, not to an object in it."""
 
     def read(self, close: str) -> Wait[bool]:
         """Read all arguments; return whether they were closed."""
         self._after = (",", close, "]", "}")
+        self._loose = self._grammar.loose if close == "}" else self._grammar.in_parentheses
         return (yield from self.members(close))
 
     def members(self, close: str, *, top: bool = True) -> Wait[bool]:
@@ -174,6 +180,7 @@ class _Reading:
             held: list[str] = []
             ended = yield from self._plain_string(held, here)
             self._write('"' + escaped("".join(held)) + ('"' if ended else ""))
+            yield from cursor.accept(self._grammar.quote)  # a delimiter too many (ollama#17882)
             return ended
         return (yield from self._bare(in_list=in_list))
 
@@ -236,7 +243,7 @@ class _Reading:
         """Read a value without delimiters: a number, a literal or a text."""
         cursor, grammar = self._cursor, self._grammar
         held: list[str] = []
-        mark = yield from cursor.until(grammar.loose, held.append, keep=True)
+        mark = yield from cursor.until(self._loose, held.append, keep=True)
         first = "".join(held)
         if mark and (run_on := self._runs_on(first)):
             cursor.push_back(first[run_on.end("value") :])
@@ -249,7 +256,7 @@ class _Reading:
                 return True
             if mark == "," and not in_list and not (yield from self._separates()):
                 held.append(cursor.take(1))
-                mark = yield from cursor.until(grammar.loose, held.append, keep=True)
+                mark = yield from cursor.until(self._loose, held.append, keep=True)
                 continue
             break
         word = "".join(held).strip()

@@ -74,7 +74,7 @@ class MarkReader:
     drop: Iterable[str] = ()
     """Marks without meaning, removed from the text."""
     leftovers: Iterable[str] = ()
-    """Remains of calls, removed from the text if the request has tools."""
+    """Remains of calls, removed from the text: tokens if there are tools, end tags after a call."""
     drop_closers: bool = False
     """Remove a reasoning end mark without a beginning everywhere, not only at the start."""
     drop_tags: Iterable[str] = ()
@@ -178,7 +178,7 @@ class _Session:
         counts = counts and not (writer.in_span and writer.tail == "`")  # a call in a code span
         if counts and (yield from attempt(writer, reader.calls[mark], mark)):
             return
-        if mark in reader.drop or (mark in reader.leftovers and writer.tools.offered):
+        if mark in reader.drop or self._is_left_over(mark):
             writer.text(mark if mark[0] in "<[" and (yield from mentioned(writer)) else "")
             writer.tail = ""
             return
@@ -192,7 +192,7 @@ class _Session:
             if mark in reader.sentences:
                 writer.think(mark + (yield from writer.cursor.skip()))
             yield from self.think(reader.opens[mark])
-        elif self._is_stray(mark):
+        elif self._is_stray(mark) and not (yield from mentioned(writer)):
             writer.end_thought()
         elif mark in _DATA and mark in reader.loose:
             yield from self._data(mark)
@@ -200,6 +200,12 @@ class _Session:
             writer.text((yield from stops_from(writer, mark)))  # not text at the end
         else:
             writer.text(mark)
+
+    def _is_left_over(self, mark: str) -> bool:
+        writer = self._writer
+        if mark not in self._reader.leftovers:
+            return False
+        return writer.calls > 0 if mark.startswith("</") else writer.tools.offered
 
     def _data(self, mark: str) -> Wait[None]:
         """Write JSON that is not a call as text, all of it: calls inside data are data."""

@@ -163,7 +163,8 @@ class NodeSession:
             job = exchange.connection.job
             _log.warning("job %s: the end is not confirmed, which `old_nodes` allows", job.id)
         if exchange is None or (_is_over(exchange) and exchange.fault() is None):
-            self._release(exchange)
+            self._count(exchange)
+            self._queue.release()
             return
         task = asyncio.create_task(self._drain(exchange))
         self._draining.add(task)
@@ -173,9 +174,10 @@ class NodeSession:
         try:
             if not _is_over(exchange):
                 await exchange.drain()
+            self._count(exchange)  # before a fault closes the job
             await self._note_fault(exchange)
         finally:
-            self._release(exchange)
+            self._queue.release()
 
     async def _note_fault(self, exchange: NodeExchange) -> None:
         """Record what the host did wrong; after a count that is not credible, leave the host."""
@@ -193,12 +195,12 @@ class NodeSession:
                 self._breaker.trip(_now())
             await self._drop(failed=True)
 
-    def _release(self, exchange: NodeExchange | None) -> None:
+    def _count(self, exchange: NodeExchange | None) -> None:
+        """Charge the tokens of an answer to its job, whether the answer is whole or not."""
         if exchange is not None:
             tokens = exchange.decoder.tokens + exchange.decoder.vlm_tokens
             exchange.connection.used += tokens
             self._funding.delivered(exchange.connection.job, tokens)
-        self._queue.release()
 
     def note_end(self, last: ev.Event) -> None:
         """Count an answer that ended with `last` for the circuit breaker."""
@@ -233,7 +235,9 @@ class NodeSession:
             await self._drop(failed=True)
         except ConnectionLost:
             if turn.exchange is not None:
+                self._count(turn.exchange)
                 await self._note_fault(turn.exchange)
+                turn.exchange = None
             await self._drop(failed=True)
         if self._stopping:
             raise _stopping()
