@@ -40,12 +40,15 @@ def request(text: str = "What is the weather?", *, tools=(WEATHER,), **fields) -
 
 
 async def ask(
-    url: str, api: str, wanted: CaseRequest, *, stream: bool, model: str = "m"
+    url: str, api: str, wanted: CaseRequest, *, stream: bool, model: str = "m", **fields: object
 ) -> Answered:
-    """Send `wanted` in `api` and read the answer; every broken rule of the API fails the test."""
+    """Send `wanted` in `api` and read the answer; every broken rule of the API fails the test.
+
+    `fields` are added to the body.
+    """
     client = clients.load(api)
     encoded = client.ask(wanted, model, stream)
-    body = json.dumps(encoded.body).encode()
+    body = json.dumps({**encoded.body, **fields}).encode()
     reply = await HttpClient(url).ask(encoded.path, dict(encoded.headers), body, limit=60)
     if reply.status != 200:
         error = client.read_error(json.loads(reply.body))

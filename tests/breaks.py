@@ -603,7 +603,7 @@ BREAKS = [
     ),
     Break(
         "CB-08",
-        "config.py",
+        "environment.py",
         '("TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT")',
         '("TOOLBRIDGE_PORT", "PORT")',
         ("tests/test_config.py::test_the_environment_goes_before_the_file_and_flags_before_both",),
@@ -717,7 +717,7 @@ BREAKS = [
     Break(
         "CB-25",
         "server/auth.py",
-        'raise NotAllowed("the key is wrong; send the key that the gateway was started with")',
+        "raise NotAllowed(_WRONG)",
         "return",
         ("tests/server/test_access.py::test_a_key_is_asked_for_when_one_is_set",),
     ),

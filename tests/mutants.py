@@ -87,13 +87,15 @@ def _changes(node: ast.AST, text) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 
 
 def tests_of(root: Path, file: Path) -> list[str]:
-    """Return the tests of the module's own package."""
+    """Return the tests of the module's own package, and those that have the module's name."""
     parts = file.relative_to(PACKAGE).parts
     if parts[0] == "codecs" and len(parts) > 2:
         return [f"tests/codecs/{parts[1]}", "tests/test_transcripts.py"]
-    own = f"tests/{parts[0].removesuffix('.py')}"
-    named = f"tests/test_{parts[0].removesuffix('.py')}.py"
-    return [path for path in (own, named) if (root / path).exists()] or ["tests/properties"]
+    own = root / "tests" / parts[0].removesuffix(".py")
+    found = [own] if own.exists() else []
+    named = sorted((root / "tests").rglob(f"test_{file.stem}.py"))
+    found += [path for path in named if own not in path.parents and "real" not in path.parts]
+    return [str(path.relative_to(root)) for path in found] or ["tests/properties"]
 
 
 def is_noticed(tree: Path, mutant: Mutant) -> bool:

@@ -100,7 +100,7 @@ def test_every_kind_of_error_is_described():
 
 
 def test_every_api_and_provider_is_described():
-    described = set(re.findall(r"`([\w.]+)`", page("docs/reference/providers.md")))
+    described = set(re.findall(r"`([\w.-]+)`", page("docs/reference/providers.md")))
     assert {*codecs.names(), *providers.names()} <= described
 
 
@@ -161,7 +161,8 @@ TOML = [
 def test_a_configuration_that_is_shown_can_be_loaded(block, tmp_path):
     file = tmp_path / "toolbridge.toml"
     file.write_text(textwrap.dedent(block))
-    assert config.load(file, env={}) != config.Config()
+    source = config.ConfigSource(file, file.read_bytes())
+    assert config.read(source, env={}) != config.Config()
 
 
 def options_of(command: str) -> set[str]:

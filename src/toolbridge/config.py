@@ -20,6 +20,13 @@ from toolbridge.cloud_settings import CloudSettings
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
+from toolbridge.environment import key_variable, models_from, secret, settings_from
+
+__all__ = [
+    "Config", "ConfigSource", "HttpConfig", "ModelConfig", "ProviderConfig", "RatesConfig",
+    "StreamConfig", "choose", "key_variable", "load", "parse_provider", "read", "secret",
+    "secrets_of",
+]  # fmt: skip
 
 FILE_NAME = "toolbridge.toml"
 T = TypeVar("T")
@@ -49,7 +56,10 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     api: str = ""
     url: str = ""
     key: str = ""
-    """The key, or its variable: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`."""
+    """The key, or its variable: `$NAME`, `${NAME}`, `env:NAME`, `env.NAME`, `os.environ/NAME`.
+
+    `caller` forwards the login of each caller, to this provider only.
+    """
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     quirks: JsonObject = msgspec.field(default_factory=dict)
     window: Size = 0
@@ -75,6 +85,8 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     other_apis: dict[str, JsonObject] = msgspec.field(default_factory=dict)
     """Further APIs that the provider serves at the same URL, with the quirks of each. A client of one
     of these is served in it, unless the model needs `api` for the request."""
+    assumed: tuple[str, ...] = ()
+    """Settings that were read in documentation and not checked with the provider itself."""
     tool_mode: ToolModeSetting = "auto"
     """How tools reach the provider's models; `auto` is chosen and learned for each model."""
     constraint: Literal["json_schema", ""] | None = None
@@ -192,6 +204,8 @@ class ConfigSource(msgspec.Struct, frozen=True):
     content: bytes = b""
     refused: str = ""
     """Why the file in the working directory is not used, and what to do; empty otherwise."""
+    may_spend: bool = True
+    """Whether the file may contain settings of payments: the user's own, or an allowed one."""
 
 
 def load(
@@ -217,26 +231,32 @@ def read(
     values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
-    values |= _from_env(env) | given
+    values |= settings_from(env) | given
     shown = str(source.path or "the environment or the command line")
     _rename_old(values, shown)
     _check_tables(values, shown)
-    named = {name: env[variable] for name, variable in _MAP_ENV.items() if env.get(variable)}
+    named = models_from(env)
     default = {} if model is None else {"default": model}
     values["map"] = _table(values.get("map")) | named | default
     loaded = _convert(values, Config, shown)
+    if not source.may_spend:
+        _check_spending(loaded, shown)
     return msgspec.structs.replace(loaded, map=_followed(loaded.map, shown))
 
 
 def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigSource:
     """Return the file to use: the given one, one in the working directory, or the user's own.
 
-    A file that the user gives needs no permission; one in the working directory must be allowed.
+    A file in the working directory must be allowed. One that the user gives needs no permission,
+    except for payments: it may come from elsewhere, and a key would pay by its terms.
     """
-    if named := path or env.get("TOOLBRIDGE_CONFIG"):
-        return ConfigSource(Path(named), _read(Path(named)))
     own = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     own = own / "toolbridge" / FILE_NAME
+    if named := path or env.get("TOOLBRIDGE_CONFIG"):
+        file, content = Path(named), _read(Path(named))
+        is_own = own.is_file() and file.samefile(own)
+        may_spend = is_own or trust.is_allowed(file, content, env)
+        return ConfigSource(file, content, may_spend=may_spend)
     here, refused = Path(FILE_NAME), ""
     if here.is_file() and not (own.is_file() and here.samefile(own)):
         try:
@@ -248,23 +268,20 @@ def choose(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Con
     return ConfigSource(refused=refused)
 
 
+def _check_spending(config: Config, shown: str) -> None:
+    """Raise `ConfigError` for a provider that would pay by the terms of a file from elsewhere."""
+    for name, provider in config.providers.items():
+        direct = provider.node.get("host_url") and provider.node.get("host_key")
+        if provider.api == "node" and not direct:
+            raise ConfigError(
+                f"{shown} sets payments in [providers.{name}.node], and is neither your own "
+                f"configuration nor allowed; read it, then run `toolbridge allow {shown}`"
+            )
+
+
 def parse_provider(text: str, source: str) -> ProviderConfig:
     """Return the provider in a TOML file of `providers/`."""
     return _convert(dict(tomllib.loads(text)), ProviderConfig, source)
-
-
-def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
-    """Return a key that is given directly or by its variable; empty if the variable is not set."""
-    variable = key_variable(value)
-    return env.get(variable, "") if variable else value
-
-
-def key_variable(value: str) -> str:
-    """Return the variable that a key refers to; empty for a key that is given directly."""
-    reference = re.fullmatch(
-        r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
-    )
-    return "" if reference is None else next(name for name in reference.groups() if name)
 
 
 def secrets_of(
@@ -304,37 +321,6 @@ def _parse(path: Path, content: bytes) -> dict[str, object]:
         raise ConfigError(f"{path} is not UTF-8: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-
-
-_ENV = {
-    "host": ("TOOLBRIDGE_HOST",),
-    "port": ("TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT"),
-    "key": ("TOOLBRIDGE_KEY", "TOOLBRIDGE_API_KEY", "CLAUDE_BRIDGE_API_KEY"),
-    "thinking": ("TOOLBRIDGE_THINKING",),
-    "log": ("TOOLBRIDGE_LOG",),
-}
-_MAP_ENV = {
-    "default": "TOOLBRIDGE_MODEL",
-    "opus": "MODEL_OPUS",
-    "sonnet": "MODEL_SONNET",
-    "haiku": "MODEL_HAIKU",
-}
-
-
-def _from_env(env: Mapping[str, str]) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for name, variables in _ENV.items():
-        variable = next((v for v in variables if env.get(v)), None)
-        if variable is None:
-            continue
-        value = env[variable]
-        if name == "port":
-            if re.fullmatch(r"[0-9]{1,5}", value) is None or int(value) > 65535:
-                raise ConfigError(f"must be a port number, not {value!r}", where=variable)
-            values[name] = int(value)
-        else:
-            values[name] = value
-    return values
 
 
 _RENAMED = {"stream": {"most": "max_streams"}}

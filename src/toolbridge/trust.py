@@ -35,6 +35,11 @@ def read_allowed(path: Path, env: Mapping[str, str]) -> bytes:
     raise FileNotAllowed(f"{file} is not used: {why}; read it, then run `toolbridge allow {file}`")
 
 
+def is_allowed(path: Path, content: bytes, env: Mapping[str, str]) -> bool:
+    """Whether the user allowed this content of `path`."""
+    return _load(env).get(str(path.resolve())) == _digest(content)
+
+
 def allow(path: Path, env: Mapping[str, str]) -> Path:
     """Record the content of `path` as allowed; return the resolved path."""
     file = path.resolve()

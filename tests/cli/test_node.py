@@ -17,9 +17,11 @@ from tests.node.gateways import MODEL, PUBLIC, ask, soon, works
 from tests.node.local_chain import local_chain
 from tests.node.server import HOST, Scene, running
 
+from toolbridge import trust
 from toolbridge.cli import main
 from toolbridge.cli.node import env_file, flags, serve
 from toolbridge.core.errors import ConfigError
+from toolbridge.node.hosts.candidates import NATIVE_PER_STABLE
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.routing.nodes import read_key
 
@@ -50,7 +52,7 @@ def seen(chosen: flags.NodeChoice) -> dict[str, object]:
     settings = chosen.settings
     names = (
         "model", "host", "host_url", "chain_id", "rpc_url", "deposit", "localhost_override",
-        "mode", "daily_limit", "sessions", "seed", "pay",
+        "mode", "daily_limit", "daily_gas", "price", "confirmations", "sessions", "seed", "pay",
     )  # fmt: skip
     found = {name: getattr(settings, name) for name in names}
     found |= {"port": chosen.config.port, "api_key": chosen.config.key}
@@ -86,6 +88,9 @@ FLAGS = {
     "--sessions": ("3", "sessions", 3),
     "--seed": ("7", "seed", 7),
     "--pay": ("token", "pay", "token"),
+    "--price": ("77", "price", 77),
+    "--daily-gas": ("0.5", "daily_gas", "0.5"),
+    "--confirmations": ("3", "confirmations", 3),
 }
 LEAST = {"CLAUDE_BRIDGE_MODEL": "a/b:c", "CLAUDE_BRIDGE_PRIVATE_KEY": KEY}
 
@@ -125,6 +130,7 @@ def test_the_defaults_are_those_of_the_bridge(clean):
     assert chosen.config.port == 3456
     assert (settings.chain.chain_id, settings.deposit_amount) == (84532, 2 * 10**14)
     assert (settings.proof_interval, settings.duration) == (100, 86400)
+    assert settings.highest_price == 5000 * NATIVE_PER_STABLE
     assert flags.choose(parsed("--pay", "token")).settings.highest_price == 5000
 
 
@@ -266,6 +272,7 @@ deposit = "0.0007"
 
 def test_the_file_goes_before_defaults_and_behind_the_environment(clean, tmp_path):
     (tmp_path / "toolbridge.toml").write_text(FILE)
+    trust.allow(tmp_path / "toolbridge.toml", os.environ)
     clean.setenv("TOOLBRIDGE_CONFIG", "toolbridge.toml")
     clean.setenv("MY_KEY", KEY)
     chosen = flags.choose(parsed())
@@ -279,6 +286,7 @@ def test_the_file_goes_before_defaults_and_behind_the_environment(clean, tmp_pat
 
 def test_a_provider_that_is_no_node_is_not_taken_for_one(clean, tmp_path):
     (tmp_path / "toolbridge.toml").write_text(FILE)
+    trust.allow(tmp_path / "toolbridge.toml", os.environ)
     clean.setenv("TOOLBRIDGE_CONFIG", "toolbridge.toml")
     with pytest.raises(ConfigError, match=r'providers.other: .*api = "node"'):
         flags.choose(parsed("--provider", "other"))
@@ -390,7 +398,10 @@ async def test_a_life_on_a_chain_from_the_command_line(env):
 
         async with started(env, "node", "serve", "--port", "0") as (process, url, said):
             assert "0.0002 ETH per session, at most 0.002 ETH in 24 hours" in said
-            assert f"from {account(PAYER)} on chain 84532" in said
+            assert f"account {account(PAYER)} pays the contract {world.network.marketplace}" in said
+            assert "(chain 84532)" in said
+            assert "hard cap of the account: 0.01 ETH per day, 0.002 ETH per job" in said
+            assert str(Path(env["XDG_CONFIG_HOME"]) / "toolbridge" / "toolbridge.toml") in said
             await works(url)
             assert await world.jobs() == 1
             process.send_signal(signal.SIGTERM)
@@ -475,9 +486,10 @@ async def test_a_chain_that_cannot_be_reached_is_said_in_one_line(env, part):
     env |= LEAST | {"CLAUDE_BRIDGE_RPC_URL": "http://127.0.0.1:1"}
     status, out, err = await run(env, "node", part)
     assert (status, out) == (1, "")
-    assert err.startswith("toolbridge: ")
-    assert err.count("\n") == 1
-    assert "127.0.0.1:1" in err
+    *heading, last = err.splitlines()
+    assert last.startswith("toolbridge: ")
+    assert not any(line.startswith("toolbridge: ") for line in heading)
+    assert "127.0.0.1:1" in last
     assert KEY not in err
 
 

@@ -37,6 +37,7 @@ TARGET_FILES = {
     "encode_request": {"encode_request"},
     "encode_turns": {"TurnEncoder"},
     "tools": {"encode_tools", "encode_choice"},
+    "output": {"encode_output", "output_support"},
     "thinking": {"encode_thinking"},
     "usage": {"decode_usage"},
     "rejections": {"decode_rejection"},

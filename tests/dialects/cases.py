@@ -11,6 +11,8 @@ from toolbridge.core.messages import Call, Tool
 from toolbridge.dialects.reader import Reading, TextReader
 
 OWN = Path(__file__).parent / "cases.json"
+CLASSES = Path(__file__).parent / "classes.json"
+"""Cases by class of fault: each has one scenario, in several dialects."""
 SHARED = Path(__file__).parents[2] / "../shared/cases/dialects.json"
 DISPUTED = Path(__file__).parents[2] / "docs/dialects-disputed.md"
 CUTS = ("whole", "by char", "by 3", "by 7", "bytes")
@@ -157,10 +159,8 @@ def completed(call: Call) -> object:
     in_string = escape = False
     for c in call.raw:
         if in_string:
+            in_string = escape or c != '"'
             escape = c == "\\" and not escape
-            in_string = not (c == '"' and not escape) if c != "\\" else True
-            if c == '"' and escape:
-                in_string, escape = True, False
         elif c == '"':
             in_string = True
         elif c in "{[":

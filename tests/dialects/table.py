@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 
 from tests.dialects.cases import (
+    CLASSES,
     CUTS,
     OWN,
     SHARED,
@@ -23,7 +24,7 @@ def main(arguments: list[str]) -> int:
     out = disputed()
     cases = [
         case
-        for case in load(SHARED if "--shared" in options else OWN)
+        for case in load(SHARED if "--shared" in options else OWN) + load(CLASSES)
         if is_hard(case) and case["id"] not in out and (not wanted or case["dialect"] in wanted)
     ]
     rows: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(CUTS, 0))
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
                 _show(case, cut, found)
     _print(rows, totals)
     _print_matrix(wanted)
+    _print_classes(wanted)
     return 0 if all(rows[d][cut] == totals[d] for d in totals for cut in CUTS) else 1
 
 
@@ -75,6 +77,17 @@ def _print_matrix(wanted: list[str]) -> None:
     for title, cases in (("matrix, calls", matrix), ("own mark in a string", marked)):
         counts = "".join(f"{sum(_calls_are_right(c, cut) for c in cases):>9}" for cut in CUTS)
         print(f"{title:20}{len(cases):>7}{counts}")
+
+
+def _print_classes(wanted: list[str]) -> None:
+    """Print how many cases of each class of fault are read right."""
+    classes = defaultdict(list)
+    for case in load(CLASSES):
+        if not wanted or case["dialect"] in wanted:
+            classes[case["scenario"]].append(case)
+    for title, cases in classes.items():
+        counts = "".join(f"{sum(not _faults(c, cut) for c in cases):>9}" for cut in CUTS)
+        print(f"{title:24}{len(cases):>3}{counts}")
 
 
 def _calls_are_right(case: dict, cut: str) -> bool:

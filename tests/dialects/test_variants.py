@@ -182,13 +182,24 @@ def test_a_name_may_differ_in_case_and_namespace(dialect, name):
     assert said(reading.calls) == [("get_weather", {"city": "Paris"}, "")]
 
 
-@pytest.mark.parametrize("dialect", RUNNING)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_tokens_that_end_a_turn_are_no_text_at_the_end(dialect):
     call = written(dialect, PARIS)
     wrong = {
-        stop: reading.content for stop in STOPS if (reading := read(call + stop, dialect)).content
+        (stop, space): reading
+        for stop in STOPS
+        for space in ("", "\n")
+        if (reading := read(f"{call}{space}{stop}{space}{stop}", dialect, "by char")).content
+        or said(reading.calls) != said([PARIS])
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_token_in_a_sentence_is_text(dialect):
+    for stop in STOPS:
+        text = f'The tokens {stop} and `{stop}` end it, so does "{stop}".'
+        assert read(text, dialect, "by char").content == text
 
 
 def test_a_token_that_ends_a_turn_is_text_inside_of_one():

@@ -144,7 +144,7 @@ async def paid(state: Path, *, price: int = NATIVE_PRICE, hosts: bool = True, **
             "model": CHAIN_MODEL, "network": "", "chain_id": network.chain_id,
             "rpc_url": chain.url, "marketplace": network.marketplace, "seed": 1,
             "registry": network.registry, "multicall": network.multicall,
-            "waits": WAITS | {"pay": 2.0, "settle": 60.0},
+            "waits": WAITS | {"pay": 2.0, "settle": 60.0}, "price": price,
         }  # fmt: skip
         table = {name: node.url if value == "HERE" else value for name, value in table.items()}
         provider = ProviderConfig(api="node", node=known | table)

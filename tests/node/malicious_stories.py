@@ -68,3 +68,19 @@ class Malicious:
             async with home.provider(tmp_path) as provider:
                 assert (await told(provider)).text == TEXT
             assert len(evil.heard) == 3
+
+    async def test_who_bills_more_than_was_delivered_is_named_and_excluded(self, home, tmp_path):
+        async with three_hosts(home) as nodes:
+            pinned = {"host": account(EVIL), "settle_after": 3600.0}
+            async with home.provider(tmp_path, **pinned) as provider:
+                assert (await told(provider)).text == TEXT
+                await home.prove(EVIL, "1", 5000)
+            async with home.provider(tmp_path) as provider:
+                recovery = await provider.recovery()
+                (settled,) = [one async for one in recovery.settle(1000)]
+            assert (settled.billed, settled.delivered, settled.overbilled) == (5000, 3, True)
+            why = await self.excluded(home, tmp_path)
+            assert "it billed 5000 tokens for job 1 and delivered 3" in why
+            async with home.provider(tmp_path) as provider:
+                assert (await told(provider)).text == TEXT
+            assert len(nodes[2].heard) == 1

@@ -36,6 +36,10 @@ class CountingFunding:
         self.opened: list[Job] = []
         self.closed: list[Job] = []
         self.over: set[str] = set()
+        self.vanished: set[str] = set()
+        """Jobs whose payment the chain has lost."""
+        self.tokens: dict[str, int] = {}
+        """Tokens that each job has delivered."""
         self.error: ToolbridgeError | None = None
         self.pause = 0.0
         self.others: list[Host] = []
@@ -50,6 +54,12 @@ class CountingFunding:
 
     async def is_active(self, job):
         return job.id not in self.over
+
+    def lost(self, job):
+        return job.id in self.vanished
+
+    def delivered(self, job, tokens):
+        self.tokens[job.id] = self.tokens.get(job.id, 0) + tokens
 
     async def has_other(self, job):
         return job in self.opened and bool(self.others)

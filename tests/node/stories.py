@@ -346,7 +346,7 @@ class Refusals:
     async def test_the_same_reasons_reach_the_client(self, home, tmp_path):
         async with three_hosts(home), home.provider(tmp_path, deposit="0.00005") as provider:
             with pytest.raises(
-                ConfigError, match=r"`deposit` is 0\.00005, below .* minimum of 0\.0001"
+                ConfigError, match=r"`deposit` is 0\.00005 ETH, below .* minimum of 0\.0001 ETH"
             ):
                 await told(provider)
             await home.pause(True)
@@ -412,7 +412,7 @@ class Doubt:
             assert await home.jobs() == 1
 
     async def test_what_can_never_be_made_frees_its_money(self, home, tmp_path, monkeypatch):
-        monkeypatch.setattr("toolbridge.node.funding.chain_funding._LAG", 0.2)
+        monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 0.2)
         async with three_hosts(home), home.provider(tmp_path, pay_wait=0.6) as provider:
             async with home.no_blocks():
                 with pytest.raises(FundingUnresolved):

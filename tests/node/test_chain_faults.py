@@ -1,6 +1,5 @@
 """A chain that is away, slow, wrong or forgetful: nothing is paid twice, and nothing is lost."""
 
-import platform
 import sqlite3
 from contextlib import asynccontextmanager
 
@@ -20,6 +19,7 @@ from toolbridge.node.chain.client import Log, Receipt, hexed, word
 from toolbridge.node.chain.contracts import SESSION_CREATED
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.transaction import Transaction
+from toolbridge.node.funding.context import job_of
 from toolbridge.node.funding.jobs import FundingUnresolved
 from toolbridge.node.provider import LEDGER
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("quick_lag")
 
 @pytest.fixture
 def quick_lag(monkeypatch):
-    monkeypatch.setattr("toolbridge.node.funding.chain_funding._LAG", 0.2)
+    monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 0.2)
 
 
 @asynccontextmanager
@@ -184,10 +184,7 @@ class TestUnresolved:
             async with home.provider(tmp_path) as provider:
                 await told(provider)
             with sqlite3.connect(tmp_path / LEDGER) as db:  # as if it had not even hung up
-                db.execute(
-                    "update payments set state = 'open', owner = '4194999:' || ?",
-                    (platform.node(),),
-                )
+                db.execute("update payments set state = 'open'")
             db.close()
             async with home.provider(tmp_path) as provider:
                 await told(provider)
@@ -200,20 +197,22 @@ class TestUnresolved:
             chain.mining = True
             async with home.provider(tmp_path) as second:
                 assert await second._paid._resolve() is None
-                assert await second.settle() == []
+                (left,) = await second.settle()
+                assert "a running process uses it" in left.why
             assert (await first.balance()).unresolved
 
     async def test_a_job_that_another_process_works_on_is_not_ended(self, home, tmp_path):
         async with three_hosts(home), home.provider(tmp_path) as first:
             await told(first)
             async with home.provider(tmp_path) as second:
-                assert await second.settle() == []
+                (left,) = await second.settle()
+                assert (left.job, "a running process uses it" in left.why) == ("1", True)
             assert (await home.session("1"))[12] == 0
             assert (await told(first)).text == TEXT
 
     async def test_a_receipt_without_our_job_is_unresolved(self, home, tmp_path, monkeypatch):
         async with three_hosts(home), home.provider(tmp_path) as provider:
-            monkeypatch.setattr("toolbridge.node.funding.chain_funding.SESSION_CREATED", "Other()")
+            monkeypatch.setattr("toolbridge.node.funding.context.SESSION_CREATED", "Other()")
             with pytest.raises(FundingUnresolved, match="no SessionJobCreated log"):
                 await told(provider)
             with pytest.raises(FundingUnresolved, match="no SessionJobCreated log"):
@@ -235,9 +234,9 @@ class TestUnresolved:
                 Log(market, (topic, word(1)), b"", "0x"),
                 log(12, PAYER),
             ]
-            assert provider._paid._job_of(Receipt("0x", True, tuple(logs), 0, 1)) == "12"
+            assert job_of(provider._context, Receipt("0x", True, tuple(logs), 0, 1)) == "12"
             with pytest.raises(FundingUnresolved):
-                provider._paid._job_of(Receipt("0x", True, tuple(logs[:-1]), 0, 1))
+                job_of(provider._context, Receipt("0x", True, tuple(logs[:-1]), 0, 1))
 
 
 class TestSending:

@@ -120,7 +120,7 @@ class TestServers:
             before = len(chain.asked)
             async with home.provider(tmp_path, multicall=account(PAYER)) as provider:
                 assert await provider.hosts() == together
-        assert chain.asked[before:].count("eth_call") == 1 + 3 * 3
+        assert chain.asked[before:].count("eth_call") == 1 + 3 * 2
 
     async def test_an_answer_without_end_is_refused(self, chain, monkeypatch):
         monkeypatch.setattr(rpc, "_MAX_ANSWER", 10)

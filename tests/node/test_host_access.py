@@ -1,8 +1,12 @@
 """Nobody is sent into the user's own network: listed URLs, probes and connections."""
 
 import asyncio
+import shutil
 import socket
+import ssl
+import subprocess
 from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 from tests.node.server import HOST, Node, running
@@ -156,6 +160,25 @@ class TestConnecting:
                 await prober.latency(url)  # any status is an answer
         assert accepted == []
 
+    async def test_the_certificate_must_be_that_of_the_name(self, monkeypatch, tmp_path):
+        for name in ("node.example", "other.example"):
+            _point(monkeypatch, name, "127.0.0.1")
+        server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server_side.load_cert_chain(*_certificate(tmp_path, "node.example"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        async with serve(Node().serve, "127.0.0.1", 0, ssl=server_side) as server:
+            port = server.sockets[0].getsockname()[1]
+            access = HostAccess(private=True)
+            connection = await HostConnection.open(
+                job(f"https://node.example:{port}"), WALLET, QUICK, access
+            )
+            await connection.handshake("1-a")
+            await connection.close()
+            with pytest.raises(Unreachable, match=r"not valid for 'other\.example'"):
+                await HostConnection.open(
+                    job(f"https://other.example:{port}"), WALLET, QUICK, access
+                )
+
     async def test_a_session_reports_a_host_that_it_may_not_contact(self):
         node = Node()
         node.url = "http://127.0.0.1:1"
@@ -163,6 +186,20 @@ class TestConnecting:
         with pytest.raises(Unreachable, match="private_hosts"):
             await told(session)
         await session.close()
+
+
+def _certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return a new certificate for `name`, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed; it makes the certificate")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", f"/CN={name}",
+         "-addext", f"subjectAltName=DNS:{name}"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
 
 
 def _point(monkeypatch, name: str, address: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.candidates import (
+    NATIVE_PER_STABLE,
     HostCandidate,
     HostRequirements,
     ListedHost,
@@ -22,6 +23,7 @@ from toolbridge.node.hosts.probing import health_url
 from toolbridge.node.hosts.scoring import WEIGHTS, factors, score
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
+from toolbridge.node.settings import read_settings
 
 KEY = Secret.from_hex("46" * 32)
 PUBLIC = encryption.public_key(KEY)
@@ -32,13 +34,13 @@ FAB = 10**18
 def listed(**changes):
     given = {
         "address": address_of(PUBLIC), "stake": 1000 * FAB, "active": True, "metadata": "{}",
-        "url": "https://host.example/", "models": (MODEL,), "stable_price": 2000, "price": 2000,
+        "url": "https://host.example/", "models": (MODEL,), "price": 2000,
     } | changes  # fmt: skip
     return ListedHost(**given)
 
 
-def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
-    return HostCandidate(name, f"http://{name}", b"", stake, price, stable, latency=latency)
+def candidate(name, stake=1000 * FAB, price=2000, latency=None):
+    return HostCandidate(name, f"http://{name}", b"", stake, price, latency=latency)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,8 @@ def candidate(name, stake=1000 * FAB, stable=2000, price=2000, latency=None):
         ({"url": "host.example:8080"}, "its URL is invalid"),
         ({"url": "http://[::1"}, "its URL is invalid"),
         ({"url": "javascript:alert(1)"}, "its URL is invalid"),
+        ({"url": "https://host.example/\x1b[2J"}, "its URL "),
+        ({"url": "https://host\n.example"}, "its URL "),
         ({"url": "http://192.168.1.4:8080"}, "private"),
         ({"price": 0}, "no price"),
         ({"price": 5001}, "exceeds `price` (5000)"),
@@ -114,9 +118,45 @@ def test_hosts_are_ranked_by_their_scores(mode):
     assert ranked[1].score == score(factors(1000 * FAB, 2000), mode)
 
 
-def test_a_price_in_the_chains_coin_alone_is_compared_as_the_contracts_do():
-    by_coin = rank([candidate("a", stable=0, price=2000 * 227_273)], "auto")
-    assert by_coin[0].score == rank([candidate("a", stable=2000)], "auto")[0].score
+class TestPrices:
+    """Hosts are compared by the price that is paid, in the currency of payment."""
+
+    def test_a_price_in_the_chains_coin_has_the_score_of_the_same_price_in_dollars(self):
+        (coin,) = rank([candidate("a", price=2000 * NATIVE_PER_STABLE)], "auto", native=True)
+        assert coin.score == rank([candidate("a", price=2000)], "auto")[0].score
+
+    def test_a_price_in_the_chains_coin_counts_and_a_low_one_in_dollars_does_not_hide_it(self):
+        dear, usual = 4 * 10**8 * 3_000_000, 3_000_000
+        hosts = [candidate("dear", 9000 * FAB, dear), candidate("usual", 8000 * FAB, usual)]
+        for mode in WEIGHTS:
+            ranked = rank(hosts, mode, native=True)
+            assert ranked[0].address == "usual", mode
+
+    def test_of_equal_scores_the_lower_price_comes_first(self):
+        hosts = [candidate("a", price=3_000_001), candidate("b", price=3_000_000)]
+        assert rank(hosts, "auto", native=True)[0].address == "b"
+
+    def test_the_cheapest_is_that_with_the_lowest_price_whatever_its_stake(self):
+        hosts = [candidate("rich", 10_000 * FAB, 5000), candidate("cheap", 1000 * FAB, 4999)]
+        assert rank(hosts, "cheapest")[0].address == "cheap"
+
+    @pytest.mark.req("CB-06")
+    @pytest.mark.parametrize("pay", ["native", "token"])
+    def test_a_host_far_above_the_usual_price_is_refused_without_any_setting(self, pay):
+        most = read_settings({"model": "a:b", "pay": pay}).highest_price
+        usual = {"native": 3_000_000, "token": 2000}[pay]
+        wishes = HostRequirements(MODEL, most)
+        assert wishes.objection(listed(price=usual)) == ""
+        assert "exceeds `price`" in wishes.objection(listed(price=4 * 10**8 * usual))
+        assert "exceeds `price`" in wishes.objection(listed(price=most + 1))
+
+    def test_hosts_can_be_allowed_and_denied(self):
+        host = listed()
+        this, other = frozenset({host.address.lower()}), frozenset({"0x" + "12" * 20})
+        assert HostRequirements(MODEL, allow=this).objection(host) == ""
+        assert HostRequirements(MODEL, deny=other).objection(host) == ""
+        assert "not in `allow`" in HostRequirements(MODEL, allow=other).objection(host)
+        assert "in `deny`" in HostRequirements(MODEL, deny=this, allow=this).objection(host)
 
 
 def test_a_host_that_answers_faster_comes_first_when_that_is_wished():

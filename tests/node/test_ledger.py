@@ -3,7 +3,6 @@
 import asyncio
 import multiprocessing
 import os
-import platform
 import sqlite3
 import time
 from pathlib import Path
@@ -14,12 +13,18 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from toolbridge.core.errors import ConfigError
-from toolbridge.node.funding import ledger as ledger_module
-from toolbridge.node.funding.ledger import DAY, Budget, Ledger, LimitReached, is_alive
+from toolbridge.node.chain.amounts import Currency
+from toolbridge.node.chain.transaction import Transaction, sign
+from toolbridge.node.funding import leases
+from toolbridge.node.funding.caps import HardCap
+from toolbridge.node.funding.journal import Journal, Sending
+from toolbridge.node.funding.ledger import DAY, Budget, Ledger, LimitReached
+from toolbridge.node.protocol.encryption import Secret
 
 ACCOUNT = "0x" + "ab" * 20
-COIN = Budget("deposit", "0x" + "00" * 20, 1000, 2, "daily_limit")
-GAS = Budget("gas", "0x" + "00" * 20, 50, 18, "daily_gas")
+COIN = Budget("deposit", Currency("0x" + "11" * 20, 4, "COIN"), 1000, "daily_limit")
+OTHER = Currency("0x" + "AA" * 20, 6, "OTHER")
+GAS = Budget("gas", COIN.currency, 50, "daily_gas")
 
 
 class Clock:
@@ -38,7 +43,8 @@ async def test_no_more_is_set_aside_than_the_limit(tmp_path):
     book = make(tmp_path)
     await book.reserve(COIN, 600)
     with pytest.raises(
-        LimitReached, match=r"^a payment of 5 would exceed `daily_limit`: 10 .*6 is spent"
+        LimitReached,
+        match=r"^a payment of 0.05 COIN would exceed `daily_limit`: 0.1 COIN .*0.06 COIN is spent",
     ):
         await book.reserve(COIN, 500)
     await book.reserve(COIN, 400)
@@ -94,7 +100,7 @@ async def test_purposes_chains_and_currencies_do_not_mix_but_accounts_do(tmp_pat
     await book.reserve(COIN, 1000)
     await book.reserve(GAS, 50)
     await make(tmp_path, chain=2).reserve(COIN, 1000)
-    await book.reserve(Budget("deposit", "0x" + "AA" * 20, 1000, 6, "daily_limit"), 1000)
+    await book.reserve(Budget("deposit", OTHER, 1000, "daily_limit"), 1000)
     with pytest.raises(LimitReached):
         await make(tmp_path, account="0x" + "cd" * 20).reserve(COIN, 1)
 
@@ -110,13 +116,13 @@ async def test_a_restart_forgets_nothing(tmp_path):
     (payment,) = await second.find("sent")
     assert (payment.id, payment.amount, payment.hash, payment.nonce) == (line, 900, "0xaa", 4)
     assert (payment.price, payment.host, payment.url, payment.model) == (2**100, "0xbb", "u", "ff")
-    assert not second.is_ours(payment)
+    assert payment.held_until > time.time()
     await first.leave()
     (payment,) = await second.find("sent")
-    assert second.is_ours(payment)
+    assert not payment.held_until
     await second.take(line)
     (payment,) = await first.find("sent")
-    assert not first.is_ours(payment)
+    assert payment.held_until > time.time()
     assert await make(tmp_path, account="0x" + "cd" * 20).find("sent") == []
 
 
@@ -201,21 +207,154 @@ def test_only_the_owner_can_read_the_ledger(tmp_path):
     assert (tmp_path / "ledger.sqlite").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(
-    ("owner", "alive"),
-    [
-        ("", False), (f"{ledger_module._PROCESS}:1", True), (f"{os.getpid()}:HERE:earlier:1", False),
-        (f"{os.getppid()}:HERE:x:1", True), ("4194999:HERE:x:1", False), ("1:HERE:x:1", True),
-        ("4194999:elsewhere:x:1", True), ("what", True),
-    ],
-    # Process numbers differ between the workers of one run, and names must not.
-    ids=["nobody", "this process", "this number before", "the parent", "a number nobody has",
-         "the first process", "elsewhere", "not an owner"],
-)  # fmt: skip
-def test_a_line_is_left_alone_while_somebody_looks_after_it(owner, alive):
-    assert is_alive(owner.replace("HERE", platform.node()), time.time()) is alive
+class TestLeases:
+    """A process that has crashed loses its payments; one that runs keeps them, wherever it is."""
+
+    async def held(self, other):
+        (payment,) = await other.find("sent")
+        return payment.held_until
+
+    async def sent(self, tmp_path, clock):
+        book = make(tmp_path, clock)
+        await book.change(await book.reserve(COIN, 1), "sent")
+        return book
+
+    async def test_a_lease_ends_unless_it_is_extended(self, tmp_path):
+        clock = Clock()
+        book, other = await self.sent(tmp_path, clock), make(tmp_path, clock)
+        for _ in range(3):
+            clock.now += leases.LEASE - 1
+            assert await self.held(other)
+            await book.beat()
+        clock.now += leases.LEASE + 1
+        assert not await self.held(other)
+
+    async def test_a_process_of_another_machine_is_known_by_its_lease_alone(self, tmp_path):
+        clock = Clock()
+        _book, other = await self.sent(tmp_path, clock), make(tmp_path, clock)
+        for process in ("4194999 1 another kernel", "", "what"):
+            self.rename(tmp_path, process)
+            assert await self.held(other)
+        clock.now += leases.LEASE + 1
+        assert not await self.held(other)
+
+    async def test_a_process_of_this_machine_that_has_ended_loses_its_lease_at_once(self, tmp_path):
+        _book, other = await self.sent(tmp_path, Clock()), make(tmp_path, Clock())
+        place = leases._place()
+        self.rename(tmp_path, f"4194999 1 {place}")
+        assert not await self.held(other)
+        self.rename(tmp_path, f"{os.getpid()} 1 {place}")  # the number was used before
+        assert not await self.held(other)
+        self.rename(tmp_path, leases._process())
+        assert await self.held(other)
+
+    async def test_a_clock_that_is_set_back_does_not_lengthen_a_lease(self, tmp_path):
+        clock = Clock()
+        _book, other = await self.sent(tmp_path, clock), make(tmp_path, clock)
+        clock.now -= DAY
+        assert not await self.held(other)
+
+    def rename(self, tmp_path, process):
+        db = sqlite3.connect(tmp_path / "ledger.sqlite")
+        db.execute("update leases set process = ?", (process,))
+        db.commit()
+        db.close()
 
 
-def test_nobody_looks_after_a_line_of_another_machine_for_longer_than_a_session():
-    assert is_alive("4194999:elsewhere:x:1", time.time() - DAY + 60)
-    assert not is_alive("4194999:elsewhere:x:1", time.time() - DAY - 60)
+class TestCaps:
+    """What no file, flag or variable can raise."""
+
+    async def test_a_job_above_the_cap_is_refused(self, tmp_path):
+        book = make(tmp_path)
+        rich = Budget("deposit", COIN.currency, 10**9, "daily_limit")
+        with pytest.raises(
+            LimitReached, match=r"5\.0001 COIN exceeds the hard cap .* 5 COIN per job"
+        ):
+            await book.reserve(rich, 50_001)
+        await book.set_cap(COIN.currency, HardCap(10**9, 60_000))
+        await book.reserve(rich, 50_001)
+
+    async def test_the_cap_counts_deposits_and_gas_of_all_chains(self, tmp_path):
+        book = make(tmp_path)
+        await book.set_cap(COIN.currency, HardCap(500, 400))
+        rich = Budget("deposit", COIN.currency, 10**9, "daily_limit")
+        await book.reserve(rich, 300)
+        await make(tmp_path, chain=2).reserve(GAS, 50)
+        with pytest.raises(LimitReached, match="hard cap of `toolbridge node limit`"):
+            await make(tmp_path, chain=3).reserve(rich, 151)
+        await make(tmp_path, chain=3).reserve(rich, 150)
+        other = make(tmp_path, account="0x" + "cd" * 20)
+        await other.reserve(rich, 300)  # another key has its own cap
+
+    async def test_what_was_signed_counts_even_if_it_is_reported_to_have_come_back(self, tmp_path):
+        book = make(tmp_path)
+        await book.set_cap(COIN.currency, HardCap(500, 400))
+        line = await book.reserve(COIN, 300)
+        await Journal(book).write(signed(), Sending("create", line))
+        await book.release(line, 0)
+        assert (await book.spent(COIN), await book.capped(COIN.currency)) == (0, 300)
+        with pytest.raises(LimitReached, match="hard cap"):
+            await book.reserve(COIN, 201)
+
+    async def test_what_was_never_signed_does_not_count(self, tmp_path):
+        book = make(tmp_path)
+        await book.release(await book.reserve(COIN, 300), 0)
+        assert await book.capped(COIN.currency) == 0
+
+    async def test_money_comes_back_whatever_the_limits_are(self, tmp_path):
+        book = make(tmp_path)
+        await book.set_cap(COIN.currency, HardCap(0, 0))
+        with pytest.raises(LimitReached):
+            await book.reserve(GAS, 1)
+        await book.reserve(GAS, 10**6, limited=False)
+
+
+def signed(nonce=1):
+    return sign(Transaction(1, nonce, ACCOUNT, b"", 0, 21_000, 10, 1), Secret.from_hex("33" * 32))
+
+
+async def test_what_a_dead_process_set_aside_and_did_not_sign_is_free(tmp_path):
+    clock = Clock()
+    book, other = make(tmp_path, clock), make(tmp_path, clock)
+    await book.reserve(COIN, 100)
+    gas = await book.reserve(GAS, 7)
+    await Journal(book).write(signed(), Sending("approve", 0, gas))
+    await other.release_unsigned()
+    assert await other.spent(COIN) == 100
+    clock.now += leases.LEASE + 1
+    await other.release_unsigned()
+    assert (await other.spent(COIN), await other.spent(GAS)) == (0, 7)
+
+
+async def test_delivered_tokens_are_counted_per_job(tmp_path):
+    book = make(tmp_path)
+    for job in ("1", "2"):
+        await book.change(await book.reserve(COIN, 1), "open", job=job)
+    await book.delivered("1", 5)
+    await book.delivered("1", 7)
+    await book.delivered("2", -3)
+    assert [one.delivered for one in await book.find("open")] == [12, 0]
+
+
+async def test_a_ledger_of_the_first_version_is_used_on(tmp_path):
+    db = sqlite3.connect(tmp_path / "ledger.sqlite")
+    db.execute(
+        "create table payments (id integer primary key, at real not null, chain integer not null, "
+        "account text not null, market text not null, purpose text not null, currency text not null, "
+        "amount text not null, state text not null, nonce integer not null default -1, "
+        "raw text not null default '', hash text not null default '', job text not null default '', "
+        "model text not null default '', host text not null default '', url text not null default '', "
+        "public text not null default '', price text not null default '0', "
+        "owner text not null default '', touched real not null)"
+    )
+    db.execute(
+        "insert into payments (at, chain, account, market, purpose, currency, amount, state, job, "
+        "owner, touched) values (?, 1, ?, '', 'deposit', ?, '400', 'open', '9', '77:host:x:1', ?)",
+        (time.time(), ACCOUNT, COIN.currency.address, time.time()),
+    )
+    db.commit()
+    db.close()
+    book = make(tmp_path)
+    (payment,) = await book.find("open")
+    assert (payment.job, payment.amount, payment.held_until, payment.delivered) == ("9", 400, 0, 0)
+    assert await book.spent(COIN) == 400

@@ -41,6 +41,7 @@ class TestOverclaiming:
             ]
             assert len([one for one in caplog.records if "overclaim" in one.message]) == 1
             assert node.closed == [1000]
+            assert funding.tokens == {"101": 3}  # only what was delivered is charged
 
     async def test_a_claim_of_nothing_for_a_long_answer_is_a_lie_too(self, tmp_path):
         records = HostRecords(tmp_path / FILE, 84532)
@@ -114,7 +115,7 @@ class TestTooMuch:
             node.play(Scene(("x" * 24 * 2**20,), obeys_limit=False))
             message = await told(session, prompt(max_tokens=50))
             assert message.problem.kind == "broken_wire"
-            assert "more than 8 MiB" in message.problem.text
+            assert "sent a message of more than 8 MiB" in message.problem.text
             await works(session)
 
     async def test_messages_about_nothing_are_counted_too(self):
@@ -166,10 +167,14 @@ class TestTheEnd:
             kinds = [one.kind for one in await records.faults()]
             assert kinds == (["unsealed"] if what.get("final", True) else [])
 
-    async def test_old_nodes_are_accepted_by_a_setting_and_reported(self):
-        async with session_with(old_nodes=True) as (session, node, _):
+    async def test_old_nodes_are_accepted_by_a_setting_and_reported(self, caplog, tmp_path):
+        records = HostRecords(tmp_path / FILE, 84532)
+        async with session_with(old_nodes=True, records=records) as (session, node, _):
             node.play(Scene(responds=False))
-            message = await told(session)
+            with caplog.at_level(logging.WARNING, "toolbridge.node"):
+                message = await told(session)
+            assert len([one for one in caplog.records if "old_nodes" in one.message]) == 1
+            assert await records.faults() == []
             assert (message.text, message.stop) == (TEXT, "end")
             assert ["did not confirm" in str(one) for one in message.losses] == [True]
 

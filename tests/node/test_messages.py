@@ -195,3 +195,12 @@ def test_a_rate_limit_says_how_long_to_wait():
     limited = NodeFault(error="Rate limit exceeded, retry after 60 seconds")
     assert problem_of(limited).retry_after == 60
     assert problem_of(NodeFault(error="rate limit")).retry_after is None
+
+
+@pytest.mark.parametrize("field", ["code", "message", "error"])
+def test_an_error_of_a_host_cannot_write_to_a_terminal(field):
+    wrong = {"type": "error", field: "\x1b[2J\x1b]0;owned\x07line\nline\x9b31m\u202e" + "x" * 5000}
+    text = problem_of(decode_message(json.dumps(wrong))).text
+    assert text.isprintable()
+    assert "line line" in text
+    assert len(text) < 5000

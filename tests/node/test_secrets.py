@@ -14,6 +14,7 @@ from tests.node.local_chain import local_chain
 from tests.node.server import HOST, Scene, running
 from tests.peers import gateway
 
+from toolbridge import trust
 from toolbridge.config import Config, ProviderConfig
 from toolbridge.node.protocol.encryption import Secret
 
@@ -87,6 +88,7 @@ async def test_the_key_stands_in_no_log_no_answer_and_no_file(env, tmp_path, how
         await world.register(HOST, node.url)
         await world.give(WALLET)
         (tmp_path / "toolbridge.toml").write_text(toml(table(chain, world.network)))
+        trust.allow(tmp_path / "toolbridge.toml", env)
         given = ["--config", str(tmp_path / "toolbridge.toml")]
         text = WALLET.reveal().hex()
         if how == "env":
@@ -111,6 +113,7 @@ async def test_the_key_stands_in_no_log_no_answer_and_no_file(env, tmp_path, how
             async with asyncio.timeout(120):
                 while b" at http://" not in line:
                     line = await process.stdout.readline()
+                    assert line, "the gateway has ended"
                     said.append(line)
             await misfortunes(line.split()[-1].decode(), node, chain, said)
         finally:
@@ -119,8 +122,10 @@ async def test_the_key_stands_in_no_log_no_answer_and_no_file(env, tmp_path, how
                 said.append(await process.stdout.read())
                 said.append(await log)
                 await process.wait()
-        for command in (["balance"], ["settle"], ["serve", "--dry-run"], ["hosts"]):
-            said += await _run(env, "node", *command, *given)
+        commands = ["balance", "limit", "settle", "withdraw", "transactions", "history", "hosts"]
+        for command in commands:
+            said += await _run(env, "node", command, *given)
+        said += await _run(env, "node", "serve", "--dry-run", *given)
         assert await world.jobs() > 0
         assert b"mine" in b"".join(said)
         assert b'"error.type"' in b"".join(said)  # there was something to log

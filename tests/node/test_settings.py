@@ -2,8 +2,7 @@ import pytest
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain import networks
-from toolbridge.node.chain.amounts import format_amount, parse_amount
-from toolbridge.node.chain.contracts import NATIVE
+from toolbridge.node.chain.amounts import ETH, Currency, format_amount, parse_amount
 from toolbridge.node.keys import find_key, key_from_file, key_from_text
 from toolbridge.node.protocol.encryption import Secret
 from toolbridge.node.settings import from_env, read_settings
@@ -21,13 +20,13 @@ class TestSettings:
         assert found.chain.chain_id == 84532
         assert found.deposit_amount == 2 * 10**14
         assert (found.proof_interval, found.duration, found.proof_timeout) == (100, 86400, 3600)
-        assert found.currency == NATIVE
-        assert found.highest_price == 0
+        assert found.currency == ETH
+        assert found.highest_price == 5000 * 227_272_727  # 5 dollars at 4,400 dollars per ETH
         assert read_settings(MODEL | {"pay": "token"}).highest_price == 5000
 
     def test_a_token_has_its_own_amounts(self):
         found = read_settings(MODEL | {"pay": "token"})
-        assert found.currency == networks.load("base-sepolia").token
+        assert found.currency == Currency(networks.load("base-sepolia").token, 6, "USDC")
         assert (found.deposit_amount, found.limit_amount) == (500_000, 5_000_000)
 
     @pytest.mark.req("CB-07")

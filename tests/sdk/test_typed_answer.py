@@ -1,5 +1,7 @@
 """Answers as Python values."""
 
+import asyncio
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +41,7 @@ def read(text: str, into, **more):
     [
         ('{"name":"Rome","people":3}', City, ROME),
         ('{"name":"Rome","people":"3"}', City, ROME),
+        ('{"name":"Rome","people":null}', City, City("Rome")),
         ("Sure!\n```json\n{'name': 'Rome', 'people': 3,}\n```", City, ROME),
         ('{"value":[{"name":"Rome","people":3}]}', list[City], [ROME]),
         ('[{"name":"Rome","people":3}]', list[City], [ROME]),
@@ -191,3 +194,42 @@ async def test_ask_with_a_call_instead_of_an_answer_raises():
     ):
         with pytest.raises(Incomplete, match="run"):
             await client.ask("m", "hi", tools=[toolbridge.Tool("look")])
+
+
+async def test_the_schema_is_strict_for_openai_and_its_null_is_the_default():
+    answer = script("openai_chat", chat('{"name":"Rome","people":null}', "stop"))
+    quirks = {"schema_subset": "openai"}
+    async with (
+        place("openai_chat", answer, quirks=quirks) as (server, config),
+        AsyncClient(config, env=QUIET) as client,
+    ):
+        assert await client.ask("m", "Rome?", into=City) == City("Rome")
+    wanted = server.heard[-1].json["response_format"]["json_schema"]
+    assert wanted["strict"] is True
+    assert wanted["schema"]["required"] == ["name", "people"]
+    assert wanted["schema"]["properties"]["people"]["type"] == ["integer", "null"]
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_where_tools_exclude_the_schema_it_is_asked_for_once_more(blocking):
+    answers = iter(["Rome has three million people.", '{"name":"Rome","people":3}'])
+
+    async def answer(_: Heard, line: Line) -> None:
+        await script("openai_chat", chat(next(answers), "stop"))(_, line)
+
+    quirks = {"schema_subset": "llamacpp", "schema_with_tools": False}
+    look = toolbridge.Tool("look")
+    async with place("openai_chat", answer, quirks=quirks) as (server, config):
+        if blocking:
+            with Client(config, env=QUIET) as client:
+                asking = asyncio.to_thread(client.ask, "m", "Rome?", into=City, tools=[look])
+                assert await asking == ROME
+        else:
+            async with AsyncClient(config, env=QUIET) as client:
+                assert await client.ask("m", "Rome?", into=City, tools=[look]) == ROME
+    first, second = (heard.json for heard in server.heard)
+    assert "response_format" not in first
+    assert "people" in json.dumps(first["messages"])
+    assert "tools" not in second
+    assert second["response_format"]["json_schema"]["schema"]["required"] == ["name"]
+    assert second["messages"][-2]["content"] == "Rome has three million people."

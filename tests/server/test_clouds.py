@@ -51,6 +51,11 @@ WHOLE = {
 }  # fmt: skip
 
 
+DONE = {
+    "id": "m", "content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn", "usage": {},
+}  # fmt: skip
+
+
 @asynccontextmanager
 async def bridged(answer, provider="bedrock", env=None, **settings):
     """Serve a gateway in front of a fake cloud; yield a function that asks it, and the cloud."""
@@ -77,7 +82,7 @@ def message(text: str) -> str:
 @pytest.mark.parametrize(
     ("env", "settings", "words"),
     [
-        ({}, {}, ["AWS_BEARER_TOKEN_BEDROCK"]),
+        ({}, {"region": "us-east-1"}, ["AWS_BEARER_TOKEN_BEDROCK"]),
         ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "x"}, {}, ["region", "AWS_REGION"]),
         ({}, {"key": "k", "region": "us-east-1/../.."}, ["not an AWS region"]),
         (AWS_ENV, {"token_command": ("/nonexistent/aws",)}, ["token_command", "/nonexistent/aws"]),
@@ -86,7 +91,10 @@ def message(text: str) -> str:
         (AWS_ENV, {"token_command": ("/bin/echo", '{"x": 1}')}, ["access_token"]),
     ],
 )  # fmt: skip
-async def test_missing_credentials_are_an_error_with_the_next_step(env, settings, words):
+async def test_missing_credentials_are_an_error(monkeypatch, tmp_path, env, settings, words):
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):  # which botocore reads
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     async with bridged(aws(replies(WHOLE)), env=env, **settings) as (ask, server):
         status, text, _ = await ask()
     assert status in {404, 500}
@@ -195,6 +203,53 @@ async def test_a_model_behind_a_profile_is_asked_again_with_the_prefix_of_the_re
     assert [heard.path for heard in server.heard] == expected
 
 
+@pytest.mark.parametrize(
+    ("provider", "settings", "text"),
+    [
+        ("bedrock", {"key": "ABSK-good-key", "region": "us-east-1"}, "invalid beta flag"),
+        ("foundry", {"key": "k"}, "Unexpected value(s) `bad-1`, `bad-2` for the `anthropic-beta` header."),
+        ("vertex", {"project": "p", "token_command": ("/bin/echo", "t")}, "Unexpected value(s) `bad-1`, `bad-2` for the `anthropic-beta` header."),
+    ],
+)  # fmt: skip
+async def test_betas_that_a_cloud_rejects_are_left_out_and_reported(provider, settings, text):
+    good = "interleaved-thinking-2025-05-14"
+    sent = []
+
+    async def answer(heard, line):
+        betas = heard.json.get("anthropic_beta") or heard.headers.get("anthropic-beta", "").split(
+            ","
+        )
+        sent.append(betas)
+        if any(beta.startswith("bad") for beta in betas):
+            await whole(line, {"type": "error", "message": text, "error": {"type": "invalid_request_error", "message": text}}, 400)  # fmt: skip
+        else:
+            await whole(line, DONE)
+
+    headers = {"anthropic-beta": f"bad-1,{good},bad-2"}
+    async with bridged(answer, provider, headers=headers, **settings) as (ask, _):
+        model = "anthropic.claude-opus-4-7" if provider == "bedrock" else "claude-opus-4-7"
+        status, _, first = await ask(model)
+        assert (status, (await ask(model))[0]) == (200, 200)
+    assert sent == [["bad-1", good, "bad-2"], [good], [good]]
+    assert any("beta" in value for name, value in first.items() if name.startswith("x-toolbridge"))
+
+
+async def test_a_model_that_rejects_every_beta_gets_none():
+    tries = []
+
+    async def answer(heard, line):
+        tries.append(heard.json.get("anthropic_beta", []))
+        if tries[-1]:
+            await aws_error(line, "ValidationException", "invalid beta flag", 400)
+        else:
+            await whole(line, DONE)
+
+    betas = {"anthropic-beta": "x-1,effort-2025-11-24"}
+    async with bridged(aws(answer), env=AWS_ENV, headers=betas) as (ask, _):
+        assert (await ask(CLAUDE))[0] == 200
+    assert tries == [["x-1", "effort-2025-11-24"], ["effort-2025-11-24"], []]
+
+
 # ── streams that fail ────────────────────────────────────────────────────────
 
 CASES = [(NOVA, HELLO, END), (CLAUDE, CLAUDE_HELLO, CLAUDE_END)]
@@ -229,7 +284,7 @@ async def test_an_exception_before_any_content_is_retried(model, hello, end):
 
     async def answer(heard, line):
         tries.append(heard)
-        failing = exception("modelStreamErrorException", "Model produced invalid sequence as part of ToolUse.")  # fmt: skip
+        failing = exception("modelStreamErrorException", "The model had a problem.")  # fmt: skip
         await streams(*([hello[0], failing] if len(tries) == 1 else [*hello, *end]))(heard, line)
 
     async with bridged(aws(answer), env=AWS_ENV, retries=1) as (ask, _):
@@ -304,13 +359,12 @@ async def test_errors_of_vertex_name_the_remedy(model, status, words, array):
 async def test_betas_stay_in_the_header_of_vertex_and_move_into_the_body_of_bedrock():
     extra = {"headers": {"anthropic-beta": "a-1,b-2"}}
     google = {"project": "p", "token_command": ("/bin/echo", "t"), **extra}
-    done = {"id": "m", "content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn", "usage": {}}  # fmt: skip
-    async with bridged(replies(done), "vertex", **google) as (ask, server):
+    async with bridged(replies(DONE), "vertex", **google) as (ask, server):
         assert (await ask("claude-opus-5-5"))[0] == 200
     (heard,) = server.heard
     assert heard.headers["anthropic-beta"] == "a-1,b-2"
     assert heard.json["anthropic_version"] == "2026-10-21"
-    async with bridged(aws(replies(done)), env=AWS_ENV, **extra) as (ask, server):
+    async with bridged(aws(replies(DONE)), env=AWS_ENV, **extra) as (ask, server):
         assert (await ask(CLAUDE))[0] == 200
     (heard,) = server.heard
     assert heard.json["anthropic_beta"] == ["a-1", "b-2"]
@@ -318,8 +372,7 @@ async def test_betas_stay_in_the_header_of_vertex_and_move_into_the_body_of_bedr
 
 
 async def test_sampling_of_new_claudes_is_a_loss_and_not_sent():
-    done = {"id": "m", "content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn", "usage": {}}  # fmt: skip
-    async with bridged(aws(replies(done)), env=AWS_ENV) as (ask, server):
+    async with bridged(aws(replies(DONE)), env=AWS_ENV) as (ask, server):
         _, _, headers = await ask("eu.anthropic.claude-opus-5-5", temperature=1.0)
         await ask(CLAUDE, temperature=1.0)
     assert ["temperature" in heard.json for heard in server.heard] == [False, True]
@@ -398,15 +451,14 @@ async def test_a_deployment_has_the_name_of_its_model():
 
 async def test_an_arn_has_the_api_of_its_model():
     arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc"
-    done = {"id": "m", "content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn", "usage": {}}  # fmt: skip
     names = {"anthropic.claude-opus-5-5": arn}
-    async with bridged(aws(replies(done)), env=AWS_ENV, deployments=names) as (ask, server):
+    async with bridged(aws(replies(DONE)), env=AWS_ENV, deployments=names) as (ask, server):
         assert (await ask("anthropic.claude-opus-5-5"))[0] == 200
     (heard,) = server.heard
     assert heard.path == f"/model/{arn.replace('/', '%2F')}/invoke"
     assert heard.json["anthropic_version"] == "2026-10-21"
     apis = {arn: "anthropic"}
-    async with bridged(aws(replies(done)), env=AWS_ENV, apis=apis) as (ask, server):
+    async with bridged(aws(replies(DONE)), env=AWS_ENV, apis=apis) as (ask, server):
         assert (await ask(arn))[0] == 200
     assert server.heard[0].json["anthropic_version"] == "bedrock-2023-05-31"
 

@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.structured.play import ACTION, REPLY, Play, called, play, spoken
+from tests.structured.play import ACTION, REPLY, SCHEMAS, Play, called, play, spoken
 
 from toolbridge.core.json import loads
 from toolbridge.core.messages import Result
@@ -71,23 +71,32 @@ def test_other_forms_of_the_document_have_the_result_too(text):
 def test_words_alone_are_text_and_the_result_is_asked_for():
     for text in ("Hello.", "`code` is text", "```python\nx\n```", "  "):
         for cuts in ((), range(1, len(text))):
-            done = native(spoken(text, cuts), repairs=[REPLY])
+            done = native(spoken(text, cuts), spoken(REPLY))
             assert done.text == text
-            assert done.end("R1").status == "repaired"
+            assert done.end("R1").status == "valid"
+            assert done.requests[1].output.name == "AssistantReply"
 
 
 def test_a_document_that_was_cut_is_repaired_frame_by_frame():
     text = WHOLE[: WHOLE.index('"late"')]
-    done = native(spoken(text, stop="length"), repairs=[GRID, REPLY])
+    done = native(spoken(text, stop="length"), spoken(REPLY), repairs=[GRID])
     assert done.codes == ["unclosed_frame"]
-    assert [done.end(id).status for id in ("O1", "O2", "R1")] == ["valid", "repaired", "repaired"]
-    assert [request.output.name for request in done.repairs] == ["Grid", "AssistantReply"]
-    assert all(request.tools == () for request in done.repairs)
+    assert [done.end(id).status for id in ("O1", "O2", "R1")] == ["valid", "repaired", "valid"]
+    assert [request.output.name for request in done.repairs] == ["Grid"]
+    assert (done.requests[1].tools, done.requests[1].output.name) == ((), "AssistantReply")
 
 
 def test_a_document_without_a_result_is_completed():
-    done = native('{"parts":[{"text":"Hm."}]}', repairs=[REPLY])
+    done = native('{"parts":[{"text":"Hm."}]}', REPLY)
+    assert (done.text, done.end("R1").status) == ("Hm.", "valid")
+    done = native('{"parts":[]}', "Hm.", repairs=[REPLY])
     assert (done.text, done.end("R1").status) == ("Hm.", "repaired")
+
+
+def test_a_result_may_have_a_key_of_the_document():
+    schemas = SCHEMAS.extended({"Sum": {"type": "object", "properties": {"result": {}}}})
+    done = native("Hm.", '{"result": 3}', schemas=schemas, result="Sum")
+    assert done.value("R1") == {"result": 3}
 
 
 def test_an_object_of_no_schema_is_an_error_and_the_rest_goes_on():
@@ -126,8 +135,8 @@ def test_escapes_that_json_does_not_have_are_read_as_their_characters():
 
 @given(st.text(alphabet='{}[]",:\\u0dn1 aparts"result', max_size=40))
 def test_no_text_breaks_it(text):
-    whole = native(spoken('{"' + text), repairs=[REPLY] * 4)
-    cut = native(spoken('{"' + text, range(1, 60)), repairs=[REPLY] * 4)
+    whole = native(spoken('{"' + text), spoken(REPLY), repairs=[REPLY] * 4)
+    cut = native(spoken('{"' + text, range(1, 60)), spoken(REPLY), repairs=[REPLY] * 4)
     assert whole.names[-1] == cut.names[-1] == "done"
     assert whole.text == cut.text
     assert whole.names == cut.names
@@ -223,9 +232,17 @@ def test_a_result_that_fits_needs_no_further_request():
 
 
 def test_the_last_answer_without_a_result_is_repaired_as_any_other():
-    done = first_tools(spoken("Hm."), spoken("Hm!"), repairs=[REPLY])
-    assert len(done.requests) == 2
+    done = first_tools(spoken("Hm."), spoken("Hm!"), spoken("Hm?"), repairs=[REPLY])
+    formats = [request.output and request.output.name for request in done.requests]
+    assert formats == [None, "document", "AssistantReply"]
     assert done.end("R1").status == "repaired"
+
+
+def test_a_local_server_has_no_words_in_its_documents():
+    final = first_tools(spoken("Hm."), spoken(document())).requests[1]
+    kinds = final.output.schema["properties"]["parts"]["items"]["anyOf"]
+    assert "text" not in [next(iter(kind["properties"])) for kind in kinds]
+    assert '{"text"' not in final.system[0].text
 
 
 def test_too_many_calls_end_with_the_schema():

@@ -15,16 +15,15 @@ from toolbridge.cli.node.checking import problem_of
 from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.environment import CALLER
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.upstream.clouds.endpoint import open_endpoint
-from toolbridge.upstream.hosts import hostname
+from toolbridge.upstream.clouds.endpoint import address_of
 from toolbridge.upstream.http import Upstream
-from toolbridge.upstream.http_request import HttpRequest
 
 _LISTS = {
     "anthropic": "/v1/models",
@@ -135,7 +134,7 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
             if name != "demo"
         ]
         found += [await _reach(model_routes, name) for name in asked]
-        return found
+        return found + [note for name in there if (note := _assumed(model_routes, name))]
 
 
 def _default(model_routes: ModelRoutes) -> list[Finding]:
@@ -168,24 +167,29 @@ async def _provider(
         return Finding(bad, wrong, to_do) if wrong else Finding(True, f"{name} has hosts")
     if provider_config.cloud:
         return await _cloud(upstream, model_routes, name, bad=bad)
-    if missing_key(name, provider_config, os.environ):
+    if variable := missing_key(name, provider_config, os.environ):
+        what = "a key" if key_variable(provider_config.key) == variable else "a variable"
         return Finding(
-            bad,
-            f"{name} needs a key, and {provider_config.key} is not set",
-            f"export {key_variable(provider_config.key)}",
+            bad, f"{name} needs {what}, and ${variable} is not set", f"export {variable}"
         )
     try:
         incoming = await upstream.ask(
             "GET",
             endpoint_url(name, provider_config, _LISTS[provider_config.api]),
             provider=name,
-            headers=codecs.load(provider_config.api).authorize(key) if key else {},
+            headers={
+                **provider_config.headers,
+                **(codecs.load(provider_config.api).authorize(key) if key else {}),
+            },
             waits=(3.0, 5.0),
         )
         await incoming.release()
     except ToolbridgeError as error:
         why = str(error).partition(". ")[0]
         return Finding(bad, why, f"start it, or correct `url` under [providers.{name}]")
+    if provider_config.key == CALLER:
+        where = provider_config.url.partition("?")[0]
+        return Finding(True, f"{name} answers at {where}; each caller's own login is forwarded")
     if incoming.status in {401, 403}:
         to_do = f"check {key_variable(provider_config.key) or 'its `key`'}"
         return Finding(bad, f"{name} rejects the key ({incoming.status})", to_do)
@@ -197,16 +201,24 @@ async def _cloud(
 ) -> Finding:
     """Return whether a cloud's provider has credentials and an address; no model is asked."""
     provider_config = model_routes.provider_configs[name]
-    endpoint = open_endpoint(name, provider_config, upstream, os.environ)
-    blank = HttpRequest("/model/doctor/converse", b'{"model":"doctor"}')
-    api = {"vertex": "anthropic", "mantle": "anthropic"}.get(provider_config.cloud, "openai_chat")
     try:
-        sent = await endpoint.sign(api, blank) if endpoint is not None else None
+        host = await address_of(name, provider_config, upstream, os.environ)
     except ToolbridgeError as error:
         what, _, to_do = str(error).partition("; ")
         return Finding(bad, f"{name}: {what}", to_do)
-    host = hostname(sent.url) if sent is not None else ""
     return Finding(True, f"{name} has credentials for {host} (not checked with a request)")
+
+
+def _assumed(model_routes: ModelRoutes, name: str) -> Finding | None:
+    """Return a note about the settings that were never checked with the provider itself."""
+    assumed = model_routes.provider_configs[name].assumed
+    if not assumed:
+        return None
+    return Finding(
+        None,
+        f"{name}: assumed from documentation, not seen on the wire: {', '.join(assumed)}",
+        f"if a request fails because of one, set it under [providers.{name}]",
+    )
 
 
 async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
@@ -232,8 +244,8 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
 
 def _keys(config: Config) -> Iterator[Finding]:
     for name, provider_config in config.providers.items():
-        own = provider_config.key and provider_config.api != NODE
-        if own and not provider_config.cloud and not secret(provider_config.key):
+        key, own = provider_config.key, provider_config.api != NODE and not provider_config.cloud
+        if key and own and key != CALLER and not secret(key):
             to_do = f"export {key_variable(provider_config.key)}"
             yield Finding(False, f"providers.{name}: {provider_config.key} is not set", to_do)
     for name in sorted(set(providers.names()) - config.providers.keys()):

@@ -18,6 +18,7 @@ from toolbridge.cli import options, state, version
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.policy.thinking import THINKING_PREFIXES
+from toolbridge.routing import nodes
 
 if TYPE_CHECKING:
     from toolbridge.routing.models import ModelRoutes
@@ -146,6 +147,8 @@ async def _serve(
 
     app = App(config, env)
     url = address(listener)
+    if config.log != "off":
+        nodes.log_payments()
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -165,7 +168,9 @@ async def _serve(
             _spare_collector()
             if announce:
                 state.write_pid(state.Running(os.getpid(), url), announce)
-            print(banner(config, await _start(app.gateway.model_routes, url, file)), flush=True)
+            start = await _start(app.gateway.model_routes, url, file)
+            payments = _payments(config, env)
+            print(banner(config, msgspec.structs.replace(start, payments=payments)), flush=True)
 
     grace = max(1, round(config.stop_grace))
     with contextlib.suppress(asyncio.CancelledError):
@@ -202,6 +207,17 @@ class StartReport(msgspec.Struct, frozen=True):
     window: int = 0
     file: Path | None = None
     problems: Sequence[str] = ()
+    payments: Sequence[str] = ()
+    """Who pays whom, and at most how much."""
+
+
+def _payments(config: Config, env: Mapping[str, str]) -> list[str]:
+    lines: list[str] = []
+    for name, provider in config.providers.items():
+        if provider.api == nodes.NODE:
+            with contextlib.suppress(ToolbridgeError):  # it is among the problems
+                lines += nodes.describe_payments(name, provider, env)
+    return lines
 
 
 async def _start(model_routes: "ModelRoutes", url: str, file: Path | None) -> StartReport:
@@ -229,6 +245,7 @@ def banner(config: Config, start: StartReport) -> str:
     lines += [f"                  {name} → {to}" for name, to in named.items()]
     if start.model.startswith("demo/"):
         lines += _about_demo(fixed="default" in config.map)
+    lines += [f"  Payments:       {line}" for line in start.payments]
     lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
     lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]
     return "\n".join(lines)

@@ -9,8 +9,8 @@ from toolbridge.dialects.engines.invoke_xml import invoke_xml
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 
-_PLAIN = invoke_xml("function_calls", bare=False)
-_PREFIXED = invoke_xml("antml:function_calls", prefix="antml:", bare=False)
+_PLAIN = invoke_xml("function_calls")
+_PREFIXED = invoke_xml("antml:function_calls", prefix="antml:")
 DIALECT = Dialect(
     name="anthropic_xml",
     marks=("<function_calls>", "<invoke name="),

@@ -14,11 +14,12 @@ from functools import cache
 from typing_extensions import override
 
 from toolbridge.dialects import load, names
-from toolbridge.dialects.dialect import ReadStream
+from toolbridge.dialects.dialect import Continues, ReadStream
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
-from toolbridge.dialects.engines.mark_reader import FENCE, CallReader, MarkReader, Span
+from toolbridge.dialects.engines.mark_reader import CallReader, MarkReader, Span
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.shared import BARE_JSON, FENCED_JSON
+from toolbridge.dialects.engines.speech import FENCE
 from toolbridge.dialects.react import Scaffold
 from toolbridge.wire.tags import Wait
 
@@ -27,7 +28,6 @@ _FRAMES = (
     ("harmony", "<|start|>assistant<|channel|>"),
     ("harmony", "<|start|>assistant to=functions."),
     ("harmony", "<|start|>"),
-    ("muse_atem", "<|start|>assistant to="),
     ("muse_atem", "<atem:function_calls>"),
     ("kimi_k3", "<|open|>"),
     ("kimi_k3", "<|close|>"),
@@ -37,6 +37,25 @@ _FRAMES = (
     ("inkling", "<|content_invoke_tool_json|>"),
     ("inkling", "<|content_invoke_tool_text|>"),
 )
+
+
+@dataclass(frozen=True)
+class _Started:
+    """Reads an answer whose first header names a recipient: with a channel it is Harmony."""
+
+    mark: str = "<|start|>assistant to="
+
+    def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
+        cursor = writer.cursor
+        position = cursor.remember()
+        cursor.take(len(self.mark))
+        name = yield from cursor.match(_TO)
+        cursor.take(len(name))
+        follows = yield from cursor.stands("<|channel|>")
+        cursor.rewind(position)
+        cursor.forget()
+        reader = load("harmony" if follows else "muse_atem").reader
+        yield from reader(writer, thinking=thinking)
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,12 @@ class Auto(MarkReader):
     """Reads all dialects, including functionary_v32, whose answers begin with a tool name."""
 
     @override
+    def begun(self, prompt: str) -> str:
+        others = (*self.frames.values(), load("functionary_v31").reader)
+        found = (reader.begun(prompt) for reader in others if isinstance(reader, Continues))
+        return super().begun(prompt) or next(filter(None, found), "")
+
+    @override
     def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         if not thinking and writer.tools.known and (yield from self._is_addressed(writer)):
             yield from load("functionary_v32").reader(writer)
@@ -72,22 +97,26 @@ class Auto(MarkReader):
             yield from super().__call__(writer, thinking=thinking)
 
     def _is_addressed(self, writer: EventWriter) -> Wait[bool]:
-        """Whether the answer begins with a line that is a tool name, followed by JSON."""
+        """Whether the answer begins with `>>>` and a recipient, or with a tool name and JSON."""
         cursor = writer.cursor
         position = cursor.remember()
-        yield from cursor.accept(">>>")
+        mark = yield from cursor.accept(">>>")
+        yield from cursor.skip(" \t")
         name = yield from cursor.match(_NAME)
-        found = (
-            name in writer.tools.names
-            and bool((yield from cursor.stands(name + "\n")))
-            and (yield from cursor.follows("{", offset=len(name), at_end=False))
+        cursor.take(len(name))
+        yield from cursor.skip(" \t")
+        found = (name in writer.tools.names or bool(mark and name == "all")) and (
+            bool((yield from cursor.accept("\n")))
+            and (bool(mark) or (yield from cursor.follows("{", at_end=False)))
         )
         cursor.rewind(position)
         cursor.forget()
         return found
 
 
+_STARTED = _Started()
 _NAME = re.compile(r"[\w.:-]*")
+_TO = re.compile(r"[^\s<]*\s*")
 _HEADER = re.compile(r"\s*to=[^\s<]*\s*")
 _BARE: dict[str, tuple[CallReader, ...]] = {
     "{": BARE_JSON,
@@ -122,7 +151,7 @@ def auto_reader(dialect: str = "", ignored: frozenset[str] = frozenset()) -> Rea
         drop_tags=own.drop_tags,
         leftovers={mark for source in known for mark in source.leftovers},
         drop={*own.drop, *drop},
-        frames={mark: load(name).reader for name, mark in _FRAMES},
+        frames={_STARTED.mark: _STARTED, **{mark: load(name).reader for name, mark in _FRAMES}},
     )
 
 
@@ -146,4 +175,4 @@ def _is_rare(span: Span) -> bool:
 
 
 def _is_tag(span: Span) -> bool:
-    return span.open[0] in "<["
+    return span.open[0] in "<[◁"

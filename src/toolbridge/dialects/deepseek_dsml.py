@@ -1,7 +1,8 @@
 """DeepSeek V3.2 and V4: invocations in DSML, DeepSeek's markup.
 
 The templates of deepseek-ai/DeepSeek-V3.2 and DeepSeek-V4 differ in the wrapper and in how results
-are written. A parameter states whether it is a string (`string="true"`), so no schema is needed.
+are written. A parameter states whether it is a string (`string="true"`), so no schema is needed; where
+the schema declares another type, the schema wins.
 """
 
 # ruff: noqa: RUF001 -- the bars of these marks are fullwidth

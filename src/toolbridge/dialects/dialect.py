@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from toolbridge.core.messages import Call
 from toolbridge.dialects.engines.event_writer import EventWriter
@@ -14,6 +14,15 @@ class ReadStream(Protocol):
 
     def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         """Read a whole answer; `thinking` is True if the prompt opened reasoning."""
+        ...
+
+
+@runtime_checkable
+class Continues(Protocol):
+    """A reader of answers that continue what the prompt began, such as reasoning."""
+
+    def begun(self, prompt: str) -> str:
+        """Return the marks at the end of a prompt that the answer continues."""
         ...
 
 

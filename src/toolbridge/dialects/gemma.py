@@ -1,7 +1,8 @@
 """Google's Gemma: `call:NAME{…}` with a token for quotes.
 
 `gemma4` follows the template of google/gemma-4-31B-it and quotes with `<|"|>`; `functiongemma`
-follows google/functiongemma-270m-it and quotes with `<escape>`.
+follows google/functiongemma-270m-it and quotes with `<escape>`. Models leave out the comma after a
+string, the word `call`, or the arguments.
 """
 
 from toolbridge.dialects.dialect import Dialect

@@ -2,7 +2,8 @@
 
 `glm45` follows the template of zai-org/GLM-4.6 with a line end after each tag, `glm47` that of
 GLM-4.7-Flash without line ends (GLM-4.7 and GLM-5). `ling3` (Ling 3) writes the format of GLM-4.7.
-Values are raw text; the tool's schema decides their types.
+Values are raw text; the tool's schema decides their types. The models also write strings in quotes,
+which SGLang's `glm4_moe` parser removes.
 """
 
 from dataclasses import replace

@@ -1,8 +1,9 @@
 """OpenAI Harmony, the format of gpt-oss: messages with a channel and a recipient.
 
 The template of openai/gpt-oss-120b and the openai/harmony library define it. The recipient may also
-stand before the channel (ggml-org/llama.cpp#15181), and unknown words in a header must not end the
-answer (openai/harmony#38).
+stand before the channel (ggml-org/llama.cpp#15181) or, in long conversations, in its place, and
+unknown words in a header must not end the answer (openai/harmony#38). Messages to the recipient
+`assistant` are reasoning.
 """
 
 from toolbridge.dialects.dialect import Dialect

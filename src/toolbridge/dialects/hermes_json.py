@@ -6,7 +6,7 @@ JSON at the beginning of an answer is read too.
 """
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.mark_reader import FENCE, MarkReader
+from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import NAME_ARGUMENTS, Renderer
 from toolbridge.dialects.engines.shared import (
     BARE_JSON,
@@ -16,6 +16,7 @@ from toolbridge.dialects.engines.shared import (
     NAMED_FUNCTION,
     TOOL_CALL,
 )
+from toolbridge.dialects.engines.speech import FENCE
 
 DIALECT = Dialect(
     name="hermes_json",
@@ -24,7 +25,7 @@ DIALECT = Dialect(
         {
             "<tool_call>": TOOL_CALL,
             "<function=": (*FUNCTION, NAMED_FUNCTION),
-            "[Calling tool: ": CALLING_TOOL,
+            **CALLING_TOOL,
             "{": BARE_JSON,
             "[": BARE_JSON,
             FENCE: FENCED_JSON,

@@ -1,6 +1,8 @@
 """Kimi K3: channels with attributes, opened by `<|open|>`.
 
-The template of moonshotai/Kimi-K3 writes it (parser `kimi_k3` in vLLM and SGLang).
+The template of moonshotai/Kimi-K3 writes it (parser `kimi_k3` in vLLM and SGLang). Its macro
+`escape_attr` writes `&amp;` and `&quot;` in attributes; values are written as they are. Arguments that
+are no object in the history become one `json` block.
 """
 
 from toolbridge.dialects.dialect import Dialect

@@ -17,7 +17,7 @@ DIALECT = Dialect(
         {
             "<|tool_call_start|>": (PythonCalls(close=("<|tool_call_end|>",), listed=False),),
             "[": (PythonCalls(json=False),),
-            "[Calling tool: ": CALLING_TOOL,
+            **CALLING_TOOL,
         },
         bare=("[",),
         drop=("<|im_end|>",),

@@ -1,6 +1,7 @@
 """MiniCPM 4 and 5: `<function name=…>` and `<param name=…>`, values in CDATA.
 
-The template of openbmb/MiniCPM5-1B writes it (parser `minicpm5` in vLLM and SGLang).
+The template of openbmb/MiniCPM5-1B writes it (parser `minicpm5` in vLLM and SGLang). It asks for
+CDATA around values with `<`, `&` or a line end, so an entity outside of CDATA is XML's.
 """
 
 from toolbridge.dialects.dialect import Dialect

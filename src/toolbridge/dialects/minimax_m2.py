@@ -1,6 +1,7 @@
 """MiniMax M2: invocations in `<minimax:tool_call>`.
 
-The template of MiniMaxAI/MiniMax-M2. Several invocations may share one wrapper (smg#1824).
+The template of MiniMaxAI/MiniMax-M2. Several invocations may share one wrapper (smg#1824), and the
+model leaves the wrapper out, mostly after reasoning.
 """
 
 from toolbridge.dialects.dialect import Dialect
@@ -9,13 +10,14 @@ from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import CALLING_TOOL
 
-_CALLS = invoke_xml("minimax:tool_call", bare=False)
+_CALLS = invoke_xml("minimax:tool_call", drops_empty=True)
 DIALECT = Dialect(
     name="minimax_m2",
     marks=("<minimax:tool_call>",),
     reader=MarkReader(
-        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), "[Calling tool: ": CALLING_TOOL},
+        {"<minimax:tool_call>": (_CALLS,), "<invoke": (_CALLS,), **CALLING_TOOL},
         drop=("[e~[",),
+        leftovers=_CALLS.wrapper_close,
     ),
     render=Renderer(
         open="<minimax:tool_call>\n",

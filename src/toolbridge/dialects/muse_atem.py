@@ -1,6 +1,7 @@
 """Meta Muse Glimmer: messages with recipients, calls as `<atem:invoke>`.
 
-The template muse-glimmer.jinja (parsers `muse_glimmer` in vLLM, `muse` in SGLang).
+The template muse-glimmer.jinja (parsers `muse_glimmer` in vLLM, `muse` in SGLang, `glimmer` in
+Ollama). Only a complete header ends a message without its end mark; any other `<|start|>` is text.
 """
 
 import re
@@ -8,9 +9,9 @@ from dataclasses import dataclass
 
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
-from toolbridge.dialects.engines.frames import Recipients
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
 from toolbridge.dialects.engines.parameters import Header
+from toolbridge.dialects.engines.recipients import Recipients
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.wire.tags import Wait
 
@@ -42,11 +43,12 @@ _CALLS = AtemCalls(
     parameter_close=("</atem:parameter>",),
     wrapper=("<atem:function_calls>",),
     wrapper_close=("</atem:function_calls>",),
+    quotes=True,
 )
 DIALECT = Dialect(
     name="muse_atem",
     marks=("<atem:function_calls>",),
-    reader=Recipients(_CALLS, "<atem:function_calls>"),
+    reader=Recipients(_CALLS, ("<atem:function_calls>", "<atem:invoke")),
     render=Renderer(
         call='<|start|>assistant to=$name<|message|><atem:function_calls>\n<atem:invoke name="$name">\n$parameters</atem:invoke>\n</atem:function_calls><|eom|>',
         parameter='<atem:parameter name="$key">$value</atem:parameter>\n',

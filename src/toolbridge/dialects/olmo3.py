@@ -12,7 +12,11 @@ DIALECT = Dialect(
     name="olmo3",
     marks=("<function_calls>",),
     reader=MarkReader(
-        {"<function_calls>": (PythonCalls(close=("</function_calls>",), listed=False),)},
+        {
+            "<function_calls>": (
+                PythonCalls(close=("</function_calls>",), listed=False, empty=True),
+            )
+        },
     ),
     render=Renderer(
         open="<function_calls>",

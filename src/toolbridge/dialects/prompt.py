@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from toolbridge.core.json import JsonObject, dumps
+from toolbridge.core.json import Json, JsonObject, dumps
 from toolbridge.core.messages import (
     Call,
     Part,
@@ -22,6 +22,8 @@ from toolbridge.core.messages import (
 from toolbridge.dialects import load
 from toolbridge.dialects.constrained import CONSTRAINED, TEXT
 from toolbridge.dialects.dialect import Dialect, ResultText
+from toolbridge.dialects.engines.render import spaced
+from toolbridge.wire.json_schema import inline
 
 _INTRODUCTION = """\
 You can use the tools below. Each line describes one tool as JSON: its name, what it does and the \
@@ -41,18 +43,16 @@ _MUST = {
     "required": "\n\nIn your next answer, use at least one tool.",
     "named": "\n\nIn your next answer, use the tool {name}.",
 }
+# Measured with SmolLM2-135M: an example with the name of one tool, or the whole schemas, make the
+# model choose the right tool half as often as this form of every call and neutral words.
+_CONSTRAINED_INTRODUCTION = "You can use the tools below.\n\n"
 _CONSTRAINED_RULES = """
 
-Answer with JSON only. To use a tool, write its name and its arguments:
-
-{example}
-{several}{text}"""
-_SEVERAL = "\nTo use several tools, write a list of such objects: [{…}, {…}].\n"
+Answer with JSON only: {"name": "NAME OF THE TOOL", "parameters": {"ARGUMENT": "VALUE"}}"""
+_SEVERAL = "\n\nTo use several tools, write a list of such objects: [{…}, {…}]"
 _TEXT_FORM = f"""
-When no tool is needed, write your answer like this:
 
-{{"{TEXT}": "your answer"}}
-"""
+When no tool is needed, write your answer like this: {{"{TEXT}": "YOUR ANSWER"}}"""
 
 
 def tool_prompt(
@@ -63,18 +63,39 @@ def tool_prompt(
     offered = offered_tools(tools, choice)
     if not offered:
         return ""
+    if dialect is CONSTRAINED:
+        return _constrained_prompt(offered, choice)
+    must = _MUST.get(choice.mode, "").format(name=choice.names[0] if choice.names else "")
     spoken = load(dialect) if isinstance(dialect, str) else dialect
     lines = "\n".join(dumps(_described(tool)) for tool in offered)
-    example = _example(offered[0], spoken)
-    must = _MUST.get(choice.mode, "").format(name=choice.names[0] if choice.names else "")
-    if spoken is not CONSTRAINED:
-        return _INTRODUCTION + lines + _RULES.format(example=example) + must
-    rules = _CONSTRAINED_RULES.format(
-        example=example,
-        several="" if choice.parallel is False else _SEVERAL,
-        text="" if choice.mode in _MUST else _TEXT_FORM,
-    )
-    return _INTRODUCTION + lines + rules.rstrip("\n") + must
+    return _INTRODUCTION + lines + _RULES.format(example=_example(offered[0], spoken)) + must
+
+
+def _constrained_prompt(offered: Sequence[Tool], choice: ToolChoice) -> str:
+    lines = "\n".join(_call_form(tool) for tool in offered)
+    several = "" if choice.parallel is False or choice.mode in _MUST else _SEVERAL
+    text = "" if choice.mode in _MUST else _TEXT_FORM
+    return _CONSTRAINED_INTRODUCTION + lines + _CONSTRAINED_RULES + several + text
+
+
+def _call_form(tool: Tool) -> str:
+    """Return what a tool does, and a call of it with a type or a schema for each argument."""
+    schema, _ = inline(tool.input_schema)
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    form: JsonObject = {name: _argument_form(value) for name, value in known.items()}
+    needed = schema.get("required")
+    optional = [name for name in known if not isinstance(needed, list) or name not in needed]
+    about = f"{tool.name}: {tool.description}".rstrip(": ")
+    also = f" (optional: {', '.join(optional)})" if optional else ""
+    return f"{about}{also}\n{spaced({'name': tool.name, 'parameters': form})}"
+
+
+def _argument_form(schema: Json) -> Json:
+    """Return the type of an argument, or its schema where that says more."""
+    if isinstance(schema, dict) and schema.keys() <= {"type", "title", "default"}:
+        return schema.get("type", "any")
+    return schema
 
 
 def offered_tools(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:

@@ -19,7 +19,7 @@ _PYTHONIC = Dialect(
     reader=MarkReader(
         {
             "[": (PythonCalls(json=False),),
-            "<|python_start|>": (PythonCalls(close=("<|python_end|>",)),),
+            "<|python_start|>": (PythonCalls(close=("<|python_end|>",), empty=True),),
         },
         bare=("[",),
         drop=("<|python_end|>", "<|eot|>"),

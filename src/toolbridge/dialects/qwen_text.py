@@ -11,6 +11,6 @@ from toolbridge.dialects.engines.shared import CALLING_TOOL
 DIALECT = Dialect(
     name="qwen_text",
     marks=("[Calling tool: ",),
-    reader=MarkReader({"[Calling tool: ": CALLING_TOOL}),
+    reader=MarkReader(CALLING_TOOL),
     render=Renderer(call="[Calling tool: $name($arguments)]"),
 )

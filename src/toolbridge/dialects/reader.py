@@ -18,9 +18,8 @@ from toolbridge.core.messages import Call, StopReason, Tool
 from toolbridge.core.tools import as_tools
 from toolbridge.dialects import for_model, load
 from toolbridge.dialects.auto import auto_reader
-from toolbridge.dialects.dialect import ReadStream
+from toolbridge.dialects.dialect import Continues, ReadStream
 from toolbridge.dialects.engines.event_writer import EventWriter
-from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.toolbox import Toolbox
 
 Offered: TypeAlias = Sequence[Tool | Mapping[str, Json]] | None
@@ -60,7 +59,7 @@ class TextReader:
         self._writer = EventWriter(self._draft, Toolbox(known), thoughts=thoughts)
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         reader = reader_of(dialect, model) if isinstance(dialect, str) else dialect
-        if isinstance(reasoning_open, str) and isinstance(reader, MarkReader):
+        if isinstance(reasoning_open, str) and isinstance(reader, Continues):
             self._writer.cursor.feed(reader.begun(reasoning_open))
         self._run: Generator[None] = reader(self._writer, thinking=reasoning_open is True)
         self._running = True

@@ -22,11 +22,12 @@ _CALLS = InvokeCalls(
         "<｜tool_call_begin｜>",
         "<｜tool_call_end｜>",
     ),
+    quotes=True,
 )
 DIALECT = Dialect(
     name="step3",
     marks=("<｜tool_calls_begin｜>",),
-    reader=MarkReader({"<｜tool_calls_begin｜>": (_CALLS,)}),
+    reader=MarkReader(dict.fromkeys((*_CALLS.wrapper, *_CALLS.call), (_CALLS,))),
     render=Renderer(
         open="<｜tool_calls_begin｜>\n",
         call='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="$name">\n$parameters</steptml:invoke><｜tool_call_end｜>',

@@ -34,10 +34,14 @@ class SentinelCalls:
         attributes = dict(_ATTRIBUTE.findall("".join(head)))
         name = writer.resolve(attributes.get("name", ""))
         yield from cursor.skip()
-        if (yield from cursor.peek()) not in {"{", ""}:
+        is_empty = yield from cursor.stands(_END)
+        if not is_empty and (yield from cursor.peek()) not in {"{", ""}:
             raise NotACall("no JSON")
         writer.call(name, attributes.get("id", ""))
-        yield from stream_object(writer, Marks([_END]))
+        if is_empty:
+            writer.end_call()
+        else:
+            yield from stream_object(writer, Marks([_END]))
         if (yield from cursor.follows(_END, at_end=False)):
             yield from cursor.skip()
             yield from cursor.until(Marks(["⟧"]), lambda _: None)

@@ -16,15 +16,18 @@ from typing import Self
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain.abi import Value
 from toolbridge.node.chain.address import address_of
+from toolbridge.node.chain.amounts import ETH, Currency
 from toolbridge.node.chain.calls import SessionTerms
 from toolbridge.node.chain.client import ChainClient
-from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.rpc import Rpc
 from toolbridge.node.funding.account import Account
-from toolbridge.node.funding.chain_funding import ChainFunding, FundingContext
+from toolbridge.node.funding.caps import HardCap
+from toolbridge.node.funding.chain_funding import ChainFunding
+from toolbridge.node.funding.context import FundingContext
 from toolbridge.node.funding.jobs import Funding, Host, Job, PrepaidJob
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.funding.plan import Plan, make_plan
+from toolbridge.node.funding.recovery import Recovery
 from toolbridge.node.funding.settling import SettledJob
 from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements
 from toolbridge.node.hosts.finder import Finder, Search
@@ -53,15 +56,19 @@ class Balance:
     native: int
     """Wei."""
     token: int
-    token_decimals: int
+    token_currency: Currency | None
+    """The token of the network; None if it has none."""
     deposited: int
     """Balance in the marketplace, in the currency of `pay`: refunds that could not be sent."""
     spent: int
     limit: int
-    decimals: int
-    """Decimals of the currency of `pay`."""
+    currency: Currency
+    """The currency of `pay`."""
     gas_spent: int
     gas_limit: int
+    cap: HardCap
+    capped: int
+    """What counts towards the daily cap."""
     open_jobs: tuple[str, ...]
     unresolved: tuple[str, ...]
     """Hashes of transactions whose outcome is not known yet."""
@@ -147,12 +154,21 @@ class NodeProvider:
         self._check_wallet()
         return await make_plan(*self._chain_parts())
 
-    async def settle(self) -> list[SettledJob]:
-        """Settle the jobs that no process uses any more; the rest of their deposits is refunded."""
+    async def recovery(self) -> Recovery:
+        """Return what brings money back: settling, withdrawing, replacing transactions."""
         self._check_wallet()
         _, funding, context = self._chain_parts()
         await context.chain.check()
-        return [await funding.settler.settle(one) for one in await funding.settler.left_behind()]
+        return Recovery(context, funding.resolver, funding.settler)
+
+    async def settle(self) -> list[SettledJob]:
+        """Settle the jobs that no process uses any more; the rest of their deposits is refunded."""
+        return [one async for one in (await self.recovery()).settle()]
+
+    def ledger(self) -> Ledger:
+        """Return the ledger of the account."""
+        self._check_wallet()
+        return self._chain_parts()[2].ledger
 
     async def balance(self) -> Balance:
         """Return the balance of the account, from the chain and the ledger."""
@@ -163,19 +179,21 @@ class NodeProvider:
         token, held = chain.network.token, 0
         if token:
             held = _int(await chain.read(token, "balanceOf", address))
-        market, currency = terms.marketplace, terms.token or NATIVE
+        market, currency = terms.marketplace, context.budget.currency
         gas = self._gas_budget()
         return Balance(
             address,
             await chain.balance(address),
             held,
-            chain.network.token_decimals,
-            _int(await chain.read(market, "getDepositBalance", address, currency)),
+            chain.network.currency(token) if token else None,
+            _int(await chain.read(market, "getDepositBalance", address, currency.address)),
             await context.ledger.spent(context.budget),
             context.budget.limit,
-            terms.decimals,
+            currency,
             await context.ledger.spent(gas),
             gas.limit,
+            await context.ledger.cap(currency),
+            await context.ledger.capped(currency),
             tuple(one.job for one in await context.ledger.find("open", "closed")),
             tuple(one.hash for one in await context.ledger.find("sent")),
         )
@@ -226,16 +244,20 @@ class NodeProvider:
             chain.network.marketplace,
         )
         account = Account(chain, self._wallet, ledger, self._gas_budget(), wait=self._pay_wait)
-        self._context = FundingContext(chain, account, ledger, self._terms(), self._budget())
         self._records = HostRecords(self._state / RECORDS, chain.network.chain_id)
+        self._context = FundingContext(
+            chain, account, ledger, self._terms(), self._budget(), self._records
+        )
         self._finder = Finder(
-            HostRegistry(chain, currency=settings.currency),
+            HostRegistry(chain, currency=settings.currency.address),
             await stack.enter_async_context(Prober(settings.access)),
             self._search(),
             random.Random(settings.seed),  # noqa: S311  the pick of a host is not a secret
             self._records,
         )
-        self._paid = ChainFunding(self._context, self._finder, settle_after=self._settle_after)
+        self._paid = ChainFunding(
+            self._context, self._finder, pay_wait=self._pay_wait, settle_after=self._settle_after
+        )
         stack.push_async_callback(self._paid.stop)
         return self._paid
 
@@ -244,12 +266,13 @@ class NodeProvider:
         return SessionTerms(
             settings.chain.marketplace,
             model_bytes(settings.model),
-            "" if settings.pay == "native" else settings.currency,
+            "" if settings.pay == "native" else settings.currency.address,
             settings.deposit_amount,
-            settings.decimals,
+            settings.currency.decimals,
             settings.proof_interval,
             settings.duration,
             settings.proof_timeout,
+            settings.currency.symbol,
         )
 
     def _search(self) -> Search:
@@ -261,6 +284,8 @@ class NodeProvider:
             settings.localhost_override,
             (read_public(settings.host_key),) if settings.host_key else (),
             {settings.host.lower(): settings.host_url} if settings.host_url else None,
+            frozenset(one.lower() for one in settings.allow),
+            frozenset(one.lower() for one in settings.deny),
         )
         return Search(settings.model, requirements, settings.mode, settings.host)
 
@@ -270,12 +295,11 @@ class NodeProvider:
             "deposit",
             settings.currency,
             settings.limit_amount,
-            settings.decimals,
             "daily_limit",
         )
 
     def _gas_budget(self) -> Budget:
-        return Budget("gas", NATIVE, self._settings.gas_limit_amount, 18, "daily_gas")
+        return Budget("gas", ETH, self._settings.gas_limit_amount, "daily_gas")
 
 
 def _int(found: Sequence[Value]) -> int:

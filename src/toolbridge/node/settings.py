@@ -12,14 +12,15 @@ import msgspec
 
 from toolbridge.core.errors import ConfigError
 from toolbridge.node.chain import networks
-from toolbridge.node.chain.address import model_id
-from toolbridge.node.chain.amounts import ETHER, parse_amount
-from toolbridge.node.chain.contracts import NATIVE
+from toolbridge.node.chain.address import model_id, same_account
+from toolbridge.node.chain.amounts import ETH, ETHER, Currency, parse_amount
 from toolbridge.node.chain.networks import Network
 from toolbridge.node.hosts.access import HostAccess
+from toolbridge.node.hosts.candidates import NATIVE_PER_STABLE
 from toolbridge.node.hosts.scoring import Mode
 from toolbridge.node.protocol.encryption import compressed
-from toolbridge.upstream.hosts import hostname, is_loopback
+from toolbridge.upstream.addresses import is_private_host
+from toolbridge.upstream.hosts import hostname
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -27,6 +28,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _DEPOSIT = {"native": "0.0002", "token": "0.50"}
 _LIMIT = {"native": "0.002", "token": "5"}
 _STABLE_PRICE = 5000
+"""5 dollars per million tokens, the default price of the vendor's bridge."""
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +46,10 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     multicall: str = ""
     host: str = ""
     """The address of the only host to use."""
+    allow: tuple[str, ...] = ()
+    """Addresses of the hosts that may be used; empty for all."""
+    deny: tuple[str, ...] = ()
+    """Addresses of hosts that are never used."""
     host_url: str = ""
     """The URL of that host; replaces the one in the registry."""
     host_key: str = ""
@@ -55,13 +61,15 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deposit: str = ""
     price: Count = 0
     """The highest price, in the unit of the contracts: 1000 times dollars per million tokens, or
-    1000 times wei per token; 0 for the default."""
+    1000 times wei per token; 0 for the default, 5 dollars per million tokens."""
     proof_interval: Annotated[int, msgspec.Meta(ge=100)] = 100
     duration: Annotated[int, msgspec.Meta(ge=1, le=365 * 86400)] = 86400
     proof_timeout: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 3600
     """Seconds without a proof after which anyone may end the session; the contracts allow 3600."""
     daily_limit: str = ""
     daily_gas: str = "0.001"
+    confirmations: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    """Blocks until a payment counts; 0 for the default of the network."""
     sessions: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     memory: Literal["fresh", "reset", "keep"] = "fresh"
     localhost_override: str = ""
@@ -87,36 +95,38 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def access(self) -> HostAccess:
         """Which hosts may be contacted.
 
-        With contracts of the user's own on a chain of this machine, hosts are there too.
+        With contracts of the user's own on a chain of the user's network, hosts are there too.
         """
-        own_chain = not self.direct and not self.network and is_loopback(hostname(self.rpc_url))
+        own_chain = not self.direct and not self.network and is_private_host(hostname(self.rpc_url))
         allowed = HostAccess(self.private_hosts or own_chain, self.plain_hosts or own_chain)
         return allowed.with_own(self.host_url)
 
     @property
-    def currency(self) -> str:
-        """The address of the currency: a token, or `NATIVE`."""
-        return NATIVE if self.pay == "native" else self.chain.token
+    def currency(self) -> Currency:
+        """The currency of payments: the chain's own coin, or the token."""
+        return ETH if self.pay == "native" else self.chain.currency(self.chain.token)
 
     @property
     def chain(self) -> Network:
         """The network, with the fields that the settings replace."""
         known = networks.load(self.network) if self.network else Network()
-        names = ("chain_id", "rpc_url", "marketplace", "registry", "token", "multicall")
+        names = (
+            "chain_id", "rpc_url", "marketplace", "registry", "token", "multicall", "confirmations",
+        )  # fmt: skip
         given = {name: value for name in names if (value := getattr(self, name))}
+        if self.token and not same_account(self.token, known.token):
+            given["token_symbol"] = ""  # the known symbol is that of another token
         return networks.check(msgspec.structs.replace(known, **given))
 
     @property
-    def decimals(self) -> int:
-        return ETHER if self.pay == "native" else self.chain.token_decimals
-
-    @property
     def deposit_amount(self) -> int:
-        return parse_amount(self.deposit or _DEPOSIT[self.pay], self.decimals, "`deposit`")
+        return parse_amount(self.deposit or _DEPOSIT[self.pay], self.currency.decimals, "`deposit`")
 
     @property
     def limit_amount(self) -> int:
-        return parse_amount(self.daily_limit or _LIMIT[self.pay], self.decimals, "`daily_limit`")
+        return parse_amount(
+            self.daily_limit or _LIMIT[self.pay], self.currency.decimals, "`daily_limit`"
+        )
 
     @property
     def gas_limit_amount(self) -> int:
@@ -124,8 +134,9 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def highest_price(self) -> int:
-        """The highest price; 0 for no limit."""
-        return self.price or (_STABLE_PRICE if self.pay == "token" else 0)
+        """The highest price; without `price`, that of CB-06 in the currency of payment."""
+        native = _STABLE_PRICE * NATIVE_PER_STABLE
+        return self.price or (_STABLE_PRICE if self.pay == "token" else native)
 
 
 def read_settings(table: Mapping[str, object], source: str = "the settings") -> NodeSettings:
@@ -150,6 +161,9 @@ def _check(settings: NodeSettings) -> None:
         raise ConfigError(
             "`host` is not an address (0x and 40 hex digits); put a URL into `host_url`"
         )
+    for name in ("allow", "deny"):
+        if wrong := [one for one in getattr(settings, name) if not _ADDRESS.fullmatch(one)]:
+            raise ConfigError(f"`{name}` has {wrong[0]!r}, which is not an address of a host")
     if settings.host_url and not (settings.host or settings.host_key):
         raise ConfigError("`host_url` also needs `host` (the host's address) or `host_key`")
     if settings.host_key:

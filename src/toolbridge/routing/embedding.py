@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,9 +19,15 @@ from toolbridge.upstream.http import Upstream
 
 
 async def embed(
-    upstream: Upstream, route: Route, request: EmbeddingRequest
+    upstream: Upstream,
+    route: Route,
+    request: EmbeddingRequest,
+    headers: Mapping[str, str] | None = None,
 ) -> tuple[Embeddings, tuple[Loss, ...]]:
-    """Return one vector per input, and what the provider's API cannot express."""
+    """Return one vector per input, and what the provider's API cannot express.
+
+    `headers` are those of the client that the provider gets.
+    """
     if route.is_demo:
         from toolbridge.demo.embed import embed as demo_embed
 
@@ -33,11 +40,11 @@ async def embed(
             where="model",
         )
     outgoing = codec.encode_request(request, route.target.model)
-    body = dump_bytes(outgoing.body)
+    sent = HttpRequest(outgoing.path, dump_bytes(outgoing.body), dict(headers or {}))
     attempt = 1
     while True:
         try:
-            opening = RequestSender(upstream, route, HttpRequest(outgoing.path, body))
+            opening = RequestSender(upstream, route, sent)
             answer = codec.decode_answer(await _post(opening))
             break
         except ToolbridgeError as error:

@@ -5,6 +5,7 @@ when a node provider is configured.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -204,6 +205,46 @@ def open_node(name: str, provider_config: ProviderConfig, env: Mapping[str, str]
         parameter: waits.pop(name) for name, parameter in _PAYMENT_WAITS.items() if name in waits
     }
     return NodeProvider(settings, wallet, state=state, waits=Timeouts(**waits), **payment)
+
+
+def describe_payments(
+    name: str, provider_config: ProviderConfig, env: Mapping[str, str]
+) -> list[str]:
+    """Return account, contract, network, deposit and limits of a node provider, as lines of text."""
+    settings = read_node_settings(name, provider_config)
+    if settings.direct:
+        return [
+            f"{name}: uses {settings.host_url} directly with job {settings.job_id}; nothing is paid"
+        ]
+    from toolbridge.node.funding.caps import cap_in
+    from toolbridge.node.provider import LEDGER
+
+    account = open_node(name, provider_config, env).address
+    chain, currency = settings.chain, settings.currency
+    cap = cap_in(ledger_dir(env) / LEDGER, account, currency)
+    return [
+        (
+            f"{name}: account {account} pays the contract {chain.marketplace} on "
+            f"{settings.network or 'a network of the settings'} (chain {chain.chain_id}) through "
+            f"{chain.rpc_url.partition('://')[2].partition('/')[0].rpartition('@')[2]}"
+        ),
+        (
+            f"{name}: {currency.format(settings.deposit_amount)} per session, at most "
+            f"{currency.format(settings.limit_amount)} in 24 hours; hard cap of the account: "
+            f"{currency.format(cap.day)} per day, {currency.format(cap.job)} per job"
+        ),
+    ]
+
+
+def log_payments() -> None:
+    """Write a line per payment, refund and claim on standard error, with the warnings of nodes."""
+    log = logging.getLogger("toolbridge.node")
+    if not log.handlers:
+        shown = logging.StreamHandler()
+        shown.setFormatter(logging.Formatter("toolbridge: %(message)s"))
+        log.addHandler(shown)
+        log.setLevel(logging.INFO)
+        log.propagate = False
 
 
 # ── open providers ──

@@ -18,6 +18,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
+from toolbridge.environment import CALLER
 from toolbridge.history.prefix import BILLING
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
@@ -314,15 +315,14 @@ def passthrough_body(body: bytes, route: Route) -> bytes:
     of the prompt and changes between requests, so a model server could not reuse its prefix cache.
     """
     members = _members.decode(body)
-    if "model" in members:
-        members["model"] = msgspec.Raw(dump_bytes(route.target.model))
-    if (
-        BILLING.encode() in body
-        and "system" in members
-        and not is_first_party(route.provider_config)
-    ):
-        members["system"] = _without_billing_line(members["system"])
-    return msgspec.json.encode(members)
+    changed: dict[str, msgspec.Raw] = {}
+    if "model" in members and bytes(members["model"]) != (name := dump_bytes(route.target.model)):
+        changed["model"] = msgspec.Raw(name)
+    config = route.provider_config
+    vendor = config.key == CALLER or is_first_party(config)
+    if BILLING.encode() in body and "system" in members and not vendor:
+        changed["system"] = _without_billing_line(members["system"])
+    return msgspec.json.encode(members | changed) if changed else body
 
 
 def replace_members(body: bytes, given: JsonObject, changed: JsonObject) -> bytes:

@@ -36,12 +36,21 @@ def _has_price(route: Route) -> bool:
     return not (route.is_demo or route.is_node or is_loopback(hostname(route.provider_config.url)))
 
 
+_SELLERS = {"mantle": "bedrock", "foundry": "azure"}
+
+
+def _seller(route: Route) -> str:
+    """Return the provider in the price list; a provider in a cloud may have any name."""
+    cloud = route.provider_config.cloud
+    return _SELLERS.get(cloud, cloud) or route.provider
+
+
 def _pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
     from toolbridge.accounting.cost import Pricing, Rates
     from toolbridge.accounting.tariff import tariff
 
     given = route.settings.rates
-    model, provider = route.target.model, route.provider
+    model, provider = route.target.model, _seller(route)
     if given is None:
         tariff(model, provider)
         return Pricing(model, provider, at=at)

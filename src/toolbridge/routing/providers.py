@@ -19,8 +19,9 @@ from toolbridge.core.codec import Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
+from toolbridge.environment import CALLER
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
-from toolbridge.routing.provider_urls import fill_url
+from toolbridge.routing.provider_urls import fill_variables, unset_variables
 from toolbridge.upstream.clouds.endpoint import missing_credentials
 from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
@@ -38,10 +39,10 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
     found: dict[str, ProviderConfig] = {}
     for name, provider_config in config.providers.items():
         base = name if name in providers.names() else provider_config.cloud
-        known = fill_url(providers.load(base), env) if base in providers.names() else None
-        found[name] = _merge(name, fill_url(provider_config, env), known)
+        known = fill_variables(providers.load(base), env) if base in providers.names() else None
+        found[name] = _merge(name, fill_variables(provider_config, env), known)
     for name in providers.names():
-        found.setdefault(name, fill_url(providers.load(name), env))
+        found.setdefault(name, fill_variables(providers.load(name), env))
     if (host := env.get("OLLAMA_HOST")) and OLLAMA not in config.providers:
         found[OLLAMA] = msgspec.structs.replace(found[OLLAMA], url=_ollama_url(host))
     for name, variable in _URLS.items():
@@ -56,14 +57,19 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
 def missing_key(name: str, provider_config: ProviderConfig, env: Mapping[str, str]) -> str:
     """Return the variable of a key that the provider needs and that is not set; empty otherwise.
 
-    A user's own server needs a key only if the configuration names one.
+    A variable of its URL or headers counts too. A user's own server needs a key only if the
+    configuration names one.
     """
     if provider_config.cloud:
         return missing_credentials(provider_config, env)
+    if unset := unset_variables(provider_config):
+        return unset[0]
     variable = key_variable(provider_config.key)
     if not variable or provider_config.api == NODE or secret(provider_config.key, env):
         return ""
-    known = fill_url(providers.load(name), env) if name in providers.names() else ProviderConfig()
+    known = (
+        fill_variables(providers.load(name), env) if name in providers.names() else ProviderConfig()
+    )
     elsewhere = (
         bool(known.url) and provider_config.url != known.url and provider_config.key == known.key
     )
@@ -136,6 +142,9 @@ def _over(provider_config: ProviderConfig, known: ProviderConfig) -> ProviderCon
     if api != known.api:  # the built-in quirks belong to the other API
         given.setdefault("quirks", known.other_apis.get(api, {}))
         given.setdefault("other_apis", {})
+    # What the user sets is not assumed any more.
+    given["assumed"] = tuple(p for p in known.assumed if p.partition(".")[0] not in given)
+    given["headers"] = _with_headers(known.headers, provider_config.headers)
     # The user's patterns come first, so that they decide.
     given["apis"] = {**provider_config.apis, **known.apis, **provider_config.apis}
     return msgspec.structs.replace(known, **given)
@@ -178,6 +187,13 @@ def config_for(provider_config: ProviderConfig, model: str) -> ProviderConfig:
     return msgspec.structs.replace(provider_config, api=api, quirks={**known, **own})
 
 
+def _with_headers(known: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the built-in headers with the user's; an empty value removes a header."""
+    own = {name.lower() for name in given}
+    kept = {name: value for name, value in known.items() if name.lower() not in own}
+    return kept | {name: value for name, value in given.items() if value}
+
+
 def is_first_party(provider_config: ProviderConfig) -> bool:
     """Return whether the URL is a vendor's own server: one with passthrough in its built-in file."""
     return _host(provider_config.url) in _first_party_hosts()
@@ -205,12 +221,13 @@ def quirks_of_host(provider_config: ProviderConfig) -> JsonObject:
 
 
 def passes_through(provider_config: ProviderConfig) -> bool:
-    """Return whether a client of the same API gets the provider's own bytes."""
-    return (
-        is_first_party(provider_config)
-        if provider_config.passthrough is None
-        else provider_config.passthrough
-    )
+    """Return whether a client of the same API gets the provider's own bytes.
+
+    A provider with the caller's own login does: the login may be bound to the caller's exact request.
+    """
+    if provider_config.passthrough is not None:
+        return provider_config.passthrough
+    return provider_config.key == CALLER or is_first_party(provider_config)
 
 
 def whose_files(name: str, provider_config: ProviderConfig) -> str | None:

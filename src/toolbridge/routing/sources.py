@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from toolbridge import demo
 from toolbridge.core import events as ev
-from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.errors import ToolbridgeError, Unauthenticated
 from toolbridge.core.ids import Ids, SeenIds
 from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
+from toolbridge.environment import CALLER
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
@@ -210,6 +211,8 @@ class RequestSender:
 
     async def send(self) -> Incoming:
         """Return the response or the rejection; raise for a redirect and other statuses."""
+        if self.route.provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
+            raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
         incoming = await self._ask()
         endpoint = self.route.endpoint
         if endpoint is not None:
@@ -246,10 +249,21 @@ class RequestSender:
         layers = ({"content-type": "application/json"}, request.headers, provider_config.headers)
         if route.endpoint is not None:
             headed = HttpRequest(request.path, request.body, merged_headers(*layers))
-            return await route.endpoint.sign(provider_config.api, headed)
+            return await route.endpoint.sign(provider_config.api, route.target.model, headed)
         authorization = route.codec.authorize(key) if key else {}
         url = endpoint_url(route.provider, provider_config, request.path)
         return SignedRequest(url, request.body, merged_headers(*layers, authorization))
+
+
+_LOGIN = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
+
+
+def _no_login(provider: str) -> str:
+    return (
+        f'{provider} is used with the login of each caller (key = "caller"), and this request has '
+        "none. Send it as Authorization: Bearer or x-api-key to one of the model APIs; if the gateway "
+        "has a key of its own, send that as x-toolbridge-key"
+    )
 
 
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:

@@ -85,7 +85,7 @@ class TranslatedRequest:
         self._client = client
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
         self._parser_avoided = False
-        self._renamed: tuple[Loss, ...] = ()
+        self._adapted: tuple[Loss, ...] = ()
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
@@ -125,7 +125,7 @@ class TranslatedRequest:
         """
         if is_unparsed(problem):
             return self._avoid_parser()
-        if self._rename(problem):
+        if self._adapt(problem):
             return True
         if self._corrections.find(problem, self._plan.outgoing.body):
             self.route = self._corrections.route
@@ -160,14 +160,13 @@ class TranslatedRequest:
             self._options = msgspec.structs.replace(options, tool_mode=lower)
         return lower is not None
 
-    def _rename(self, problem: Problem) -> bool:
-        """Use another name of the model in its cloud, if the provider asked for one."""
-        endpoint, model = self.route.endpoint, self.route.target.model
-        name = endpoint.another_name(model, problem) if endpoint is not None else ""
-        if not name:
+    def _adapt(self, problem: Problem) -> bool:
+        """Send the request in another way, if its cloud asked for one."""
+        endpoint = self.route.endpoint
+        changed = endpoint.adapt(self.route.target.model, problem) if endpoint else None
+        if changed is None:
             return False
-        why = f"{self.route.provider} serves it only as {name}; set that name to save a request"
-        self._renamed = (Loss("model", why, minor=True),)
+        self._adapted = (*self._adapted, changed)
         self._plan = self._prepare()
         return True
 
@@ -175,7 +174,7 @@ class TranslatedRequest:
         ready = _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._client.losses((*self._renamed, *left_out, *corrected, *ready.losses))
+        self._client.losses((*self._adapted, *left_out, *corrected, *ready.losses))
         if not self._client.headers and body is ready.outgoing.body:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)

@@ -11,6 +11,13 @@ from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
 from toolbridge.server.http import IncomingRequest
 from toolbridge.upstream.hosts import host_of, host_of_origin, is_loopback
 
+OWN_KEY = "x-toolbridge-key"
+"""The header for the gateway's own key, for clients that send a login for the provider as well."""
+_WRONG = (
+    "the key is wrong; send the key that the gateway was started with (as x-toolbridge-key, if the "
+    "request carries a login for the provider)"
+)
+
 
 class Guard:
     """Checks the host, origin and key of every request."""
@@ -36,14 +43,15 @@ class Guard:
         self._check_origin(request)
         if not self._key:
             return
-        shown = _shown_key(request)
+        shown = shown_keys(request)
         if not shown:
             raise Unauthenticated(
-                "a key is required: send it as x-api-key, Authorization: Bearer or x-goog-api-key"
+                "a key is required: send it as x-api-key, Authorization: Bearer or x-goog-api-key, or "
+                f"as {OWN_KEY} beside a login for the provider"
             )
-        if not hmac.compare_digest(shown.encode(), self._key):
-            raise NotAllowed("the key is wrong; send the key that the gateway was started with")
-        request.caller = shown
+        if not any(hmac.compare_digest(key.encode(), self._key) for key in shown):
+            raise NotAllowed(_WRONG)
+        request.caller = self._key.decode()
 
     def _check_origin(self, request: IncomingRequest) -> None:
         origin = request.header("origin")
@@ -62,13 +70,24 @@ class Guard:
         return ""
 
 
-def _shown_key(request: IncomingRequest) -> str:
-    bearer = request.header("authorization")
-    scheme, _, token = bearer.partition(" ")
-    shown = (
-        request.header("x-api-key")
-        or (token.strip() if scheme.lower() == "bearer" else "")
-        or request.header("x-goog-api-key")
-    )
+def shown_keys(request: IncomingRequest) -> list[str]:
+    """Return the keys in a request; with `OWN_KEY`, only that one is the gateway's."""
+    if own := request.header(OWN_KEY):
+        return [_decoded(own)]
+    found = [
+        request.header("x-api-key"),
+        bearer(request.header("authorization")),
+        request.header("x-goog-api-key"),
+    ]
+    return [_decoded(key) for key in found if key] or list(filter(None, [request.query("key")]))
+
+
+def bearer(header: str) -> str:
+    """Return the token of an `Authorization` header; empty for another scheme."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _decoded(key: str) -> str:
     # `header` decodes bytes as Latin-1; clients send a key that is not ASCII as UTF-8.
-    return shown.encode("latin-1").decode("utf-8", "replace") or request.query("key")
+    return key.encode("latin-1").decode("utf-8", "replace")

@@ -31,7 +31,8 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
         "gen_ai.response.model": route.target.model,
     }
     exchange.extra_headers["x-toolbridge-model"] = route.address
-    answer, losses = await embed(app.upstream, route, request)
+    headers = app.gateway.client_headers.of(exchange, route.provider_config, request.origin)
+    answer, losses = await embed(app.upstream, route, request, headers)
     entry.losses = list(losses)
     if reported := [loss for loss in losses if not loss.minor]:
         exchange.extra_headers["x-toolbridge-warning"] = warning(reported)

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from toolbridge.codecs.ollama.shapes import LOAD
-from toolbridge.config import Config, secrets_of
+from toolbridge.config import Config, ProviderConfig, secret, secrets_of
 from toolbridge.core import events as ev
 from toolbridge.core.answer_losses import all_losses
 from toolbridge.core.codec import AnswerContext, Codec, Encoder
@@ -33,7 +33,8 @@ from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
-from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_client, headers_of_provider
+from toolbridge.server.caller_login import ClientHeaders
+from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
@@ -139,6 +140,7 @@ class Gateway:
         self.config = config
         self.router = Router(config, upstream, env)
         self.model_routes = self.router.model_routes
+        self.client_headers = ClientHeaders(secret(config.key, env))
         self._opaque_tokens = OpaqueTokens()
         self.state = state_dir(env)
         self.redactor = Redactor(
@@ -220,17 +222,11 @@ class Gateway:
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = self.model_routes.address(request.model)
         name, _, model = address.partition("/")
-        provider_config = self.model_routes.provider_configs.get(name)
-        if provider_config is not None:
-            provider_config = config_for(provider_config, model)
-        if (
-            provider_config is None
-            or provider_config.api != ask.codec.name
-            or not passes_through(provider_config)
-        ):
+        provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())
+        provider_config = config_for(provider_config, model)
+        if provider_config.api != ask.codec.name or not passes_through(provider_config):
             request = await self.stored_responses.resume(request, exchange.caller)
-        same_api = provider_config is not None and provider_config.api == ask.codec.name
-        headers = headers_of_client(exchange, ask.codec.name) if same_api else {}
+        headers = self.client_headers.of(exchange, provider_config, ask.codec.name)
         exact = await self.router.count_exactly(request, address, headers)
         if exact is not None:
             exchange.extra_headers["x-toolbridge-token-count"] = "exact"
@@ -252,7 +248,7 @@ class Gateway:
 
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
-        headers = headers_of_client(exchange, route.provider_config.api)
+        headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
         client = ClientSide(headers, turn.lose, turn.on_head)
         request = passthrough_request(
             self.router.sources, route, exchange, body, turn.asked.request, client
@@ -269,7 +265,7 @@ class Gateway:
 
     async def _translated(self, turn: _Turn, route: Route) -> Message:
         exchange, asked = turn.exchange, turn.asked
-        headers = headers_of_client(exchange, route.provider_config.api) if turn.same_api else {}
+        headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
         attempts = self.router.attempts(
             self._opaque_tokens.restore(stateless(asked.request), exchange.caller),
             route,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from toolbridge.core import events as ev
 from toolbridge.core.codec import Encoder, NumberedEncoder
 from toolbridge.core.messages import Request
+from toolbridge.environment import CALLER
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import (
     Framing,
@@ -55,7 +56,9 @@ def passthrough_request(
     """Return the client's request for sending to the provider."""
     path = _path(exchange, request, route)
     sent = HttpRequest(path, passthrough_body(body, route), dict(client.headers))
-    corrections = RequestCorrections(sources.corrections, route)
+    # A login of the caller may be bound to the exact request of the caller's program.
+    own_login = route.provider_config.key == CALLER
+    corrections = None if own_login else RequestCorrections(sources.corrections, route)
     framing = _framing(request)
     return PassthroughRequest(sources.upstream, route, sent, framing, client, corrections)
 

@@ -15,6 +15,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.routing.pricing import priced
+from toolbridge.routing.translated import ClientSide
 from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange
@@ -86,7 +87,8 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
     order = summary_request(request)
     counted = gateway.router.admit(order, route)
-    message = await gateway.router.attempts(order, route, counted.tokens).message()
+    client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
+    message = await gateway.router.attempts(order, route, counted.tokens, client=client).message()
     if not message.text:
         raise Truncated(f"{route.provider} returned an empty summary; send the request again")
     entry.finish(await priced(message, route, entry.at))

@@ -105,11 +105,25 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     # Requests to the model.
 
     @property
+    def words(self) -> bool:
+        """Whether a document may have words among its parts; see `document`."""
+        return self.with_tools
+
+    @property
     def tools_first(self) -> bool:
         """Whether answers with tools have no schema, and a last one without tools has it."""
         return (
             self.mode == "native" and bool(self.tools) and self.structured and not self.with_tools
         )
+
+    def simplified(self, *, final: bool) -> "Contract | None":
+        """Return the contract of a simpler request for the result; None if there is none.
+
+        The first `final` request has the schema and no tools, the next one no parts.
+        """
+        if self.tools_first and not final:
+            return self
+        return msgspec.structs.replace(self, document=False) if self.document else None
 
     def request(self, turns: Sequence[Turn], *, final: bool = False) -> Request:
         """Return the request for the next answer, after `turns`; a `final` one offers no tools."""
@@ -158,7 +172,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         if not self.document:
             return _format(self.result, self.shown(self.result))
         objects = {name: self.shown(name) for name in self.objects}
-        return _format("document", document_schema(objects, self.shown(self.result)))
+        result = self.shown(self.result)
+        return _format("document", document_schema(objects, result, words=self.words))
 
     def _tools(self) -> Iterable[Tool]:
         for offer in self.tools:
@@ -187,11 +202,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     def _native_words(self) -> str:
         rules = [f"Your last answer is JSON of the schema {self.result} and nothing else."]
         if self.document:
-            rules = [
-                _prompt("document")
-                .substitute(result=self.result, text=text_key(self.objects))
-                .strip()
-            ]
+            words = f'{{"{text_key(self.objects)}": "..."}} for words, ' if self.words else ""
+            rules = [_prompt("document").substitute(result=self.result, words=words).strip()]
         if self.tools:
             rules.append("Before it, call the tools that you need; say nothing beside a call.")
         if self.objects and not self.document:

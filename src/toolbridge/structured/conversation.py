@@ -386,8 +386,9 @@ class StructuredConversation:
         id = fresh_id("R", self._used)
         frame = self._open_frames.missing_result(id)
         settled = self._open_frames.find(frame, self._reader.text)
-        if settled is None and self._contract.tools_first and not self._final:
-            self._final = True  # the next request has the schema and no tools
+        simpler = None if settled else self._contract.simplified(final=self._final)
+        if simpler is not None:
+            self._contract, self._final = simpler, True
             return out
         self._used.add(id)
         return out + (self._repair(frame) if settled is None else self._accept(frame, settled))

@@ -4,7 +4,8 @@
 
 A provider that constrains an answer to a JSON Schema constrains the whole answer, so that words,
 objects and the result have to be members of one document. A part has one member, whose name is its
-schema; the part with words has a name that no schema of the stream has.
+schema; the part with words has a name that no schema of the stream has. For a local server there are
+no words: a small model that is constrained fills them until its token limit.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,15 +27,21 @@ def text_key(objects: Collection[str]) -> str:
     return key
 
 
-def document_schema(objects: Mapping[str, JsonObject], result: JsonObject) -> JsonObject:
-    """Return the schema of the document."""
+def document_schema(
+    objects: Mapping[str, JsonObject], result: JsonObject, *, words: bool = True
+) -> JsonObject:
+    """Return the schema of the document; with `words`, its parts may be text."""
     definitions: JsonObject = {}
-    words: JsonObject = {"type": "string"}
-    parts: list[Json] = [_part(text_key(objects), words)]
+    said: JsonObject = {"type": "string"}
+    parts: list[Json] = [_part(text_key(objects), said)] if words or not objects else []
     for name, schema in objects.items():
         parts.append(_part(name, _embedded(schema, f"{PARTS}.{name}", definitions)))
     body: JsonObject = {
-        PARTS: {"type": "array", "items": {"anyOf": parts}, "maxItems": MAX_PARTS},
+        PARTS: {
+            "type": "array",
+            "items": {"anyOf": parts} if len(parts) > 1 else parts[0],
+            "maxItems": MAX_PARTS,
+        },
         RESULT: _embedded(result, RESULT, definitions),
     }
     whole: JsonObject = {"type": "object", "properties": body, "required": [PARTS, RESULT]}

@@ -35,4 +35,4 @@ def test_the_quirks_of_every_place_exist(name):
     place = providers.load(name)
     read_quirks(place.quirks)
     assert place.url.startswith(("https://", "http://127.0.0.1:"))
-    assert place.key.startswith("$")
+    assert place.key.startswith("$") or "${" in "".join(place.headers.values())

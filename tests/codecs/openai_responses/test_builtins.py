@@ -6,7 +6,7 @@ from tests.properties import grammar
 
 from toolbridge import codecs
 from toolbridge.codecs.openai_responses import CODEC
-from toolbridge.codecs.openai_responses.builtins import BUILTINS
+from toolbridge.codecs.openai_responses.builtins import BUILTINS, decode_builtin
 from toolbridge.codecs.openai_responses.decode_stream import StreamDecoder
 from toolbridge.codecs.openai_responses.encode_stream import encode_message
 from toolbridge.core.codec import AnswerContext, Target
@@ -453,3 +453,11 @@ def test_an_item_is_told_again_to_a_client_of_this_api(name):
     (item,) = json.loads(encode_message(message, asked()))["output"]
     assert item["type"] == ITEMS[name]["type"]
     assert item["call_id"] == "c1"
+
+
+@pytest.mark.parametrize("description", [None, "", 5, ["text"]])
+def test_a_description_that_is_no_text_is_replaced_by_the_usual_one(description):
+    usual = decode_builtin({"type": "apply_patch"})
+    given = decode_builtin({"type": "apply_patch", "description": description})
+    own = decode_builtin({"type": "apply_patch", "description": "mine"})
+    assert given.description == usual.description != own.description == "mine"

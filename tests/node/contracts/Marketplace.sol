@@ -93,6 +93,27 @@ contract Marketplace {
         return token == address(0) ? userDepositsNative[user] : userDepositsToken[user][token];
     }
 
+    function depositNative() external payable {
+        userDepositsNative[msg.sender] += msg.value;
+    }
+
+    function withdrawNative(uint256 amount) external {
+        require(userDepositsNative[msg.sender] >= amount, "Low balance");
+        userDepositsNative[msg.sender] -= amount;
+        require(_send(address(0), msg.sender, amount), "Transfer failed");
+    }
+
+    function depositToken(address token, uint256 amount) external {
+        require(Token(token).transferFrom(msg.sender, address(this), amount), "Transfer failed");
+        userDepositsToken[msg.sender][token] += amount;
+    }
+
+    function withdrawToken(address token, uint256 amount) external {
+        require(userDepositsToken[msg.sender][token] >= amount, "Low balance");
+        userDepositsToken[msg.sender][token] -= amount;
+        require(_send(token, msg.sender, amount), "Transfer failed");
+    }
+
     function createSessionJobForModel(
         address host,
         bytes32 modelId,

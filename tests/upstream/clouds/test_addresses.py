@@ -122,7 +122,7 @@ async def test_addresses_of_azure(env, settings, url):
     built_in = {"url": "https://{resource}.openai.azure.com"}
     config = ProviderConfig(api="openai_chat", cloud="azure", key="k", **{**built_in, **settings})
     sent = await AzureEndpoint("azure", config, env).sign(
-        "openai_chat", HttpRequest("/chat/completions", json.dumps({"model": "d"}).encode())
+        "openai_chat", "d", HttpRequest("/chat/completions", json.dumps({"model": "d"}).encode())
     )
     assert sent.url == url
     assert sent.headers == {"api-key": "k"}

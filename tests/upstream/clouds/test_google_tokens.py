@@ -79,7 +79,9 @@ async def signed(env: dict[str, str], **settings: str):
     async with Upstream() as upstream:
         config = ProviderConfig(api="gemini", cloud="vertex", url="https://{location_host}", **settings)  # fmt: skip
         endpoint = GoogleEndpoint("vertex", config, upstream, env)
-        first, *_ = await asyncio.gather(*(endpoint.sign("gemini", GEMINI) for _ in range(5)))
+        first, *_ = await asyncio.gather(
+            *(endpoint.sign("gemini", "gemini-4", GEMINI) for _ in range(5))
+        )
         return first
 
 

@@ -15,21 +15,26 @@ async def run(output: str):
     return await run_token_command(("/bin/echo", output), "there")
 
 
+FAR = 4070908800
+"""2099-01-01, in seconds since the epoch."""
+
+
 @pytest.mark.parametrize(
-    ("output", "value", "life"),
+    ("output", "value", "life", "until"),
     [
-        ("tok", "tok", PLAIN_LIFE),
-        (json.dumps({"access_token": "tok", "expires_in": 100}), "tok", 100),
-        (json.dumps({"token": "tok"}), "tok", PLAIN_LIFE),
-        (json.dumps({"accessToken": "tok", "expires_on": int(time.time()) + 500, "expiresOn": "2020-01-01 00:00:00.000000"}), "tok", 500),
-        (json.dumps({"AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T", "Expiration": "2099-01-01T00:00:00+00:00"}), AwsKeys("A", "S", "T"), 4070908800 - time.time()),
-        (json.dumps({"access_token": "tok", "expiry": "not a time"}), "tok", PLAIN_LIFE),
+        ("tok", "tok", PLAIN_LIFE, 0),
+        ({"access_token": "tok", "expires_in": 100}, "tok", 100, 0),
+        ({"token": "tok"}, "tok", PLAIN_LIFE, 0),
+        ({"accessToken": "tok", "expires_on": FAR, "expiresOn": "2020-01-01 00:00:00.000000"}, "tok", 0, FAR),
+        ({"AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T", "Expiration": "2099-01-01T00:00:00+00:00"}, AwsKeys("A", "S", "T"), 0, FAR),
+        ({"access_token": "tok", "expiry": "not a time"}, "tok", PLAIN_LIFE, 0),
     ],
+    ids=["plain", "gcloud", "without an end", "az", "aws", "unknown end"],
 )  # fmt: skip
-async def test_forms(output, value, life):
-    found = await run(output)
+async def test_forms(output, value, life, until):
+    found = await run(output if isinstance(output, str) else json.dumps(output))
     assert found.value == value
-    assert found.until - time.time() == pytest.approx(life, abs=30)
+    assert found.until == pytest.approx(until or time.time() + life, abs=30)
 
 
 async def test_nothing_is_interpreted_by_a_shell():

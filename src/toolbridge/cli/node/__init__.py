@@ -1,4 +1,4 @@
-"""Use a model on encrypted nodes, paid by deposit: serve it, list hosts, show balances, settle jobs.
+"""Use a model on encrypted nodes, paid by deposit: serve it, list hosts, get money back, keep books.
 
 The private key of the account that pays is read from CLAUDE_BRIDGE_PRIVATE_KEY, from a file
 (--key-file), or from the terminal.
@@ -11,7 +11,11 @@ PARTS = {
     "serve": "run the gateway with a model on a node",
     "hosts": "list the hosts that serve the model, best first",
     "balance": "show what the account holds and has spent",
+    "limit": "show and set the hard caps of the account",
     "settle": "end open jobs and get the rest of their deposits back",
+    "withdraw": "get balances in the marketplace back",
+    "transactions": "list pending transactions, raise their fee, or cancel them",
+    "history": "show every payment, refund and claim, with totals",
 }
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from toolbridge.core.errors import ConfigError
 
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)")
+_PLACES = ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+"""Variables that decide where the ledger and the user's own configuration are."""
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 
@@ -23,6 +25,11 @@ def read_env_file(path: Path, secrets: tuple[str, ...] = ()) -> dict[str, str]:
     except UnicodeDecodeError:
         raise ConfigError(f"the env file {path} cannot be read: it is not a text file") from None
     found = parse(text, str(path))
+    if moved := [name for name in _PLACES if name in found]:
+        raise ConfigError(
+            f"the env file {path} must not set {moved[0]}: the ledger of payments and the caps of "
+            "`toolbridge node limit` are there"
+        )
     if mode & 0o077 and any(found.get(name) for name in secrets):
         raise ConfigError(
             f"other users can read the env file {path}, which contains a private key; "

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 KEYS = ("CLAUDE_BRIDGE_PRIVATE_KEY", "TOOLBRIDGE_NODE_KEY")
 _TABLE = (
     "model", "host", "host_url", "host_key", "chain_id", "rpc_url", "deposit", "mode", "pay",
-    "daily_limit", "sessions", "seed",
+    "daily_limit", "daily_gas", "price", "confirmations", "sessions", "seed",
 )  # fmt: skip
 """Flags with the name of a setting in the `node` table."""
+_ANY_MODEL = "0x" + "00" * 32
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +71,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     chain.add_argument(
         "--daily-limit", metavar="AMOUNT", help="limit of all deposits in 24 hours (0.002)"
     )
+    chain.add_argument("--daily-gas", metavar="AMOUNT", help="limit of all gas in 24 hours (0.001)")
+    chain.add_argument(
+        "--price",
+        type=int,
+        metavar="N",
+        help="highest price, in the unit of the contracts (5 dollars per million tokens)",
+    )
+    chain.add_argument(
+        "--confirmations", type=int, metavar="N", help="blocks until a payment counts (1)"
+    )
     chain.add_argument(
         "--sessions",
         type=int,
@@ -98,6 +109,12 @@ class NodeChoice:
     def state(self) -> Path:
         return nodes.ledger_dir(self.env)
 
+    def print_heading(self) -> None:
+        """Print account, network, contract, limits and file on standard error."""
+        heading = nodes.describe_payments(self.provider, self.provider_config, self.env)
+        for line in [*heading, f"settings from {self.file or 'flags and environment'}"]:
+            print(line, file=sys.stderr)
+
     def open(self) -> "NodeProvider":
         """Return the provider with its private key, not entered yet."""
         return nodes.open_node(self.provider, self.provider_config, self.env)
@@ -109,8 +126,11 @@ class NodeChoice:
         return NodeProvider(self.settings, None, state=self.state)
 
 
-def choose(args: argparse.Namespace, *, paying: bool = True) -> NodeChoice:
-    """Return the choice of `args`; raise for an invalid setting and, if `paying`, a missing key."""
+def choose(args: argparse.Namespace, *, paying: bool = True, any_model: bool = False) -> NodeChoice:
+    """Return the choice of `args`; raise for an invalid setting and, if `paying`, a missing key.
+
+    With `any_model`, the command is about the account, so `model` need not be set.
+    """
     env = with_env_file(os.environ, args.env_file, KEYS)
     config = _config(args, env)
     name = args.provider or _first_node(config)
@@ -119,9 +139,8 @@ def choose(args: argparse.Namespace, *, paying: bool = True) -> NodeChoice:
         raise ConfigError(
             'is not a node provider; it needs api = "node"', where=f"providers.{name}"
         )
-    provider_config = msgspec.structs.replace(
-        given, node=_table(args, given, env), quirks=_quirks(args, given)
-    )
+    table = {"model": _ANY_MODEL if any_model else "", **_table(args, given, env)}
+    provider_config = msgspec.structs.replace(given, node=table, quirks=_quirks(args, given))
     settings = nodes.read_node_settings(name, provider_config)
     if paying and not settings.direct:
         provider_config = _with_key(args, provider_config, env)

@@ -90,9 +90,4 @@ def _row(host: "HostCandidate", settings: "NodeSettings") -> tuple[str, ...]:
 
 def _price(host: "HostCandidate", settings: "NodeSettings") -> str:
     """Return the price per million tokens; the unit of the contracts is 1/1000 of the smallest."""
-    from toolbridge.node.chain.amounts import format_amount
-
-    if not host.price:
-        return "-"
-    unit = "ETH" if settings.pay == "native" else "$"
-    return f"{format_amount(host.price * 1000, settings.decimals)} {unit}/M"
+    return f"{settings.currency.format(host.price * 1000)}/M" if host.price else "-"

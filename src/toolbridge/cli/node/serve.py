@@ -37,28 +37,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     options.warn_of_key(args)
     listener = serve.listen(chosen.config)
-    print(_terms(chosen), flush=True)
     serve.run_server(chosen.config, listener, file=chosen.file, env=chosen.env)
     return 0
 
 
 async def _plan(chosen: NodeChoice) -> None:
+    chosen.print_heading()
     async with chosen.open() as provider:
         plan = await provider.plan()
     print("\n".join(plan.lines()))
-
-
-def _terms(chosen: NodeChoice) -> str:
-    """Return the payment terms, printed before the gateway starts."""
-    from toolbridge.node.chain.amounts import format_amount
-
-    settings = chosen.settings
-    if settings.direct:
-        return f"uses {settings.host_url} directly with job {settings.job_id}; nothing is paid"
-    coin = "ETH" if settings.pay == "native" else "of the token"
-    deposit = format_amount(settings.deposit_amount, settings.decimals)
-    limit = format_amount(settings.limit_amount, settings.decimals)
-    return (
-        f"pays {deposit} {coin} per session, at most {limit} {coin} in 24 hours, "
-        f"from {chosen.open().address} on chain {settings.chain.chain_id}"
-    )

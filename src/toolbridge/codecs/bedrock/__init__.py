@@ -6,6 +6,7 @@ decoder of requests and no encoder of answers.
 
 from toolbridge.codecs.bedrock.decode_stream import StreamDecoder
 from toolbridge.codecs.bedrock.encode_request import encode_request
+from toolbridge.codecs.bedrock.output import output_support
 from toolbridge.codecs.bedrock.rejections import decode_rejection
 from toolbridge.core.codec import Rules, TargetCodec
 
@@ -36,4 +37,5 @@ CODEC = TargetCodec(
         pairs=True,
         signed_thoughts=True,
     ),
+    output_support=output_support,
 )

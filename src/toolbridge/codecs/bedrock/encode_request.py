@@ -1,13 +1,14 @@
 """Our `Request`, as a body for `/model/ID/converse`."""
 
 from toolbridge.codecs.bedrock.encode_turns import TurnEncoder
+from toolbridge.codecs.bedrock.output import encode_output
 from toolbridge.codecs.bedrock.quirks import Quirks, read_quirks
 from toolbridge.codecs.bedrock.shapes import ORIGIN
 from toolbridge.codecs.bedrock.thinking import encode_thinking
 from toolbridge.codecs.bedrock.tools import cache_point, encode_tools
 from toolbridge.core.codec import Lose, Outgoing, Target
-from toolbridge.core.json import Json, JsonObject, dumps
-from toolbridge.core.messages import Loss, OutputFormat, Request, Sampling
+from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.messages import Loss, Request, Sampling
 from toolbridge.core.shared_fields import carry
 from toolbridge.wire.url_path import quote_segment
 
@@ -36,7 +37,10 @@ def encode_request(request: Request, target: Target) -> Outgoing:
     thinking, effort = encode_thinking(request.think, request.max_tokens, quirks, lose)
     if thinking:
         extra["thinking"] = thinking
-    if output := _encode_output(request.output, effort, quirks, lose):
+    output = encode_output(request, quirks, losses)
+    if effort:
+        output["effort"] = effort
+    if output:
         body["outputConfig"] = output
     if extra:
         body[_EXTRA] = extra
@@ -94,28 +98,6 @@ def _encode_sampling(
         else:
             encoded[_SAMPLING[name]] = value
     return encoded, extra
-
-
-def _encode_output(
-    output: OutputFormat | None, effort: str, quirks: Quirks, lose: Lose
-) -> JsonObject:
-    config: JsonObject = {"effort": effort} if effort else {}
-    if output is None:
-        return config
-    if output.schema is None:
-        lose("output", "Converse has no JSON output without a schema")
-        return config
-    if not quirks.json_schema:
-        lose("output.schema", "this model takes no schema for its answer")
-        return config
-    # Amazon Bedrock, JsonSchemaDefinition: the schema is a text.
-    schema: JsonObject = {"schema": dumps(output.schema)}
-    if output.name:
-        schema["name"] = output.name
-    if output.strict is False:
-        lose("output.strict", "a schema of Converse is always strict")
-    config["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": schema}}
-    return config
 
 
 def _add_options(body: JsonObject, options: JsonObject) -> None:

@@ -8,7 +8,8 @@ import msgspec
 
 from toolbridge.codecs.openai_chat import shapes
 from toolbridge.core.json import JsonObject
-from toolbridge.core.usage import Usage
+from toolbridge.core.usage import Cost, Usage
+from toolbridge.wire.json_schema import is_number
 from toolbridge.wire.shapes import AnyObject
 
 _COUNTS = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
@@ -34,7 +35,28 @@ def decode_usage(given: AnyObject) -> Usage | None:
         elif name not in _COUNTS and name not in _DETAILS:
             native[name] = value
     usage = decode_counts(counts)
-    return msgspec.structs.replace(usage, native={shapes.ORIGIN: native}) if native else usage
+    if not native:
+        return usage
+    cost = _decode_cost(native)
+    return msgspec.structs.replace(usage, native={shapes.ORIGIN: native}, cost=cost)
+
+
+def _decode_cost(given: JsonObject) -> Cost | None:
+    """Return the cost that the provider reports, in US dollars; None without one.
+
+    OpenRouter, usage accounting: `cost` is what the account was charged. With the user's own key
+    (`is_byok`) that is OpenRouter's fee, and the provider behind it charges
+    `cost_details.upstream_inference_cost`. Perplexity: `cost.total_cost`.
+    """
+    cost = given.get("cost")
+    total = cost.get("total_cost") if isinstance(cost, dict) else cost
+    if not is_number(total) or total < 0:
+        return None
+    details = given.get("cost_details")
+    behind = details.get("upstream_inference_cost") if isinstance(details, dict) else None
+    if given.get("is_byok") is True and is_number(behind) and behind > 0:
+        total += behind
+    return Cost(total=float(total))
 
 
 def decode_counts(counts: shapes.Counts) -> Usage:

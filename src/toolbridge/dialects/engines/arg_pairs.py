@@ -101,7 +101,7 @@ class PairCalls:
             yield from stream_object(writer, Marks([*self.call_close, *self.call]))
             yield from self._close(writer)
             return
-        marks = (self.key, *self.call_close)
+        marks = (self.key, *self.call_close, self.value_close)
         if not (yield from cursor.stands(*marks)) and not is_half(cursor, marks):
             raise NotACall("text after the name")
         writer.call(name)
@@ -125,6 +125,10 @@ class PairCalls:
 
     def _close(self, writer: EventWriter) -> Wait[None]:
         cursor = writer.cursor
+        while (yield from cursor.follows(self.value, self.value_close, at_end=False)):
+            yield from self._space(writer)
+            if not (yield from self._accept(writer, self.value, self.value_close)):
+                break
         if (yield from cursor.follows(*self.call_close, at_end=False)):
             yield from self._space(writer)
             yield from self._accept(writer, *self.call_close)
@@ -136,6 +140,8 @@ class PairCalls:
             if (yield from self._accept(writer, *self.call_close)):
                 arguments.end()
                 return
+            if (yield from self._accept(writer, self.value_close)):
+                continue  # the end of a value that never began
             if not (yield from self._accept(writer, self.key)):
                 self._end_without_mark(writer, arguments)
                 return
@@ -182,7 +188,7 @@ class PairCalls:
                 drop_half(cursor, [self.value])
                 arguments.cut()
                 return False
-        value = RawValue(arguments, key, arguments.types(key))
+        value = RawValue(arguments, key, arguments.types(key), quotes=True)
         marks = Marks([self.value_close])
         after = (self.key, *self.call_close, *self.call, "\\n", *STOPS)
         while True:

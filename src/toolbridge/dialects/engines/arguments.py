@@ -10,6 +10,8 @@ from toolbridge.dialects.engines.values import typed
 
 _WRAPPERS = frozenset({"arguments", "input", "parameters", "properties"})
 TEXT = frozenset({"string"})
+_QUOTED = 256
+"""The longest value that is held to find out whether it is in quotes."""
 
 
 class Arguments:
@@ -38,6 +40,11 @@ class Arguments:
         tools = self._writer.tools
         return key in _WRAPPERS and tools.known and not tools.declares(self.name, key)
 
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The declared parameters of the tool; empty if they are unknown."""
+        return self._writer.tools.parameters(self.name)
+
     def types(self, key: str) -> frozenset[str]:
         return self._writer.tools.types(self.name, key)
 
@@ -60,24 +67,35 @@ class Arguments:
 
 
 class RawValue:
-    """One raw value while it arrives: strings are written as they come, other types at the end."""
+    """One raw value while it arrives: strings are written as they come, other types at the end.
+
+    With `quotes`, quotes around a value on one line are markup. With `drops_empty`, an empty value
+    whose type is not declared is left out.
+    """
 
     def __init__(
-        self, arguments: Arguments, key: str, types: frozenset[str], *, newlines: bool = False
+        self,
+        arguments: Arguments,
+        key: str,
+        types: frozenset[str],
+        *,
+        newlines: bool = False,
+        quotes: bool = False,
+        drops_empty: bool = False,
     ) -> None:
         self._arguments = arguments
         self._key = key
         self._types = types
+        self._quotes = quotes
+        self._drops_empty = drops_empty
         self._streams = types == TEXT
+        self._begun = False
         self._held: list[str] = []
         self._fresh = newlines
         self._trims = False
         self._newline = ""
         self.tail = "\n"
         """The last character, to know whether a mark is at the start of a line."""
-        if self._streams:
-            arguments.key(key)
-            arguments.write('"')
 
     def feed(self, piece: str) -> None:
         if not piece:
@@ -95,18 +113,59 @@ class RawValue:
         if not self._streams:
             self._held.append(piece)
         elif piece:
-            self._arguments.write(escaped(piece))
+            self._stream(piece)
+
+    def _stream(self, piece: str) -> None:
+        """Write a piece of a string; text after a quote is held, because it may be in quotes."""
+        if not self._begun and self._quotes and (self._held or piece[0] in "\"'"):
+            self._held.append(piece)
+            if "\n" not in piece and sum(map(len, self._held)) <= _QUOTED:
+                return
+            piece = "".join(self._held)
+            self._held.clear()
+        self._begin()
+        self._arguments.write(escaped(piece))
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._arguments.key(self._key)
+            self._arguments.write('"')
 
     def end(self) -> None:
-        if self._streams:
+        if self._begun or (self._streams and not self._held):
+            self._begin()
             self._arguments.write('"')
+            return
+        written = "".join(self._held)
+        if written.strip() or "string" in self._types:
+            value = typed(written, self._types, quotes=self._quotes)
+        elif "null" in self._types:
+            value = None
+        elif self._types or self._drops_empty:
+            return  # nothing is no value of these types
         else:
-            self._arguments.add(self._key, typed("".join(self._held), self._types))
+            value = written
+        self._arguments.add(self._key, value)
 
     def cut(self) -> None:
         """Leave the value incomplete, so that the call is invalid JSON and is not run."""
         if self._streams:
+            self._begin()
+            self._arguments.write(escaped("".join(self._held)))
             return
         self._arguments.key(self._key)
         if not self._types or "string" in self._types:
             self._arguments.write('"' + escaped("".join(self._held)))
+
+
+class NamelessValue:
+    """The value of a parameter without a name: nothing is written."""
+
+    tail = ""
+
+    def feed(self, piece: str) -> None: ...
+
+    def end(self) -> None: ...
+
+    def cut(self) -> None: ...

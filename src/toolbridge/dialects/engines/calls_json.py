@@ -79,6 +79,8 @@ def _read_list(writer: EventWriter, shape: CallShape) -> Wait[None]:
         yield from cursor.skip(", \t\r\n")
         here = yield from cursor.peek()
         if here == "]":
+            if shape.strict and writer.calls == before:
+                raise NotACall("an empty list")
             cursor.take(1)
             return
         if here != "{":
@@ -214,8 +216,8 @@ class CallObject:
             return self._held_ending
         if written.startswith('"'):
             with suppress(ValueError):  # left to healing
-                written = str(loads(written)) or written
-        self._writer.arguments("{}" if written.strip() == "null" else written)
+                written = str(loads(written))
+        self._writer.arguments("{}" if written.strip() in {"", "null", "[]"} else written)
         return ending
 
 

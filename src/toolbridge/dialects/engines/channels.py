@@ -5,15 +5,16 @@ The whole answer is in channels: `think`, `response`, and `tools` with its calls
 
 import re
 from dataclasses import dataclass, field
-from html import unescape as unescape_html
 
 from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.calls_json import stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter
-from toolbridge.dialects.engines.partial_marks import is_half, until, value_until
+from toolbridge.dialects.engines.partial_marks import is_half, value_until
+from toolbridge.dialects.engines.speech import Ends, mentioned, speech, thought
 from toolbridge.wire.tags import Marks, Wait
 
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*\"([^\"]*)\"")
-_HALF = re.compile(r"[^<\n]*")
+_HALF = re.compile(r"[a-z]*(?:[ \t]+[^<\n]*)?")
 _TYPES = {"number": frozenset({"number", "integer"})}
 
 
@@ -34,34 +35,53 @@ class Channels:
     close: str = "<|close|>"
     separator: str = "<|sep|>"
     drop: tuple[str, ...] = ("<|end_of_msg|>",)
-    marks: Marks = field(init=False)
+    marks: Ends = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "marks", Marks([self.open, self.close, *self.drop]))
+        object.__setattr__(self, "marks", Ends([self.open, self.close, *self.drop]))
+
+    def begun(self, prompt: str) -> str:
+        """Return the channel that the prompt opened last, unless it is closed."""
+        tag = prompt[max(prompt.rfind(self.open), 0) :]
+        return tag if tag.startswith(self.open) and tag.endswith(self.separator) else ""
 
     def __call__(self, writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         cursor = writer.cursor
         channel = "think" if thinking else ""
         while True:
-            write = writer.think if channel == "think" and writer.thoughts else writer.text
-            mark = yield from until(writer, self.marks, write, keep=True)
+            thinks = channel == "think" and writer.thoughts
+            write = writer.think if thinks else writer.text
+            mark = yield from (thought if thinks else speech)(writer, self.marks, keep=True)
             if not mark:
                 return
             if mark in self.drop:
                 cursor.take(len(mark))
+                writer.tail = ""
                 continue
             if (yield from self._cut_mark(writer)):
                 return
-            tag = yield from self.tag(writer)
+            tag = yield from self._spoken_tag(writer)
             if tag is None:
                 write(cursor.take(len(mark)))
                 continue
             if channel == "think":
                 writer.end_thought()
+            writer.tail = ""
             channel = "" if tag.closes else tag.name
             if channel == "tools" and not (yield from self._tools(writer)):
                 return
             channel = "" if channel == "tools" else channel
+
+    def _spoken_tag(self, writer: EventWriter) -> Wait[_Tag | None]:
+        """Read a tag in running text; return None if the text only mentions it."""
+        cursor = writer.cursor
+        position = cursor.remember()
+        tag = yield from self.tag(writer)
+        if tag is not None and (yield from mentioned(writer)):
+            cursor.rewind(position)
+            tag = None
+        cursor.forget()
+        return tag
 
     def _cut_mark(self, writer: EventWriter) -> Wait[bool]:
         """Whether the stream ends inside the tag that begins here."""
@@ -87,7 +107,7 @@ class Channels:
             return None
         written = "".join(held).strip()
         name = written.split(" ", 1)[0]
-        attributes = {key: unescape_html(value) for key, value in _ATTRIBUTE.findall(written)}
+        attributes = {key: _unescaped(value) for key, value in _ATTRIBUTE.findall(written)}
         if not name.isidentifier():
             cursor.rewind(position)
             return None
@@ -121,16 +141,28 @@ class Channels:
             if tag.closes:
                 arguments.end()
                 return
+            if tag.name == "json" and not arguments.count:
+                yield from self._json(writer)
+                return
             if not (yield from self._argument(writer, arguments, tag.attributes)):
                 arguments.cut()
                 return
+
+    def _json(self, writer: EventWriter) -> Wait[None]:
+        """Read all arguments as one JSON object, and the tags that end it and its call."""
+        ends = Marks([f"{self.close}json{self.separator}", f"{self.close}call{self.separator}"])
+        yield from writer.cursor.skip()
+        yield from stream_object(writer, ends)
+        for end in (f"{self.close}json{self.separator}", f"{self.close}call{self.separator}"):
+            yield from writer.cursor.skip()
+            yield from writer.cursor.accept(end)
 
     def _argument(
         self, writer: EventWriter, arguments: Arguments, attributes: dict[str, str]
     ) -> Wait[bool]:
         kind = attributes.get("type", "string")
         types = TEXT if kind == "string" else _TYPES.get(kind, frozenset({kind}))
-        value = RawValue(arguments, attributes.get("key", ""), types)
+        value = RawValue(arguments, attributes.get("key", "").strip(), types)
         close = f"{self.close}argument{self.separator}"
         marks = Marks([close])
         after = (self.open, self.close, *self.drop)
@@ -143,3 +175,8 @@ class Channels:
             value.feed(close)
         value.cut()
         return False
+
+
+def _unescaped(value: str) -> str:
+    """Undo the template's macro `escape_attr`, which writes exactly these two entities."""
+    return value.replace("&quot;", '"').replace("&amp;", "&")

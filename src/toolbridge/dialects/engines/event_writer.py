@@ -13,6 +13,7 @@ from toolbridge.dialects.engines.toolbox import Toolbox
 from toolbridge.wire.tags import SPACE, Cursor, Marks
 
 _WORD = 40
+_QUOTING = frozenset(" \t\"'`(“‘«")  # noqa: RUF001 -- typographic quotes
 _ENDED = re.compile(r"[>})\]]|\S\s")
 
 
@@ -48,6 +49,12 @@ class EventWriter:
         self.line_start = True
         self.after_tick = False
         """Whether the last character was a backtick: the next mark is quoted."""
+        self.tail = ""
+        """The last character of text or reasoning; empty after a mark."""
+        self.in_span = False
+        """Whether an odd number of backticks precedes on this line: a code span is open."""
+        self.fences = True
+        """Whether code fences count; False after a fence that is never closed."""
         self.thought_before = False
         """Whether the answer already contained reasoning."""
         self.has_output = False
@@ -74,6 +81,9 @@ class EventWriter:
         _, newline, tail = piece.rpartition("\n")
         self.line_start = (bool(newline) or self.line_start) and not tail.strip(" \t")
         self.after_tick = piece.endswith("`") or (self.after_tick and not piece)
+        self.tail = piece[-1:] or self.tail
+        if newline or "`" in tail:
+            self.in_span = (self.in_span and not newline) != (tail.count("`") % 2 == 1)
         if self._after_thought:
             piece = piece.lstrip(SPACE)
         body = piece.rstrip(SPACE)
@@ -84,6 +94,11 @@ class EventWriter:
         self._space = [piece[len(body) :]]
         self.has_text = self.has_output = True
         self._after_thought = self.behind_call = False
+
+    @property
+    def is_quoting(self) -> bool:
+        """Whether the last character is a blank or a quote: the next mark may be quoted."""
+        return self.tail in _QUOTING
 
     @property
     def may_think(self) -> bool:
@@ -98,6 +113,7 @@ class EventWriter:
             self._flush_space()
             self._thinking = True
             self.behind_call = False
+        self.tail = piece[-1:] or self.tail
         if self.omits_thoughts:
             return
         if not self.has_text:
@@ -120,7 +136,8 @@ class EventWriter:
         self.has_text = False
         self._after_thought = True
         self.line_start = True
-        self.after_tick = False
+        self.after_tick = self.in_span = False
+        self.tail = ""
 
     def _flush_space(self) -> None:
         if self.has_text and not self._thinking:
@@ -173,7 +190,8 @@ class EventWriter:
             self.arguments("{}")
         self.events += self._draft.end(self._calls)
         self.line_start = True
-        self.after_tick = self.in_call = False
+        self.after_tick = self.in_span = self.in_call = False
+        self.tail = ""
 
     def cut_call(self) -> None:
         """End a call that was cut off; its arguments stay invalid JSON, so it is not run."""

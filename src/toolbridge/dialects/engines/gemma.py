@@ -18,6 +18,10 @@ from toolbridge.wire.tags import Marks, Sink, Wait
 
 _NAME = re.compile(r"[^\s<>{}\[\]()\"'`,;:=|]+")
 _KEY = re.compile(r"[\"']?[^\s<>{}\[\]()\"'`,;:=|]*[\"']?")
+_RUN_ON = re.compile(
+    r"(?P<value>true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s+(?P<key>[A-Za-z_][\w.-]*)\s*[:=]"
+)
+"""A number or a word, and the next key without a comma."""
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORDS = {"true", "false", "null"}
 _CLOSES = {"{": "}", "(": ")"}
@@ -38,11 +42,15 @@ class GemmaCalls:
     """Accept undeclared tool names: only a call can follow the mark."""
     quotes: Marks = field(init=False)
     loose: Marks = field(init=False)
+    """The marks that end a value without delimiters."""
+    in_parentheses: Marks = field(init=False)
+    """The same in arguments that parentheses surround."""
 
     def __post_init__(self) -> None:
         ends = ["}" + close for close in self.close]
         object.__setattr__(self, "quotes", Marks([self.quote, *ends]))
-        object.__setattr__(self, "loose", Marks([self.quote, ",", "}", "]", ")", *self.close]))
+        object.__setattr__(self, "loose", Marks([self.quote, ",", "}", "]", *self.close]))
+        object.__setattr__(self, "in_parentheses", Marks([*self.loose.all, ")"]))
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -53,24 +61,32 @@ class GemmaCalls:
         marked = mark != self.lead
         cursor.take(len(mark) if marked else 0)
         yield from cursor.skip()
-        yield from self._call(writer, forward=self.forward and marked)
+        if marked and (yield from cursor.accept(*self.close)):
+            return  # an empty call
+        yield from self._call(writer, forward=self.forward and marked, marked=marked)
         while (yield from cursor.follows(self.lead, *self.close, at_end=False)):
             yield from cursor.skip()
             if (yield from cursor.accept(*self.close)):
                 continue
             position = cursor.remember()
             try:
-                yield from self._call(writer, forward=self.forward and marked)
+                yield from self._call(writer, forward=self.forward and marked, marked=marked)
             except NotACall:
                 writer.back(position)
                 return
 
-    def _call(self, writer: EventWriter, *, forward: bool) -> Wait[None]:
+    def _call(self, writer: EventWriter, *, forward: bool, marked: bool) -> Wait[None]:
         cursor = writer.cursor
-        yield from cursor.accept(self.lead)
+        if not (yield from cursor.accept(self.lead)) and marked:
+            yield from cursor.accept(":")  # models leave the word `call` out
+        yield from cursor.skip(" \t")
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
+        yield from cursor.skip(" \t")
         opened = yield from cursor.stands("{", "(")
+        if written and marked and (yield from cursor.stands(*self.close)):
+            writer.whole_call(writer.resolve(written, forward=forward), "{}")
+            return
         if not written or not opened:
             raise NotACall("no call")
         name = writer.resolve(written, forward=forward)
@@ -93,10 +109,14 @@ class _Reading:
         self._write: Sink = writer.arguments
         self._after: tuple[str, ...] = (",", "}", "]")
         """Characters that may follow a string."""
+        self._loose = grammar.loose
+        self._top = True
+        """Whether the value that is read belongs to the call, not to an object in it."""
 
     def read(self, close: str) -> Wait[bool]:
         """Read all arguments; return whether they were closed."""
         self._after = (",", close, "]", "}")
+        self._loose = self._grammar.loose if close == "}" else self._grammar.in_parentheses
         return (yield from self.members(close))
 
     def members(self, close: str, *, top: bool = True) -> Wait[bool]:
@@ -109,8 +129,7 @@ class _Reading:
             if (yield from cursor.accept(close)):
                 self._write("}")
                 return True
-            key = yield from cursor.match(_KEY)
-            cursor.take(len(key))
+            key = yield from self._key()
             yield from cursor.skip()
             if not key or not (yield from cursor.accept(":", "=")):
                 return False
@@ -118,8 +137,19 @@ class _Reading:
             key = key.strip("\"'")
             self._write(("" if first else ", ") + dumps(key) + ": ")
             first = False
+            self._top = top
             if not (yield from self._typed(key) if top else self._value(in_list=False)):
                 return False
+
+    def _key(self) -> Wait[str]:
+        """Read a key; it may be between string delimiters."""
+        cursor, quote = self._cursor, self._grammar.quote
+        quoted = yield from cursor.accept(quote)
+        key = yield from cursor.match(_KEY)
+        cursor.take(len(key))
+        if quoted and not (yield from cursor.accept(quote)):
+            return ""
+        return key
 
     def _typed(self, key: str) -> Wait[bool]:
         """Read a top-level value; a quoted value is converted if its schema is not a string."""
@@ -150,6 +180,7 @@ class _Reading:
             held: list[str] = []
             ended = yield from self._plain_string(held, here)
             self._write('"' + escaped("".join(held)) + ('"' if ended else ""))
+            yield from cursor.accept(self._grammar.quote)  # a delimiter too many (ollama#17882)
             return ended
         return (yield from self._bare(in_list=in_list))
 
@@ -188,7 +219,9 @@ class _Reading:
                         True  # the string has no end delimiter (sglang#39240); the call ends here
                     )
                 sink(cursor.take(len(mark)))
-            elif (yield from cursor.follows(*self._after, offset=size)):
+            elif (yield from cursor.follows(*self._after, offset=size)) or (
+                yield from self._key_follows(size)
+            ):
                 cursor.take(size)
                 return True
             else:
@@ -210,13 +243,20 @@ class _Reading:
         """Read a value without delimiters: a number, a literal or a text."""
         cursor, grammar = self._cursor, self._grammar
         held: list[str] = []
-        while mark := (yield from cursor.until(grammar.loose, held.append, keep=True)):
+        mark = yield from cursor.until(self._loose, held.append, keep=True)
+        first = "".join(held)
+        if mark and (run_on := self._runs_on(first)):
+            cursor.push_back(first[run_on.end("value") :])
+            self._write(run_on.group("value"))
+            return True
+        while mark:
             if mark == grammar.quote:
                 cursor.take(len(mark))
                 self._write(dumps("".join(held)))
                 return True
-            if mark == "," and not in_list and not (yield from self._key_follows()):
+            if mark == "," and not in_list and not (yield from self._separates()):
                 held.append(cursor.take(1))
+                mark = yield from cursor.until(self._loose, held.append, keep=True)
                 continue
             break
         word = "".join(held).strip()
@@ -227,17 +267,32 @@ class _Reading:
         self._write(word if plain else dumps(_worded(word)))
         return True
 
-    def _key_follows(self) -> Wait[bool]:
-        """Whether a key follows the comma here."""
+    def _runs_on(self, word: str) -> "re.Match[str] | None":
+        """Return the number or word at the beginning if a key follows it without a comma."""
+        found = _RUN_ON.match(word)
+        return found if found and self._may_be_key(found.group("key")) else None
+
+    def _may_be_key(self, key: str) -> bool:
+        """Whether `key` may be the next key where the comma is missing: a declared one, if known."""
+        known = self._arguments.parameters
+        return not self._top or not known or key in known
+
+    def _separates(self) -> Wait[bool]:
+        """Whether the comma here is followed by a key, another comma or the end."""
+        follows = yield from self._cursor.follows(",", "}", ")", offset=1, at_end=False)
+        return follows or (yield from self._key_follows(1, is_certain=True))
+
+    def _key_follows(self, size: int, *, is_certain: bool = False) -> Wait[bool]:
+        """Whether a key follows the `size` characters here."""
         cursor = self._cursor
         position = cursor.remember()
-        cursor.take(1)
+        cursor.take(size)
         yield from cursor.skip()
         key = yield from cursor.match(_KEY)
         cursor.take(len(key))
         found = bool(key) and (yield from cursor.follows(":", "=", at_end=False))
         cursor.rewind(position)
-        return found
+        return found and (is_certain or self._may_be_key(key.strip("\"'")))
 
 
 def _worded(word: str) -> object:

@@ -41,7 +41,9 @@ class InvokeCalls(ParameterCalls):
         )
 
 
-def invoke_xml(wrapper: str, *, prefix: str = "", bare: bool = True) -> InvokeCalls:
+def invoke_xml(
+    wrapper: str, *, prefix: str = "", bare: bool = False, drops_empty: bool = False
+) -> InvokeCalls:
     """Return the parser of `<wrapper><prefix:invoke …>`; `wrapper` is a tag name."""
     return InvokeCalls(
         call=(f"<{prefix}invoke",),
@@ -51,6 +53,9 @@ def invoke_xml(wrapper: str, *, prefix: str = "", bare: bool = True) -> InvokeCa
         wrapper=(f"<{wrapper}>",),
         wrapper_close=(f"</{wrapper}>",),
         bare=bare,
+        lone=True,
+        quotes=True,
+        drops_empty=drops_empty,
     )
 
 

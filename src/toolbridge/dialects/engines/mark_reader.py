@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, until
+from toolbridge.dialects.engines.speech import FENCE, is_token, mentioned, stops_from
 from toolbridge.wire.tags import SPACE, JsonWalk, Marks, Wait
 
-FENCE = "```"
 _DATA = {"{": '"', "[": "{"}
 """The first character of JSON, and the character that must follow it."""
 
@@ -48,7 +48,12 @@ class Span(NamedTuple):
     """Whether the opening mark is a sentence that belongs to the reasoning."""
 
 
-THINK = (Span("<think>", "</think>"), Span("<thinking>", "</thinking>"))
+THINK = (
+    Span("<think>", "</think>"),
+    Span("<thinking>", "</thinking>"),
+    Span("◁think▷", "◁/think▷"),
+)
+"""The marks of most models; Kimi-VL, Kimi-Dev and Kimi K2 Thinking also write the triangles."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class MarkReader:
     drop: Iterable[str] = ()
     """Marks without meaning, removed from the text."""
     leftovers: Iterable[str] = ()
-    """Remains of calls, removed from the text if the request has tools."""
+    """Remains of calls, removed from the text: tokens if there are tools, end tags after a call."""
     drop_closers: bool = False
     """Remove a reasoning end mark without a beginning everywhere, not only at the start."""
     drop_tags: Iterable[str] = ()
@@ -169,9 +174,13 @@ class _Session:
     def read_mark(self, mark: str) -> Wait[None]:
         reader, writer = self._reader, self._writer
         counts = mark in reader.calls and (mark not in reader.first or not writer.has_output)
+        counts = counts and writer.tools.offered
+        counts = counts and not (writer.in_span and writer.tail == "`")  # a call in a code span
         if counts and (yield from attempt(writer, reader.calls[mark], mark)):
             return
-        if mark in reader.drop or (mark in reader.leftovers and writer.tools.offered):
+        if mark in reader.drop or self._is_left_over(mark):
+            writer.text(mark if mark[0] in "<[" and (yield from mentioned(writer)) else "")
+            writer.tail = ""
             return
         if mark in reader.drop_tags:
             yield from _pass_over(writer)
@@ -183,28 +192,20 @@ class _Session:
             if mark in reader.sentences:
                 writer.think(mark + (yield from writer.cursor.skip()))
             yield from self.think(reader.opens[mark])
-        elif self._is_stray(mark):
+        elif self._is_stray(mark) and not (yield from mentioned(writer)):
             writer.end_thought()
         elif mark in _DATA and mark in reader.loose:
             yield from self._data(mark)
-        elif not self._may_stop(mark) or not (yield from self._is_last()):
+        elif mark in STOPS or (counts and is_token(mark) and not writer.is_quoting):
+            writer.text((yield from stops_from(writer, mark)))  # not text at the end
+        else:
             writer.text(mark)
 
-    def _may_stop(self, mark: str) -> bool:
-        """Whether `mark` may end the turn; `</s>` after text may also end a strike-through."""
-        return mark in STOPS and (mark != "</s>" or not self._writer.has_text)
-
-    def _is_last(self) -> Wait[bool]:
-        """Whether only tokens that end a turn follow."""
-        cursor = self._writer.cursor
-        position = cursor.remember()
-        yield from cursor.skip()
-        while (yield from cursor.accept(*STOPS)):
-            yield from cursor.skip()
-        ended = not (yield from cursor.peek())
-        cursor.rewind(position)
-        cursor.forget()
-        return ended
+    def _is_left_over(self, mark: str) -> bool:
+        writer = self._writer
+        if mark not in self._reader.leftovers:
+            return False
+        return writer.calls > 0 if mark.startswith("</") else writer.tools.offered
 
     def _data(self, mark: str) -> Wait[None]:
         """Write JSON that is not a call as text, all of it: calls inside data are data."""
@@ -294,6 +295,7 @@ def attempt(writer: EventWriter, readers: Sequence[CallReader], mark: str) -> Wa
         else:
             cursor.forget()
             drop_half(cursor, reader.closing)
+            writer.tail = ""
             return True
     cursor.forget()
     cursor.take(len(cursor.text) if cut else len(mark))

@@ -7,8 +7,9 @@ stream follows; any other close tag is part of the value (vllm#38803, Rapid-MLX#
 import re
 from dataclasses import dataclass, field
 
-from toolbridge.dialects.engines.arguments import TEXT, Arguments, RawValue
+from toolbridge.dialects.engines.arguments import TEXT, Arguments, NamelessValue, RawValue
 from toolbridge.dialects.engines.calls_json import CallShape, read_calls, stream_object
+from toolbridge.dialects.engines.entities import Entities
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, is_half, value_until
 from toolbridge.wire.tags import SPACE, Marks, Wait
@@ -43,11 +44,18 @@ class ParameterCalls:
     newlines: bool = False
     """One line end before and after a value is markup."""
     bare: bool = True
-    """A call may occur without its wrapper."""
+    """A call may occur without its wrapper; if not, its name must be declared."""
+    lone: bool = False
+    """If the tools are unknown, a call with a parameter may also occur without its wrapper."""
     head: "re.Pattern[str]" = EQUALS
     json_body: bool = True
     """The wrapper or the call may contain JSON instead of tags."""
     cdata: bool = False
+    """A value may be in CDATA; outside of it, XML's entities are decoded."""
+    quotes: bool = False
+    """Quotes around a value of no declared type are markup."""
+    drops_empty: bool = False
+    """An empty value of no declared type is left out."""
     closers: Marks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,9 +71,10 @@ class ParameterCalls:
             writer.cursor.take(len(mark))
             yield from self._wrapped(writer)
             return
-        if not self.bare and not writer.tools.known:
+        is_bare = not self.bare and not writer.tools.known
+        if is_bare and not self.lone:
             raise NotACall("call without its wrapper")
-        yield from self._call(writer)
+        yield from self._call(writer, is_bare=is_bare)
         yield from self._more(writer)
         yield from self._take_after_space(writer, self.wrapper_close)
 
@@ -147,11 +156,13 @@ class ParameterCalls:
             yield from cursor.skip()
             yield from cursor.accept(*marks)
 
-    def _call(self, writer: EventWriter, lead: str = "") -> Wait[None]:
+    def _call(self, writer: EventWriter, lead: str = "", *, is_bare: bool = False) -> Wait[None]:
         cursor = writer.cursor
         yield from cursor.accept(*self.call)
         header = yield from self.call_header(writer)
         name = writer.resolve(header.name)
+        if is_bare and not (yield from cursor.follows(*self.parameter, at_end=False)):
+            raise NotACall("call without its wrapper")
         if header.closed:
             writer.whole_call(name, "{}")
             return
@@ -202,10 +213,7 @@ class ParameterCalls:
         except NotACall:
             arguments.cut()
             return False
-        types = arguments.types(header.name)
-        if header.is_text:
-            types = TEXT
-        value = RawValue(arguments, header.name, types, newlines=self.newlines)
+        value = self._value_of(header, arguments)
         if header.closed:
             value.end()
             return True
@@ -216,22 +224,41 @@ class ParameterCalls:
         value.end()
         return True
 
-    def _value(self, writer: EventWriter, value: RawValue, name: str) -> Wait[bool]:
+    def _value_of(self, header: Header, arguments: Arguments) -> RawValue | NamelessValue:
+        """Return the value that follows `header`; the declared types win over the tag's own."""
+        if not header.name:
+            return NamelessValue()
+        types = arguments.types(header.name)
+        if header.is_text and (not types or "string" in types):
+            types = TEXT
+        return RawValue(
+            arguments,
+            header.name,
+            types,
+            newlines=self.newlines,
+            quotes=not types and (self.quotes or header.is_text is False),
+            drops_empty=self.drops_empty,
+        )
+
+    def _value(self, writer: EventWriter, value: RawValue | NamelessValue, name: str) -> Wait[bool]:
         """Read a value and its close tag; return whether it ended."""
         cursor = writer.cursor
+        entities = Entities(value.feed) if self.cdata else None
+        feed = value.feed if entities is None else entities.feed
         if self.cdata:
             yield from self._cdata(writer, value)
         while True:
-            mark = yield from value_until(cursor, self.closers, value.feed)
-            if not mark:
-                return False
-            if (yield from self._ends(writer, value, mark, name)):
-                if mark in self.parameter_close:
-                    cursor.take(len(mark))
-                return True
-            value.feed(cursor.take(len(mark)))
+            mark = yield from value_until(cursor, self.closers, feed)
+            ended = bool(mark) and (yield from self._ends(writer, value, mark, name))
+            if entities is not None and (ended or not mark):
+                entities.end()
+            if ended and mark in self.parameter_close:
+                cursor.take(len(mark))
+            if ended or not mark:
+                return ended
+            feed(cursor.take(len(mark)))
 
-    def _cdata(self, writer: EventWriter, value: RawValue) -> Wait[None]:
+    def _cdata(self, writer: EventWriter, value: RawValue | NamelessValue) -> Wait[None]:
         cursor = writer.cursor
         if not (yield from cursor.follows("<![CDATA[", at_end=False)):
             return
@@ -243,7 +270,9 @@ class ParameterCalls:
             value.feed(mark)
         yield from cursor.skip()
 
-    def _ends(self, writer: EventWriter, value: RawValue, mark: str, name: str) -> Wait[bool]:
+    def _ends(
+        self, writer: EventWriter, value: RawValue | NamelessValue, mark: str, name: str
+    ) -> Wait[bool]:
         """Whether the grammar can continue after `mark`; otherwise the mark is part of the value."""
         cursor = writer.cursor
         size = len(mark)
@@ -280,10 +309,11 @@ class ParameterCalls:
 
     def _matched(self, writer: EventWriter, pattern: "re.Pattern[str]") -> Wait[Header]:
         written = yield from tag_end(writer, forgive=True)
-        match = pattern.fullmatch(written)
+        closed = written.endswith("/>")
+        match = pattern.fullmatch(written.removesuffix("/>") + ">" if closed else written)
         if match is None:
             raise NotACall("tag without a name")
-        return Header(match.group(1).strip())
+        return Header(match.group(1).strip(), closed=closed)
 
 
 _CDATA_END = Marks(["]]>"])

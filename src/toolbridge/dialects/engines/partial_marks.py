@@ -13,13 +13,23 @@ from toolbridge.wire.tags import SPACE, Cursor, Marks, Sink, Wait
 
 STOPS = (
     "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>",
-    "<|end|>", "<|return|>", "<|end_of_msg|>", "<|END_OF_TURN_TOKEN|>", "<｜end▁of▁sentence｜>",
-    "<end_of_turn>", "<turn|>", "<eos>", "<seed:eos>", "[e~[", "<|user|>", "<|observation|>",
-    "</s>",
+    "<|eom|>", "<|end|>", "<|return|>", "<|end_of_msg|>", "<|END_OF_TURN_TOKEN|>",
+    "<｜end▁of▁sentence｜>", "<|end_of_sentence|>", "<end_of_sentence>", "<end_of_turn>", "<turn|>",
+    "<start_function_response>", "<eos>", "[EOS]", "<seed:eos>", "[e~[", "<|user|>",
+    "<|observation|>", "<|assistant_end|>", "</assistant>", "<|role_end|>", "<|endofresponse|>",
+    "<|EOT|>", "<|eos|>", "<|flush|>", "</longcat_s>", "<|stop|>", "</s>",
 )  # fmt: skip
-"""Tokens that end a turn, in the templates of the supported models."""
+"""Tokens that end a turn, in the templates of the supported models.
+
+Among them the stop of FunctionGemma (`<start_function_response>`), of MiniMax M1
+(`<end_of_sentence>`), Apertus (`<|assistant_end|>`), Laguna (`</assistant>`), Ling (`<|role_end|>`),
+dots (`<|endofresponse|>`), Step 3 (`<|EOT|>`), Hunyuan A13B (`<|eos|>`), Solar Open (`<|flush|>`),
+ERNIE (`<|end_of_sentence|>`), LongCat (`</longcat_s>`) and Functionary 2 (`<|stop|>`).
+"""
 _CERTAIN = 8
 """Characters of a mark at the end of the stream that identify it as a mark."""
+_CLOSER = 4
+"""The same in reasoning, which hardly ends in a tag other than its own."""
 _FIRST = frozenset("<[]⟦")
 """First characters of marks; prose does not end in them."""
 _TOKEN = ("<|", "<｜")
@@ -36,7 +46,9 @@ def until(writer: EventWriter, marks: Marks, write: Sink, *, keep: bool = False)
     def emit(piece: str) -> None:
         if cursor.ended and cursor.at == len(cursor.text):
             half = piece[len(piece) - marks.held(piece) :]
-            if _is_certain(half) or (writer.behind_call and half == piece.lstrip(SPACE)):
+            if _is_certain(half, _CLOSER if write == writer.think else _CERTAIN) or (
+                writer.behind_call and half == piece.lstrip(SPACE)
+            ):
                 piece = piece[: len(piece) - len(half)]
         write(piece)
 
@@ -56,11 +68,11 @@ def value_until(cursor: Cursor, marks: Marks, write: Sink) -> Wait[str]:
     return (yield from cursor.until(marks, emit, keep=True))
 
 
-def _is_certain(half: str) -> bool:
+def _is_certain(half: str, size: int) -> bool:
     """Whether `half` can only be the beginning of a mark."""
     if half.startswith(_TOKEN) and len(half) > len(_TOKEN[0]):
         return True
-    return len(half) >= _CERTAIN and half[0] in _FIRST
+    return len(half) >= size and half[0] in _FIRST
 
 
 def is_half(cursor: Cursor, marks: Iterable[str], offset: int = 0) -> bool:

@@ -31,6 +31,8 @@ class PythonCalls:
     """Whether the calls must be in a list."""
     json: bool = True
     """JSON calls may follow the mark as well."""
+    empty: bool = False
+    """An empty list between the marks is dropped, not text."""
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -41,10 +43,13 @@ class PythonCalls:
         bracket = mark if mark.startswith("[") else ""
         cursor.take(len(mark))
         yield from cursor.skip()
+        if self.close and (yield from self._is_empty(writer)):
+            return
         if not bracket:
             if self.json and (yield from self._json(writer)):
                 return
             bracket = yield from cursor.accept("[")
+            yield from cursor.skip()
         if self.listed and not bracket:
             raise NotACall("no list")
         yield from self._call(writer)
@@ -61,6 +66,19 @@ class PythonCalls:
         if self.close and (yield from cursor.follows(*self.close, at_end=False)):
             yield from cursor.skip()
             yield from cursor.accept(*self.close)
+
+    def _is_empty(self, writer: EventWriter) -> Wait[bool]:
+        """Read an empty section; return False if it is not empty."""
+        cursor = writer.cursor
+        position = cursor.remember()
+        if self.empty and (yield from cursor.accept("[")):
+            yield from cursor.skip()
+            yield from cursor.accept("]")
+            yield from cursor.skip()
+        if (yield from cursor.accept(*self.close)):
+            return True
+        cursor.rewind(position)
+        return False
 
     def _json(self, writer: EventWriter) -> Wait[bool]:
         cursor = writer.cursor
@@ -94,6 +112,7 @@ class PythonCalls:
         cursor = writer.cursor
         written = yield from cursor.match(_NAME)
         cursor.take(len(written))
+        yield from cursor.skip(" \t")
         if not written or not (yield from cursor.accept("(")):
             raise NotACall("no call")
         name = writer.resolve(written.removesuffix(".call"))

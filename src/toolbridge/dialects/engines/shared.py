@@ -1,6 +1,7 @@
 """Parsers for marks that several dialects share; the text after the mark selects the parser."""
 
 from toolbridge.dialects.engines.arg_pairs import PairCalls
+from toolbridge.dialects.engines.bracket_calls import BracketCalls
 from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.function_xml import function_xml
 from toolbridge.dialects.engines.invoke_xml import InvokeCalls
@@ -29,5 +30,8 @@ BARE_JSON: tuple[CallReader, ...] = (JsonBody(shape=CallShape(strict=True, betwe
 """JSON without a mark: only a declared name with arguments is a call."""
 FENCED_JSON: tuple[CallReader, ...] = (JsonBody(shape=CallShape(strict=True), fence=True),)
 """JSON in a code fence, with nothing else in it."""
-CALLING_TOOL: tuple[CallReader, ...] = (PythonCalls(json=False),)
-"""After `[Calling tool: `: a name and JSON in brackets."""
+CALLING_TOOL: dict[str, tuple[CallReader, ...]] = {
+    "[Calling tool: ": (PythonCalls(json=False),),
+    "[Calling tool=": (BracketCalls(),),
+}
+"""Calls in words, by quantised models: `[Calling tool: f({…})]` and `[Calling tool="f" a="1"]`."""

@@ -39,14 +39,25 @@ class JsonBody:
         yield from cursor.skip()
         while self.lead and (yield from cursor.accept(*self.lead)):
             yield from cursor.skip()
-        if self.close and (yield from cursor.accept(*self.close)):
-            return  # an empty section
+        if self.close and (yield from self._is_empty(writer)):
+            return
         fenced = self.fence and bool((yield from cursor.accept("```json\n", "```json", "```")))
         yield from cursor.skip()
         if (yield from cursor.peek()) not in {*self.only}:
             raise NotACall("no JSON")
         yield from read_calls(writer, self.shape)
         yield from self._after(writer, fenced=fenced)
+
+    def _is_empty(self, writer: EventWriter) -> Wait[bool]:
+        """Read an empty section, with `{}` in it or nothing; return False if it is not empty."""
+        cursor = writer.cursor
+        position = cursor.remember()
+        yield from cursor.accept("{}")
+        yield from cursor.skip()
+        if (yield from cursor.accept(*self.close)):
+            return True
+        cursor.rewind(position)
+        return False
 
     def _after(self, writer: EventWriter, *, fenced: bool) -> Wait[None]:
         """Skip the end mark, and extra brackets before it."""
@@ -141,8 +152,9 @@ class NamedJson:
         yield from cursor.skip()
         header = yield from self._header(writer)
         yield from cursor.skip()
-        if self.fence:
-            yield from cursor.accept("```json", "```")
+        if self.fence and (yield from cursor.accept("```json", "```")):
+            yield from cursor.skip()
+            yield from cursor.accept("```")  # nothing is in the fence
             yield from cursor.skip()
         if (yield from cursor.peek()) != "{":
             yield from self._without_json(writer, header)
@@ -155,6 +167,10 @@ class NamedJson:
         """End a call that has a name and no arguments."""
         cursor = writer.cursor
         rest = yield from cursor.peek()
+        if self.close and (yield from cursor.stands(*self.close)):
+            writer.whole_call(header.name, "{}", header.id)
+            yield from self._after(writer)
+            return
         certain = writer.tools.known or header.lined or rest in "[<"
         if rest and not (self.empty and certain):
             raise NotACall("no JSON")
@@ -178,16 +194,20 @@ class NamedJson:
         id = ""
         if self.id_first:
             id = yield from self._word(writer)
+            yield from cursor.skip(" \t")
             if not (yield from cursor.accept(self.id_first)):
                 raise NotACall("no name after the id")
+            yield from cursor.skip(" \t")
         written = yield from self._word(writer)
         yield from cursor.skip(" \t")
         if self.id_marks and (yield from cursor.accept(*self.id_marks)):
+            yield from cursor.skip(" \t")
             id = yield from self._word(writer)
         name, own_id = self.identify(writer, written)
         gap = yield from cursor.skip()
         separated = yield from cursor.accept(*self.separators)
-        if self.needs_separator and not separated and self.separators:
+        empty = self.close and (yield from cursor.stands(*self.close))
+        if self.needs_separator and not separated and self.separators and not empty:
             drop_half(cursor, self.separators)
             raise NotACall("no separator")
         return _Header(name, id or own_id, separated=bool(separated), lined="\n" in gap)

@@ -54,6 +54,9 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool.schema if tool is not None else {}
 
+    def parameters(self, name: str) -> frozenset[str]:
+        return frozenset(self._properties(name))
+
     def declares(self, name: str, key: str) -> bool:
         return key in self._properties(name)
 

@@ -7,6 +7,7 @@ no declared type stays a string (mlx-lm#1236).
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from toolbridge.core.json import Json, JsonObject, loads
 from toolbridge.dialects.engines.literals import Unreadable, literal
@@ -98,15 +99,33 @@ def type_of(value: Json) -> str:
             return "object"
 
 
-def typed(raw: str, types: frozenset[str]) -> Json:
-    """Return `raw` as a value of one of `types`; a text that fits none of them stays a string."""
-    if types == {"string"}:
-        return raw
+def typed(raw: str, types: frozenset[str], *, quotes: bool = False) -> Json:
+    """Return `raw` as a value of one of `types`; a text that fits none of them stays a string.
+
+    With `quotes`, quotes around a string are not part of it; around another type they never are.
+    """
     if not types:
-        return _guessed(raw)
+        return _guessed(raw, quotes=quotes)
     word = raw.strip()
-    value = _fitting(word, types)
-    return raw if value is _MISSING else _json(value)
+    bare = unquoted(word)
+    if types != {"string"}:
+        value = _fitting(word, types)
+        if value is _MISSING and bare != word and "string" not in types:
+            value = _fitting(bare.strip(), types)
+        if value is not _MISSING:
+            return _json(value)
+    return bare if quotes and bare != word else raw
+
+
+def unquoted(text: str) -> str:
+    """Return `text` without the quotes around the whole of it; a JSON string is decoded."""
+    quote = text[:1]
+    if len(text) < len("''") or quote not in {'"', "'"} or not text.endswith(quote):
+        return text
+    if quote == '"':
+        with suppress(ValueError):
+            return str(loads(text))
+    return text if quote in text[1:-1] else text[1:-1]
 
 
 def _json(value: object) -> Json:
@@ -159,13 +178,13 @@ def _structure(word: str) -> object:
         return _MISSING
 
 
-def _guessed(raw: str) -> Json:
+def _guessed(raw: str, *, quotes: bool) -> Json:
     """Return the value of `raw` without a schema: JSON only if the whole text is JSON."""
     word = raw.strip()
     if word in _WORDS:
         return _WORDS[word]
     if word[:1] in {'"', "'", ""}:
-        return raw
+        return unquoted(word) if quotes and unquoted(word) != word else raw
     if _NUMBER.fullmatch(word):
         number = _number(word)
         return raw if isinstance(number, str) or word[:1] == "+" else number

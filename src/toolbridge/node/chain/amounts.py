@@ -1,8 +1,10 @@
 """Amounts of money: decimal text for people, whole numbers of the smallest unit for contracts."""
 
 import re
+from dataclasses import dataclass
 
 from toolbridge.core.errors import ConfigError
+from toolbridge.node.chain.contracts import NATIVE
 
 ETHER = 18
 """Decimals of the chain's own coin: 1 ETH is 10**18 wei."""
@@ -26,3 +28,21 @@ def format_amount(amount: int, decimals: int) -> str:
     whole, fraction = divmod(amount, 10**decimals)
     digits = f"{fraction:0{decimals}d}".rstrip("0") if decimals else ""
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+@dataclass(frozen=True)
+class Currency:
+    """A currency in which sessions are paid: the chain's own coin, or a token."""
+
+    address: str
+    """The address of the token; `NATIVE` for the chain's own coin."""
+    decimals: int
+    symbol: str
+
+    def format(self, amount: int) -> str:
+        """Return an amount with its currency, such as `0.0002 ETH`."""
+        sign = "-" if amount < 0 else ""
+        return f"{sign}{format_amount(abs(amount), self.decimals)} {self.symbol}"
+
+
+ETH = Currency(NATIVE, ETHER, "ETH")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.node.chain.abi import Value, encode_call
-from toolbridge.node.chain.amounts import format_amount
-from toolbridge.node.chain.contracts import FUNCTIONS
+from toolbridge.node.chain.amounts import Currency
+from toolbridge.node.chain.contracts import FUNCTIONS, NATIVE
 
 PRECISION = 1000
 """PRICE_PRECISION of the contracts: prices per token are multiplied by 1000."""
@@ -49,6 +49,8 @@ class SessionTerms:
     interval: int
     duration: int
     timeout: int
+    symbol: str = "ETH"
+    """The name of the currency, for messages."""
 
     def max_tokens(self, price: int) -> int:
         """Return how many tokens of an answer the deposit pays for."""
@@ -71,9 +73,16 @@ class SessionTerms:
         """Return the call that ends a job and refunds the rest of its deposit."""
         return ContractCall(self.marketplace, "completeSessionJob", (int(job), ""))
 
+    def withdraw(self, token: str, amount: int) -> ContractCall:
+        """Return the call that sends a balance in the marketplace back to the account."""
+        if token == NATIVE:
+            return ContractCall(self.marketplace, "withdrawNative", (amount,))
+        return ContractCall(self.marketplace, "withdrawToken", (token, amount))
+
     def check(self, least: int, price: int) -> None:
         """Raise `ConfigError` if the marketplace would reject the deposit."""
-        have = format_amount(self.deposit, self.decimals)
+        currency = Currency(self.token or NATIVE, self.decimals, self.symbol)
+        have = currency.format(self.deposit)
         if not least and self.token:
             raise ConfigError(
                 f"the marketplace accepts no deposits in the token {self.token}; check `token`"
@@ -81,11 +90,11 @@ class SessionTerms:
         if self.deposit < least:
             raise ConfigError(
                 f"`deposit` is {have}, below the marketplace's minimum of "
-                f"{format_amount(least, self.decimals)}; raise `deposit`"
+                f"{currency.format(least)}; raise `deposit`"
             )
         if price and self.max_tokens(price) < self.interval:
             need = -(-self.interval * price // PRECISION)
             raise ConfigError(
                 f"`deposit` is {have}; at this host's price one proof interval of {self.interval} "
-                f"tokens costs {format_amount(need, self.decimals)}; raise `deposit`"
+                f"tokens costs {currency.format(need)}; raise `deposit`"
             )

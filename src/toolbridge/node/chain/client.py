@@ -21,6 +21,8 @@ from toolbridge.node.chain.rpc import Rpc, RpcRejected
 
 _BATCH = 40
 """Reads per Multicall3 request."""
+_MAX_DIGITS = 66
+"""A number has at most 256 bits: `0x` and 64 hex digits."""
 _REVERTED = 3
 """The JSON-RPC error code for a revert; older servers send -32000 and name it in the message."""
 
@@ -173,10 +175,24 @@ class ChainClient:
     async def receipt(self, hash: str) -> Receipt | None:
         """Return the receipt of a transaction; None while no block includes it."""
         found = await self.rpc.ask("eth_getTransactionReceipt", hash)
-        return _receipt(found) if isinstance(found, dict) else None
+        receipt = _receipt(found) if isinstance(found, dict) else None
+        if receipt is not None and receipt.hash.lower() != hash.lower():
+            raise BrokenWire(
+                f"the JSON-RPC server {self.rpc.origin} returned the receipt of another "
+                "transaction; set another `rpc_url`"
+            )
+        return receipt
+
+    async def confirmed(self, hash: str) -> Receipt | None:
+        """Return the receipt of a transaction; None while its block has too few confirmations."""
+        found = await self.receipt(hash)
+        if found is None or self.network.confirmations <= 1:
+            return found
+        depth = await self.block_number() - found.block + 1
+        return found if depth >= self.network.confirmations else None
 
     async def wait_for(self, hash: str, wait: float, pause: float = 0.5) -> Receipt | None:
-        """Return the receipt of a transaction, or None if no block includes it after `wait`.
+        """Return the receipt of a transaction, or None if it is not confirmed after `wait`.
 
         A server that fails in between is asked again; a failure of the last request is raised.
         """
@@ -184,7 +200,7 @@ class ChainClient:
         while True:
             late = asyncio.get_running_loop().time() + pause > until
             try:
-                found = await self.receipt(hash)
+                found = await self.confirmed(hash)
             except (Unreachable, TimedOut, BrokenWire, RateLimited):
                 if late:
                     raise
@@ -234,10 +250,14 @@ def unhexed(value: Json) -> bytes:
 
 
 def number(value: Json) -> int:
+    text = str(value)
     try:
-        return int(str(value), 16)
+        found = int(text, 16)
     except ValueError:
-        raise BrokenWire("the JSON-RPC server returned a value that is not a number") from None
+        found = -1
+    if found < 0 or len(text) > _MAX_DIGITS:
+        raise BrokenWire("the JSON-RPC server returned a value that is not a number")
+    return found
 
 
 def word(value: str | int) -> str:

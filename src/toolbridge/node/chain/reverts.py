@@ -27,6 +27,8 @@ class Reverted(Rejected):
         super().__init__(f"{text}; {advice}" if advice else text)
         self.reason = reason
         self.advice = advice
+        self.in_block = False
+        """Whether a block includes the failed transaction, so that its gas is spent."""
 
 
 class RevertTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

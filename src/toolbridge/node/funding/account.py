@@ -1,6 +1,6 @@
 """The account that pays: gas, nonces, and transactions whose outcome is always resolved.
 
-The hash of a transaction is known before it is sent and can be recorded first (`note`). A
+The hash of a transaction is known before it is sent and is recorded first, in the journal. A
 JSON-RPC error proves that a transaction was not accepted. After a timeout or a lost connection only
 the chain can show whether it was; until then it is `TransactionUncertain`.
 """
@@ -8,15 +8,19 @@ the chain can show whether it was; until then it is `TransactionUncertain`.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.node.chain.address import address_of
+from toolbridge.node.chain.amounts import ETH
 from toolbridge.node.chain.calls import ContractCall
 from toolbridge.node.chain.client import ChainClient, Receipt, advised
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.rpc import RpcRejected
 from toolbridge.node.chain.transaction import Signed, Transaction, sign
+from toolbridge.node.funding.books import BookEntry
+from toolbridge.node.funding.journal import Journal, JournalRow, Sending
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
@@ -27,6 +31,11 @@ Note: TypeAlias = Callable[[Signed], Awaitable[None]]
 _TRIES = 3
 _GAS_MARGIN = (5, 4)
 """The gas limit is 5/4 of the estimate, which is made on the latest block."""
+MAX_AHEAD = 16
+"""Transactions of the account that may wait for a block. A higher nonce is refused: it could not be
+included, and everything after it would wait for ever."""
+_MAX_JUMP = 10_000
+"""How far the account's nonce may be above the highest one that is recorded here."""
 
 
 class TransactionUncertain(TimedOut):
@@ -35,6 +44,19 @@ class TransactionUncertain(TimedOut):
     def __init__(self, hash: str, why: str) -> None:
         super().__init__(f"the outcome of the transaction {hash} is not known yet ({why})")
         self.hash = hash
+
+
+class NonceRefused(Rejected):
+    """The server reports a nonce that the account cannot have."""
+
+
+@dataclass(frozen=True)
+class SendOptions:
+    """How a call is sent: the deposit that it transfers, and whether limits apply to its gas."""
+
+    note: Note | None = None
+    payment: int = 0
+    limited: bool = True
 
 
 class Account:
@@ -49,6 +71,7 @@ class Account:
         self._gas = gas
         self._wait = wait
         self._sending = asyncio.Lock()
+        self.journal = Journal(ledger)
         self.address = address_of(encryption.public_key(key))
 
     async def prepare(self, call: ContractCall) -> Transaction:
@@ -59,7 +82,7 @@ class Account:
         numerator, denominator = _GAS_MARGIN
         return Transaction(
             self._chain.network.chain_id,
-            await self._chain.nonce(self.address),
+            await self._next_nonce(),
             call.contract,
             call.data,
             call.value,
@@ -67,6 +90,20 @@ class Account:
             fee,
             tip,
         )
+
+    async def _next_nonce(self) -> int:
+        """Return the nonce of the next transaction; raise `NonceRefused` if it is not credible."""
+        following = await self._chain.nonce(self.address)
+        included = await self._chain.nonce(self.address, "latest")
+        known = await self.journal.highest()
+        if following > included + MAX_AHEAD or (known >= 0 and included > known + _MAX_JUMP):
+            highest = included if following > included + MAX_AHEAD else known
+            raise NonceRefused(
+                f"the JSON-RPC server {self._chain.rpc.origin} reports the nonce {following} for "
+                f"{self.address}, far above {highest}; nothing is signed with it, because no block "
+                "could include it. Set another `rpc_url`"
+            )
+        return following
 
     async def cost(self, transaction: Transaction) -> int:
         """Return the most that a transaction can cost in gas, with twice the current L1 data fee."""
@@ -77,17 +114,18 @@ class Account:
         (fee,) = await self._chain.read(oracle, "getL1Fee", raw)
         return transaction.cost + 2 * (fee if isinstance(fee, int) else 0)
 
-    async def send(self, call: ContractCall, note: Note | None = None) -> Receipt:
+    async def send(self, call: ContractCall, options: SendOptions | None = None) -> Receipt:
         """Send a call as a transaction and return its receipt.
 
-        `note` gets the signed transaction before it is sent. Raise `Reverted` if it fails in its
-        block or the server rejects it, `TransactionUncertain` if its outcome stays unknown.
+        Raise `Reverted` if it fails in its block or the server rejects it, `TransactionUncertain`
+        if its outcome stays unknown.
         """
-        reservation, hash, doubt = await self._broadcast(call, note)
+        hash, doubt = await self._broadcast(call, options or SendOptions())
         receipt = await self.settled(hash, doubt)
-        await self._ledger.release(reservation, receipt.cost)
         if not receipt.succeeded:
-            raise await self._why(call)
+            why = await self._why(call)
+            why.in_block = True
+            raise why
         return receipt
 
     async def settled(self, hash: str, doubt: str = "") -> Receipt:
@@ -100,36 +138,90 @@ class Account:
             raise TransactionUncertain(
                 hash, doubt or f"no block includes it after {self._wait:g} s"
             )
+        await self.close(receipt)
         return receipt
+
+    async def close(self, receipt: Receipt) -> None:
+        """Record the outcome of a transaction, and the gas that it has cost."""
+        for row in await self.journal.pending():
+            if row.hash == receipt.hash:
+                await self.journal.close(row.hash, "included" if receipt.succeeded else "failed")
+                await self._free_gas(row, receipt)
+
+    async def _free_gas(self, row: JournalRow, receipt: Receipt) -> None:
+        """Record the gas of an included transaction, and free that of others with its nonce."""
+        reserved = {one.gas for one in await self.journal.with_nonce(row.nonce)}
+        for gas in reserved:
+            await self._ledger.release(gas, receipt.cost if gas == row.gas else 0)
+        state = "done" if receipt.succeeded else "failed"
+        entry = BookEntry(
+            "gas", ETH.address, ETH.decimals, receipt.cost, hash=row.hash, state=state,
+            note=row.function,
+        )  # fmt: skip
+        await self._ledger.record(entry, ETH)
 
     async def again(self, raw: bytes) -> None:
         """Send the same signed transaction again; its nonce prevents a second payment."""
         with suppress(Unreachable, TimedOut, BrokenWire, Rejected):
             await self._chain.send(raw)
 
-    async def _broadcast(self, call: ContractCall, note: Note | None) -> tuple[int, str, str]:
-        """Return the ledger id of its gas, the hash, and why sending is uncertain (empty if not)."""
-        async with self._sending:  # two at once would use the same nonce
-            transaction = await self.prepare(call)
-            reservation = await self._ledger.reserve(self._gas, await self.cost(transaction))
+    async def replace(self, row: JournalRow, transaction: Transaction, what: Sending) -> str:
+        """Send a transaction with the nonce of `row` and return its hash.
+
+        Its gas is recorded without a limit: the fee is bounded, and money waits for it.
+        """
+        async with self._sending:
+            cost = await self.cost(transaction)
+            reserved = await self._ledger.reserve(self._gas, cost, limited=False)
+            signed = sign(transaction, self._key)
+            await self.journal.write(signed, replace(what, payment=row.payment, gas=reserved))
             try:
-                return reservation, *await self._deliver(call, transaction, note)
-            except Rejected:
-                await self._ledger.release(reservation)
+                await self._chain.send(signed.raw)
+            except RpcRejected as error:
+                await self.journal.close(signed.hash, "rejected")
+                await self._ledger.release(reserved)
+                raise advised(what.function, error) from None
+            return signed.hash
+
+    async def _broadcast(self, call: ContractCall, options: SendOptions) -> tuple[str, str]:
+        """Return the hash of the sent transaction, and why sending is uncertain (empty if not)."""
+        async with self._sending:  # two at once would use the same nonce
+            if not options.payment and (sent := await self._same(call)):
+                return sent, ""
+            transaction = await self.prepare(call)
+            cost = await self.cost(transaction)
+            reservation = await self._ledger.reserve(self._gas, cost, limited=options.limited)
+            try:
+                return await self._deliver(call, transaction, options, reservation)
+            except BaseException:
+                if all(one.gas != reservation for one in await self.journal.pending()):
+                    await self._ledger.release(reservation)
                 raise
 
+    async def _same(self, call: ContractCall) -> str:
+        """Return the hash of a pending transaction with the same call, which an earlier try sent."""
+        for row in await self.journal.pending():
+            one = row.transaction
+            if row.kind != "cancel" and (one.to, one.data, one.value) == (
+                call.contract, call.data, call.value,
+            ):  # fmt: skip
+                return row.hash
+        return ""
+
     async def _deliver(
-        self, call: ContractCall, transaction: Transaction, note: Note | None
+        self, call: ContractCall, transaction: Transaction, options: SendOptions, gas: int
     ) -> tuple[str, str]:
         for left in reversed(range(_TRIES)):
             signed = sign(transaction, self._key)
-            if note is not None:
-                await note(signed)
+            if options.note is not None:
+                await options.note(signed)
+            await self.journal.write(signed, Sending(call.function, options.payment, gas))
             try:
                 await self._chain.send(signed.raw)
             except RpcRejected as error:
                 if _is_known(error):
                     break
+                await self.journal.close(signed.hash, "rejected")
                 if not left or not _nonce_used(error):
                     raise advised(call.function, error) from None
                 transaction = await self.prepare(call)

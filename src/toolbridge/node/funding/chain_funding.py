@@ -10,19 +10,22 @@ import logging
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 
 from toolbridge.core.errors import ConfigError, Rejected, ToolbridgeError
-from toolbridge.node.chain.abi import selector, topic
+from toolbridge.node.chain.abi import selector
 from toolbridge.node.chain.address import same_account
-from toolbridge.node.chain.calls import PRECISION, SessionTerms
-from toolbridge.node.chain.client import ChainClient, Receipt, hexed, word
-from toolbridge.node.chain.contracts import SESSION_CREATED
+from toolbridge.node.chain.amounts import ETH
+from toolbridge.node.chain.calls import PRECISION
+from toolbridge.node.chain.client import Receipt
 from toolbridge.node.chain.reverts import Reverted, explain
 from toolbridge.node.chain.transaction import Signed
-from toolbridge.node.funding.account import Account, TransactionUncertain
-from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job
-from toolbridge.node.funding.ledger import Budget, Ledger, Payment
+from toolbridge.node.funding.account import SendOptions, TransactionUncertain
+from toolbridge.node.funding.books import BookEntry
+from toolbridge.node.funding.context import FundingContext, job_of, unresolved
+from toolbridge.node.funding.jobs import Host, Job
+from toolbridge.node.funding.leases import BEAT
+from toolbridge.node.funding.ledger import Payment
+from toolbridge.node.funding.resolving import Resolver
 from toolbridge.node.funding.settling import Settler, job_state
 from toolbridge.node.hosts.candidates import HostCandidate, NoHosts
 from toolbridge.node.hosts.finder import Finder
@@ -33,24 +36,13 @@ _HOST_REASONS = frozenset({
 })  # fmt: skip
 """Revert reasons after which the next host is tried."""
 
-_LAG = 5.0
-"""Seconds by which a server's receipts may lag behind its nonces."""
+_WATCHED = 900.0
+"""Seconds for which a payment is watched: a reorganisation of the chain may remove its block."""
 
 _SETTLE_RETRIES = (5, 30, 120)
 """Waits before each further attempt to settle a job, in multiples of `settle_after`."""
 
 _log = logging.getLogger("toolbridge.node")
-
-
-@dataclass(frozen=True)
-class FundingContext:
-    """The chain, account, ledger, terms and budget of a funding."""
-
-    chain: ChainClient
-    account: Account
-    ledger: Ledger
-    terms: SessionTerms
-    budget: Budget
 
 
 class ChainFunding:
@@ -61,6 +53,7 @@ class ChainFunding:
         context: FundingContext,
         finder: Finder,
         *,
+        pay_wait: float = 120.0,
         settle_after: float = 120.0,
     ) -> None:
         self._context = context
@@ -68,9 +61,14 @@ class ChainFunding:
         self._settle_after = settle_after
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._counting: set[asyncio.Task[None]] = set()
+        """Writes of delivered tokens."""
         self._payments: dict[str, Payment] = {}
-        self._settled_earlier = False
-        self.settler = Settler(context.chain, context.account, context.ledger, context.terms)
+        self._lost: set[str] = set()
+        self._watching: asyncio.Task[None] | None = None
+        parts = (context.chain, context.account, context.ledger)
+        self.settler = Settler(*parts, context.terms, context.records)
+        self.resolver = Resolver(*parts, pay_wait)
 
     # ── the interface of Funding ──
 
@@ -78,7 +76,7 @@ class ChainFunding:
         """Return a paid job: that of an earlier payment that is resolved now, or a new one."""
         async with self._opening:
             await self._context.chain.check()
-            self._settle_earlier()
+            self._start()
             return await self._resolve() or await self._pay_one(await self._finder.order())
 
     async def is_active(self, job: Job) -> bool:
@@ -87,6 +85,21 @@ class ChainFunding:
     async def _is_active(self, job: str) -> bool:
         state = await job_state(self._context.chain, job)
         return state.active and same_account(state.depositor, self._context.account.address)
+
+    def lost(self, job: Job) -> bool:
+        """Whether the payment of a job has vanished from the chain."""
+        return job.id in self._lost
+
+    def delivered(self, job: Job, tokens: int) -> None:
+        """Record tokens that a job has delivered, in the background; `close` waits for it."""
+        if tokens:
+            self._spawn(self._write_delivered(job.id, tokens), self._counting)
+
+    async def _write_delivered(self, job: str, tokens: int) -> None:
+        try:
+            await self._context.ledger.delivered(job, tokens)
+        except ConfigError as error:  # a ledger that fails must not end the answer
+            _log.warning("%d tokens of job %s are not recorded: %s", tokens, job, error)
 
     async def has_other(self, job: Job) -> bool:
         """Whether there is another host that has not failed lately."""
@@ -100,6 +113,7 @@ class ChainFunding:
             return
         if failed:
             self._finder.rest(payment.host)
+        await self._counted()
         try:
             await self._context.ledger.change(payment.id, "closed")
         except ConfigError as error:  # the next process settles it
@@ -108,7 +122,9 @@ class ChainFunding:
 
     async def stop(self) -> None:
         """Cancel background tasks; the ledger has the jobs that remain to be settled."""
-        for task in list(self._tasks):
+        await self._counted()
+        watching = () if self._watching is None else (self._watching,)
+        for task in (*self._tasks, *watching):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
@@ -177,20 +193,39 @@ class ChainFunding:
                 raw=signed.raw.hex(), host=candidate.address, url=candidate.url,
                 public=candidate.public.hex(), price=str(candidate.price),
             )  # fmt: skip
+            await self._write_payment(payment_id, candidate.address, signed)
 
         try:
             receipt = await context.account.send(
-                context.terms.create(candidate.address, candidate.price), note
+                context.terms.create(candidate.address, candidate.price),
+                SendOptions(note, payment_id),
             )
         except TransactionUncertain as error:
-            raise _unresolved(error.hash, str(error)) from None
-        except Rejected:
-            await context.ledger.release(payment_id)
+            raise unresolved(error.hash, str(error)) from None
+        except Rejected as error:
+            failed = isinstance(error, Reverted) and error.in_block
+            await context.ledger.release(payment_id, 0, "failed" if failed else "done")
             raise
-        except ToolbridgeError:  # the chain or the disk failed, usually before signing
+        except BaseException:  # the chain or the disk failed, or the request was cancelled
             await self._release_unsent(payment_id)
             raise
         return await self._opened(payment_id, receipt)
+
+    async def _write_payment(self, payment_id: int, host: str, signed: Signed) -> None:
+        """Write the payment into the books, and warn if its gas can cost more than the deposit."""
+        context = self._context
+        currency = context.budget.currency
+        entry = BookEntry(
+            "payment", currency.address, currency.decimals, context.terms.deposit, host,
+            hash=signed.hash, state="sent", payment=payment_id,
+        )  # fmt: skip
+        await context.ledger.record(entry, currency)
+        if not context.terms.token and signed.transaction.cost > context.terms.deposit:
+            _log.warning(
+                "the gas of this payment can cost %s, more than the deposit of %s; raise `deposit`",
+                ETH.format(signed.transaction.cost),
+                currency.format(context.terms.deposit),
+            )
 
     async def _release_unsent(self, payment_id: int) -> None:
         """Free the reserved amount unless the transaction was signed and may have been sent."""
@@ -200,25 +235,15 @@ class ChainFunding:
 
     async def _opened(self, payment_id: int, receipt: Receipt) -> Job:
         """Record the job of a payment before anything else can fail."""
-        await self._context.ledger.change(payment_id, "open", job=self._job_of(receipt))
-        found = await self._context.ledger.find("open")
+        ledger = self._context.ledger
+        await ledger.change(payment_id, "open", job=job_of(self._context, receipt))
+        found = await ledger.find("open")
         return self._adopt(next(one for one in found if one.id == payment_id))
-
-    def _job_of(self, receipt: Receipt) -> str:
-        """Return the job id from our `SessionJobCreated` log; a receipt may contain others' logs."""
-        context = self._context
-        for log in receipt.logs:
-            ours = same_account(log.address, context.terms.marketplace) and len(log.topics) == 4
-            if not ours or log.topics[0] != hexed(topic(SESSION_CREATED)):
-                continue
-            if same_account(log.topics[2], word(context.account.address)):
-                return str(int(log.topics[1], 16))
-        why = "it succeeded, but its receipt has no SessionJobCreated log; check `marketplace`"
-        raise _unresolved(receipt.hash, why)
 
     def _adopt(self, payment: Payment) -> Job:
         """Return the job of a payment, and keep the payment for `close`."""
         self._payments[payment.job] = payment
+        self._lost.discard(payment.job)
         return Job(
             payment.job,
             Host(payment.url, bytes.fromhex(payment.public)),
@@ -233,48 +258,74 @@ class ChainFunding:
         """Resolve earlier payments; return a job for our model that one of them paid for, or None."""
         usable: Job | None = None
         for payment in await self._context.ledger.find("sent"):
-            if not self._context.ledger.is_ours(payment):
+            if payment.held_until:
                 continue
             await self._context.ledger.take(payment.id)
-            receipt = await self._outcome(payment)
-            if receipt is None or not receipt.succeeded:
-                await self._context.ledger.release(payment.id)
+            found = await self.resolver.resolve(payment, resend=True)
+            if found.fate == "waiting":
+                raise unresolved(payment.hash, found.why)
+            if found.receipt is None or found.fate != "paid":
                 continue
             ours = usable is None and payment.model == self._context.terms.model.hex()
-            ours = ours and await self._is_active(self._job_of(receipt))
-            job = await self._opened(payment.id, receipt)
+            ours = ours and await self._is_active(job_of(self._context, found.receipt))
+            job = await self._opened(payment.id, found.receipt)
             if ours:
                 usable = job
             else:
                 await self.close(job)
         return usable
 
-    async def _outcome(self, payment: Payment) -> Receipt | None:
-        """Return the receipt of a payment, or None if it can never be included in a block."""
-        context = self._context
-        if (found := await context.chain.receipt(payment.hash)) is not None:
-            return found
-        # The account's nonce has passed: this transaction is already included, or never will be.
-        if await context.chain.nonce(context.account.address, "latest") > payment.nonce:
-            return await context.chain.wait_for(payment.hash, _LAG)
-        await context.account.again(bytes.fromhex(payment.raw))
+    # ── watching ──
+
+    async def _watch(self) -> None:
+        """Extend our lease, and stop sessions whose payment a reorganisation has removed."""
+        while True:
+            await asyncio.sleep(BEAT)
+            try:
+                await self._context.ledger.beat()
+                await self.check_payments()
+            except ToolbridgeError as error:
+                _log.warning("payments cannot be checked: %s", error)
+
+    async def check_payments(self) -> None:
+        """Find payments in use that the chain does not have any more; their sessions must stop."""
+        for job, payment in list(self._payments.items()):
+            if time.time() - payment.at > _WATCHED:
+                continue
+            rows = await self._context.account.journal.of_payment(payment.id)
+            hashes = [row.hash for row in rows if row.state == "included"] or [payment.hash]
+            receipt = await self._context.chain.receipt(hashes[0])
+            if receipt is not None and receipt.succeeded and self._same_job(receipt, job):
+                continue
+            _log.warning(
+                "the payment of job %s in %s has vanished from the chain; its session stops",
+                job, hashes[0],
+            )  # fmt: skip
+            self._lost.add(job)
+            self._payments.pop(job, None)
+            await self._context.account.journal.reopen(payment.id)
+            await self._context.ledger.change(payment.id, "sent", job="")
+
+    def _same_job(self, receipt: Receipt, job: str) -> bool:
+        """Whether a receipt names a job; a reorganisation may give a payment another job id."""
         try:
-            return await context.account.settled(payment.hash)
-        except TransactionUncertain as error:
-            raise _unresolved(payment.hash, str(error)) from None
+            return job_of(self._context, receipt) == job
+        except ToolbridgeError:
+            return False
 
     # ── settling ──
 
-    def _settle_earlier(self) -> None:
-        """Settle the jobs of earlier processes, once."""
-        if not self._settled_earlier:
-            self._settled_earlier = True
+    def _start(self) -> None:
+        """Watch our payments, and settle the jobs of earlier processes, once."""
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
             self._spawn(self._settle_left_behind())
 
     async def _settle_left_behind(self) -> None:
         try:
+            await self.resolver.reconcile()
             left = await self.settler.left_behind()
-        except ConfigError as error:
+        except ToolbridgeError as error:
             _log.warning("%s", error)
             return
         for payment in left:
@@ -292,17 +343,22 @@ class ChainFunding:
                     "job %s is not settled yet (it is tried again): %s", payment.job, error
                 )
             else:
-                _log.info("job %s is settled, refund %d", done.job, done.refund)
+                if done.overbilled:
+                    _log.warning(
+                        "the host %s billed %d tokens for job %s, and delivered %d",
+                        done.host, done.billed, done.job, done.delivered,
+                    )  # fmt: skip
                 return
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    async def _counted(self) -> None:
+        """Wait until the delivered tokens are in the ledger."""
+        if self._counting:
+            await asyncio.wait(self._counting)
+
+    def _spawn(
+        self, work: Coroutine[None, None, None], into: set[asyncio.Task[None]] | None = None
+    ) -> None:
+        tasks = self._tasks if into is None else into
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-def _unresolved(hash: str, why: str) -> FundingUnresolved:
-    return FundingUnresolved(
-        f"the payment in transaction {hash} is unresolved: {why}; no other payment is sent until it "
-        "is resolved. The next request checks it again; `toolbridge node balance` lists such payments"
-    )
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)

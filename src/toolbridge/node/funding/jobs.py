@@ -50,6 +50,14 @@ class Funding(Protocol):
         """Whether the job is still active, so that its host answers requests."""
         ...
 
+    def lost(self, job: Job) -> bool:
+        """Whether the payment of a job has vanished from the chain, so that its session must stop."""
+        ...
+
+    def delivered(self, job: Job, tokens: int) -> None:
+        """Record tokens that a job has delivered, counted on our side; returns at once."""
+        ...
+
     async def has_other(self, job: Job) -> bool:
         """Whether another host than that of `job` can be tried."""
         ...
@@ -73,6 +81,12 @@ class PrepaidJob:
 
     async def is_active(self, job: Job) -> bool:
         return job == self._job
+
+    def lost(self, job: Job) -> bool:
+        return job != self._job
+
+    def delivered(self, job: Job, tokens: int) -> None:
+        pass  # a prepaid job has no bill
 
     async def has_other(self, job: Job) -> bool:
         return job != self._job

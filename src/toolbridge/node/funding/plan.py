@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.node.chain.abi import Value
-from toolbridge.node.chain.amounts import ETHER, format_amount
+from toolbridge.node.chain.amounts import ETH, Currency
 from toolbridge.node.chain.calls import PRECISION, ContractCall
 from toolbridge.node.funding.account import Account
-from toolbridge.node.funding.chain_funding import ChainFunding, FundingContext
+from toolbridge.node.funding.chain_funding import ChainFunding
+from toolbridge.node.funding.context import FundingContext
 from toolbridge.node.hosts.candidates import HostCandidate
 from toolbridge.node.hosts.finder import Finder
 
@@ -31,7 +32,7 @@ class PlannedCall:
     def line(self) -> str:
         """Return the call as one line of text."""
         given = ", ".join(_shown(value) for value in self.arguments)
-        value = f" with {format_amount(self.value, ETHER)} ETH" if self.value else ""
+        value = f" with {ETH.format(self.value)}" if self.value else ""
         return f"{self.function}({given}) to {self.to}{value}"
 
 
@@ -43,9 +44,7 @@ class Plan:
     host: HostCandidate
     price: int
     deposit: int
-    decimals: int
-    currency: str
-    """`ETH`, or the address of a token."""
+    currency: Currency
     max_tokens: int
     gas: int
     """The most it can cost, in wei."""
@@ -58,17 +57,16 @@ class Plan:
     def lines(self) -> list[str]:
         """Return the plan as lines of text."""
         host = self.host
-        spent, limit, deposit = (
-            format_amount(amount, self.decimals)
-            for amount in (self.spent, self.limit, self.deposit)
+        spent, limit, deposit, per_million = map(
+            self.currency.format,
+            (self.spent, self.limit, self.deposit, self.price * 10**6 // PRECISION),
         )
-        per_million = format_amount(self.price * 10**6 // PRECISION, self.decimals)
         return [
             f"account   {self.account}",
             f"host      {host.address} at {host.url} (score {host.score:.3f})",
-            f"price     {self.price} ({per_million} {self.currency} per million tokens)",
-            f"deposit   {deposit} {self.currency} for up to {self.max_tokens} tokens",
-            f"gas       {format_amount(self.gas, ETHER)} ETH at most",
+            f"price     {self.price} ({per_million} per million tokens)",
+            f"deposit   {deposit} for up to {self.max_tokens} tokens",
+            f"gas       {ETH.format(self.gas)} at most",
             f"limit     {spent} of {limit} spent or reserved in 24 hours",
             *(f"call      {call.line()}" for call in self.calls),
             *(f"warning   {text}" for text in self.warnings),
@@ -96,8 +94,7 @@ async def make_plan(finder: Finder, funding: ChainFunding, context: FundingConte
         host,
         host.price,
         terms.deposit,
-        terms.decimals,
-        terms.token or "ETH",
+        context.budget.currency,
         terms.max_tokens(host.price),
         gas,
         await context.ledger.spent(context.budget),
@@ -136,13 +133,30 @@ async def _obstacles(
         found.append(str(error))
     if await context.ledger.spent(context.budget) + terms.deposit > context.budget.limit:
         found.append(f"the deposit would exceed `{context.budget.setting}`")
+    found += await _cap_obstacles(context)
+    if not terms.token and gas > terms.deposit:
+        found.append(
+            f"the gas can cost {ETH.format(gas)}, more than the deposit; raise `deposit`, or pay with "
+            "a token"
+        )
     coins = await context.chain.balance(context.account.address)
     if coins < gas + (0 if terms.token else terms.deposit):
-        found.append(f"the account holds only {format_amount(coins, ETHER)} ETH; send ETH to it")
+        found.append(f"the account holds only {ETH.format(coins)}; send ETH to it")
     if terms.token:
         (held,) = await context.chain.read(terms.token, "balanceOf", context.account.address)
         if isinstance(held, int) and held < terms.deposit:
             found.append(
-                f"the account holds only {format_amount(held, terms.decimals)} of the token; send some"
+                f"the account holds only {context.budget.currency.format(held)}; send some to it"
             )
     return found
+
+
+async def _cap_obstacles(context: FundingContext) -> list[str]:
+    """Return why the hard cap of the account would stop the payment."""
+    currency, deposit = context.budget.currency, context.terms.deposit
+    cap = await context.ledger.cap(currency)
+    if deposit > cap.job:
+        return [f"the deposit exceeds the hard cap of {currency.format(cap.job)} per job"]
+    if await context.ledger.capped(currency) + deposit > cap.day:
+        return [f"the deposit would exceed the hard cap of {currency.format(cap.day)} per day"]
+    return []

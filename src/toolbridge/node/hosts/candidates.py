@@ -12,8 +12,9 @@ from toolbridge.node.hosts.access import HostAccess
 from toolbridge.node.hosts.scoring import Factors, Mode, factors, pick, score
 from toolbridge.node.protocol.encryption import compressed
 
-NATIVE_PER_STABLE = 227_273
-"""Ratio of the contracts' price bounds in wei and in stablecoin; estimates a missing price."""
+NATIVE_PER_STABLE = 22_727_272_727_273_000 // 100_000_000
+"""A price in wei over the same price in stablecoin: the ratio of the highest prices that the
+contracts accept, which is that of an ETH at 4,400 dollars."""
 
 
 class NoHosts(Unreachable):
@@ -33,8 +34,6 @@ class ListedHost:
     metadata: str
     url: str
     models: tuple[bytes, ...]
-    stable_price: int
-    """For our model in stablecoin, or the host's minimum for any model; 0 if unknown."""
     price: int
     """For our model in our currency; 0 if the host has set none."""
 
@@ -49,7 +48,7 @@ class HostCandidate:
     """Its public key; empty until it is found."""
     stake: int
     price: int
-    stable_price: int
+    """For our model in our currency, in the unit of the contracts."""
     score: float = 0.0
     latency: float | None = None
     """Seconds until it answered a probe; None if it was not probed."""
@@ -95,10 +94,18 @@ class HostRequirements:
     """Public keys from the settings."""
     urls: Mapping[str, str] | None = None
     """URLs from the settings, by address in lower case; they replace those of the registry."""
+    allow: frozenset[str] = frozenset()
+    """The only addresses to use, in lower case; empty for all."""
+    deny: frozenset[str] = frozenset()
+    """Addresses that are never used, in lower case."""
 
     def objection(self, host: ListedHost) -> str:
         """Return why a host is not usable, by its registry entry; empty if it is."""
-        url = self.url_of(host)
+        url, address = self.url_of(host), host.address.lower()
+        if address in self.deny:
+            return "it is in `deny`"
+        if self.allow and address not in self.allow:
+            return "it is not in `allow`"
         if not host.active:
             return "it is not active"
         if self.model not in host.models:
@@ -147,15 +154,24 @@ def claimed_key(host: ListedHost) -> bytes | None:
 # ── ranking ──
 
 
-def rank(candidates: list[HostCandidate], mode: Mode) -> tuple[HostCandidate, ...]:
-    """Return hosts with their scores, best first."""
-    scored = [replace(one, score=score(_factors(one), mode)) for one in candidates]
-    return tuple(sorted(scored, key=lambda one: (-one.score, one.address)))
+def rank(
+    candidates: list[HostCandidate], mode: Mode, *, native: bool = False
+) -> tuple[HostCandidate, ...]:
+    """Return hosts with their scores, best first; of equal scores, the lower price comes first.
+
+    Scores use the price that is paid. With `native`, it is converted to that of a stablecoin, for
+    which the weights of the vendor's client are made. `cheapest` ranks by the price alone: prices
+    below `price` differ too little in the score to outweigh the stake.
+    """
+    scored = [replace(one, score=score(_factors(one, native=native), mode)) for one in candidates]
+    if mode == "cheapest":
+        return tuple(sorted(scored, key=lambda one: (one.price, -one.score, one.address)))
+    return tuple(sorted(scored, key=lambda one: (-one.score, one.price, one.address)))
 
 
-def _factors(candidate: HostCandidate) -> Factors:
-    stable = candidate.stable_price or max(1, candidate.price // NATIVE_PER_STABLE)
-    found = factors(candidate.stake, stable)
+def _factors(candidate: HostCandidate, *, native: bool) -> Factors:
+    price = -(-candidate.price // NATIVE_PER_STABLE) if native else candidate.price
+    found = factors(candidate.stake, price)
     if candidate.latency is None:
         return found
     return Factors(found.stake, found.price, latency=max(0.0, 1.0 - candidate.latency))

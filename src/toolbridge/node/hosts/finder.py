@@ -1,7 +1,7 @@
 """Choose the order in which hosts are tried.
 
 Hosts come from the registry. Their order is a random draw weighted by score, as in the vendor's
-client, and hosts that failed lately come last. `ChainFunding` pays the first that answers a probe.
+client; with `cheapest` the lowest price comes first. Hosts that failed lately come last. `ChainFunding` pays the first that answers a probe.
 """
 
 import random
@@ -70,7 +70,8 @@ class Finder:
                 excluded.append(ExcludedHost(one.address, f"{took} at {one.url}"))
             else:
                 known.append(replace(one, latency=took))
-        return FoundHosts(rank(known, search.mode), tuple(excluded))
+        ranked = rank(known, search.mode, native=self._registry.native)
+        return FoundHosts(ranked, tuple(excluded))
 
     async def _without_recorded(self, found: FoundHosts) -> FoundHosts:
         """Exclude the hosts whose recorded faults are too many."""
@@ -93,7 +94,10 @@ class Finder:
         left, order = list(found.candidates), []
         while left:
             order.append(take(left, self._randomness.random()))
-        return sorted(order, key=lambda one: self._rests(one.address))
+        cheapest = self.search.mode == "cheapest"
+        return sorted(
+            order, key=lambda one: (self._rests(one.address), one.price if cheapest else 0)
+        )
 
     async def answering(
         self, candidates: list[HostCandidate]

@@ -46,6 +46,8 @@ class HostRegistry:
     def __init__(self, chain: ChainClient, *, currency: str = NATIVE) -> None:
         self._chain = chain
         self._currency = currency
+        self.native = currency == NATIVE
+        """Whether prices are in the chain's own coin."""
         self._keys: dict[str, bytes] = {}
         """Keys recovered from transactions, by address; empty for a host without one."""
 
@@ -67,7 +69,7 @@ class HostRegistry:
                 excluded.append(ExcludedHost(host.address, why))
             else:
                 able.append(_candidate(host, requirements))
-        return await self._verified(rank(able, mode), excluded)
+        return await self._verified(rank(able, mode, native=self.native), excluded)
 
     async def _verified(
         self, ranked: Sequence[HostCandidate], excluded: list[ExcludedHost]
@@ -99,17 +101,16 @@ class HostRegistry:
         self, addresses: Sequence[str], model: bytes
     ) -> list[ListedHost | ExcludedHost]:
         """Return the registry's entry of each address, read in few requests."""
-        registry, token = self._chain.network.registry, self._chain.network.token or NATIVE
+        registry = self._chain.network.registry
         calls: list[ReadCall] = []
         for address in addresses:
             calls += [
                 ReadCall(registry, "getNodeFullInfo", (address,)),
                 ReadCall(registry, "getModelPricing", (address, model, self._currency)),
-                ReadCall(registry, "getModelPricing", (address, model, token)),
             ]
         answers = await self._chain.read_many(calls)
         return [
-            _read(address, answers[3 * n], answers[3 * n + 1], answers[3 * n + 2])
+            _read(address, answers[2 * n], answers[2 * n + 1])
             for n, address in enumerate(addresses)
         ]
 
@@ -161,13 +162,13 @@ def model_bytes(model: str) -> bytes:
     return bytes.fromhex(model_id(model).removeprefix("0x"))
 
 
-def _read(address: str, info: Answer, price: Answer, stable: Answer) -> ListedHost | ExcludedHost:
+def _read(address: str, info: Answer, price: Answer) -> ListedHost | ExcludedHost:
     if not isinstance(info, list):
         return ExcludedHost(address, f"the registry has no entry for it ({info.reason})")
     match info:
         case [
             str(operator), int(stake), bool(active), str(metadata), str(url),
-            list(models), int(), int(least),
+            list(models), int(), int(),
         ]:  # fmt: skip
             if not same_account(operator, address):
                 return ExcludedHost(address, "it is not registered")
@@ -179,7 +180,6 @@ def _read(address: str, info: Answer, price: Answer, stable: Answer) -> ListedHo
                 metadata,
                 url,
                 served,
-                _price(stable) or least,
                 _price(price),
             )
         case _:
@@ -197,7 +197,6 @@ def _candidate(host: ListedHost, requirements: HostRequirements) -> HostCandidat
         claimed or given_key(host, requirements.keys) or b"",
         host.stake,
         host.price,
-        host.stable_price,
         key_from="registry" if claimed else "settings",
     )
 

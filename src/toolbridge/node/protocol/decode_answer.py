@@ -38,6 +38,7 @@ from toolbridge.node.protocol.messages import (
     OtherMessage,
     Response,
     StreamEnd,
+    printable,
     problem_of,
 )
 from toolbridge.policy.stops import Scissors
@@ -294,8 +295,8 @@ class AnswerDecoder:
         """End the answer well if its end is proven, or if we cut it ourselves."""
         if self._cut is not None or self.sealed:
             return self._finish(end)
+        self.unsealed = True
         if not self._sent.old_nodes:
-            self.unsealed = True
             return self._draft.fail(Truncated(_UNSEALED).problem)
         why = "the node did not confirm it, which `old_nodes` allows: the answer may be cut off"
         return self._draft.lose("answer.end", why) + self._finish(end)
@@ -377,7 +378,7 @@ class AnswerDecoder:
         return self._draft.fail(problem_of(fault))
 
     def _engine_failed(self) -> Problem:
-        message = "".join(self._held).removeprefix("Error: ").strip()
+        message = printable("".join(self._held)).removeprefix("Error: ").strip()
         text = f"the node's engine failed: {message}" if message else "the node's engine failed"
         return Problem(kind="rejected", text=text)
 

@@ -18,6 +18,7 @@ from toolbridge.wire.shapes import OpenUnion
 
 ALGORITHM = "secp256k1-ecdh(ephemeral→static)+hkdf(sha256)+xchacha20-poly1305"
 BASE_SEPOLIA = 84532
+_LONGEST_TEXT = 2000
 
 
 # ── ours to theirs ──
@@ -217,6 +218,12 @@ class InitPayload(msgspec.Struct, frozen=True, rename=_HEX):
         return public
 
 
+def printable(text: str) -> str:
+    """Return a text that a host chose, without characters that a terminal would interpret."""
+    kept = text[:_LONGEST_TEXT]
+    return kept if kept.isprintable() else "".join(c if c.isprintable() else " " for c in kept)
+
+
 def read_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text.removeprefix("0x"))
@@ -284,7 +291,7 @@ class NodeFault(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return (self.message or self.error or self.code or "an error without a message")[:2000]
+        return printable(self.message or self.error or self.code or "an error without a message")
 
 
 class OtherMessage(msgspec.Struct, frozen=True):
@@ -341,7 +348,7 @@ def problem_of(fault: NodeFault) -> Problem:
         return Problem(
             kind="rejected", text=f"the node denied access to the session: {fault.text}", status=403
         )
-    code = f" ({fault.code})" if fault.code else ""
+    code = f" ({printable(fault.code)})" if fault.code else ""
     return Problem(kind="rejected", text=f"the node returned an error: {fault.text}{code}")
 
 

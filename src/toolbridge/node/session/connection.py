@@ -41,6 +41,7 @@ from toolbridge.node.protocol.messages import (
     encode_init,
     encode_prompt,
     encode_reset,
+    printable,
     problem_of,
 )
 from toolbridge.upstream.addresses import open_socket
@@ -253,7 +254,9 @@ class HostConnection:
                 case InitAck(id=of, status="success") if of in {id, None}:
                     return message
                 case InitAck(id=of, status=status) if of in {id, None}:
-                    raise Rejected(f"the node refused the handshake: {status or 'no reason'}")
+                    raise Rejected(
+                        f"the node refused the handshake: {printable(status) or 'no reason'}"
+                    )
                 case NodeFault(id=of) if of in {id, None}:
                     raise error_of(problem_of(message))
                 case _:
@@ -266,7 +269,7 @@ class HostConnection:
         """
         ours = address_of(encryption.public_key(self._wallet))
         if not same_account(ack.client_address or "", ours):
-            _log.debug("the node takes our address %s for %s", ours, ack.client_address)
+            _log.debug("the node takes our address %s for %r", ours, ack.client_address)
 
     async def close(self) -> None:
         """Close the WebSocket; the host then settles the job and refunds the rest."""

@@ -104,6 +104,7 @@ class NodeExchange:
     ) -> None:
         self.connection = connection
         self._handshake = handshake
+        self._rules = rules
         self._waits = rules.waits
         self._id = f"prompt-{secrets.token_hex(8)}"
         limit = _within_deposit(connection, prompt.max_tokens)
@@ -130,7 +131,7 @@ class NodeExchange:
             return "hangup", self._lost
         if self._flood or decoder.overrun:
             return "overrun", self._flood or f"it sent more than `max_tokens` ({limit})"
-        if decoder.unsealed:
+        if decoder.unsealed and not self._rules.old_nodes:
             return "unsealed", "it did not confirm the end of an answer"
         return None
 

@@ -159,8 +159,12 @@ class NodeSession:
     def _leave(self, exchange: NodeExchange | None) -> None:
         """Start the next request once the node sends nothing more about this one."""
         self.waiting -= 1
+        if exchange is not None and exchange.decoder.unsealed and self._settings.old_nodes:
+            job = exchange.connection.job
+            _log.warning("job %s: the end is not confirmed, which `old_nodes` allows", job.id)
         if exchange is None or (_is_over(exchange) and exchange.fault() is None):
-            self._release(exchange)
+            self._count(exchange)
+            self._queue.release()
             return
         task = asyncio.create_task(self._drain(exchange))
         self._draining.add(task)
@@ -170,9 +174,10 @@ class NodeSession:
         try:
             if not _is_over(exchange):
                 await exchange.drain()
+            self._count(exchange)  # before a fault closes the job
             await self._note_fault(exchange)
         finally:
-            self._release(exchange)
+            self._queue.release()
 
     async def _note_fault(self, exchange: NodeExchange) -> None:
         """Record what the host did wrong; after a count that is not credible, leave the host."""
@@ -190,10 +195,12 @@ class NodeSession:
                 self._breaker.trip(_now())
             await self._drop(failed=True)
 
-    def _release(self, exchange: NodeExchange | None) -> None:
+    def _count(self, exchange: NodeExchange | None) -> None:
+        """Charge the tokens of an answer to its job, whether the answer is whole or not."""
         if exchange is not None:
-            exchange.connection.used += exchange.decoder.tokens + exchange.decoder.vlm_tokens
-        self._queue.release()
+            tokens = exchange.decoder.tokens + exchange.decoder.vlm_tokens
+            exchange.connection.used += tokens
+            self._funding.delivered(exchange.connection.job, tokens)
 
     def note_end(self, last: ev.Event) -> None:
         """Count an answer that ended with `last` for the circuit breaker."""
@@ -228,7 +235,9 @@ class NodeSession:
             await self._drop(failed=True)
         except ConnectionLost:
             if turn.exchange is not None:
+                self._count(turn.exchange)
                 await self._note_fault(turn.exchange)
+                turn.exchange = None
             await self._drop(failed=True)
         if self._stopping:
             raise _stopping()
@@ -269,7 +278,8 @@ class NodeSession:
         """Return the open connection, or a new one if it is closed or its deposit is nearly used."""
         connection = self._connection
         if connection is not None:
-            if connection.alive and not _deposit_spent(connection, prompt):
+            usable = connection.alive and not self._funding.lost(connection.job)
+            if usable and not _deposit_spent(connection, prompt):
                 return connection
             await self._drop()
         self._connection = await HostConnection.open(

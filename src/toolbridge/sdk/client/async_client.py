@@ -10,6 +10,7 @@ from weakref import WeakSet
 from toolbridge import config as configuration
 from toolbridge.config import Config
 from toolbridge.core.embeddings import EmbeddingRequest, Embeddings
+from toolbridge.core.errors import SchemaMismatch
 from toolbridge.core.messages import Message
 from toolbridge.sdk.client.tool_loop import AsyncRun, ToolLoop
 from toolbridge.sdk.client.typed_answer import AnswerType, text_of
@@ -73,7 +74,15 @@ class AsyncClient:
             return text_of(await self.complete(model, prompt, **options))
         shape = AnswerType(into)
         options["output"] = shape.output
-        return shape.read(await self.complete(model, prompt, **options))
+        asked = prepare(model, prompt, options)
+        message = await self.send(asked).result()
+        try:
+            return shape.read(message)
+        except SchemaMismatch:
+            again = shape.without_tools(asked, message)
+            if again is None:
+                raise
+        return shape.read(await self.send(again).result())
 
     async def embed(
         self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None

@@ -9,6 +9,7 @@ from weakref import finalize
 
 from toolbridge.config import Config
 from toolbridge.core.embeddings import Embeddings
+from toolbridge.core.errors import SchemaMismatch
 from toolbridge.core.messages import Message
 from toolbridge.sdk.client.async_client import AsyncClient
 from toolbridge.sdk.client.tool_loop import Run, ToolLoop
@@ -65,7 +66,15 @@ class Client:
             return text_of(self.complete(model, prompt, **options))
         shape = AnswerType(into)
         options["output"] = shape.output
-        return shape.read(self.complete(model, prompt, **options))
+        asked = prepare(model, prompt, options)
+        message = self.send(asked).result()
+        try:
+            return shape.read(message)
+        except SchemaMismatch:
+            again = shape.without_tools(asked, message)
+            if again is None:
+                raise
+        return shape.read(self.send(again).result())
 
     def embed(
         self, model: str, texts: str | Sequence[str], *, dimensions: int | None = None

@@ -1,19 +1,23 @@
 """Answers as Python values: the schema of a type for the request, and the value of the answer."""
 
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from toolbridge.core.errors import Incomplete, Refused, SchemaMismatch, error_of
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Message, OutputFormat, StopReason
+from toolbridge.core.messages import Message, OutputFormat, StopReason, Text, ToolChoice, Turn
 from toolbridge.healing import heal
 from toolbridge.healing.reading import read_text
+from toolbridge.sdk.streams.options import PreparedAsk
 from toolbridge.wire.json_schema import inline
 
 T = TypeVar("T")
 _SHOWN = 2000
 _BOX = "value"
+_AGAIN = "Write your answer now as JSON and nothing else, from what was said so far. Use no tools."
 
 
 class AnswerType(Generic[T]):
@@ -34,6 +38,20 @@ class AnswerType(Generic[T]):
     @property
     def output(self) -> OutputFormat:
         return OutputFormat(schema=self.schema, name="answer", checked=True)
+
+    def without_tools(self, asked: PreparedAsk, message: Message) -> PreparedAsk | None:
+        """Return the request that asks again for an answer that does not fit; None without tools.
+
+        Some providers accept tools or a schema, so that the schema was only a part of the prompt.
+        """
+        request = asked.request
+        if not request.tools:
+            return None
+        said = (Turn("assistant", message.content),) if message.content else ()
+        again = Turn("user", (Text(_AGAIN),))
+        turns = (*request.turns, *said, again)
+        simpler = structs.replace(request, turns=turns, tools=(), tool_choice=ToolChoice())
+        return replace(asked, request=simpler)
 
     def read(self, message: Message) -> T:
         """Return the value of an answer; raise if the answer failed or does not fit."""

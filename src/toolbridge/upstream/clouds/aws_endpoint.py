@@ -4,11 +4,12 @@ import time
 from collections.abc import Mapping
 
 from toolbridge.config import ProviderConfig, secret
-from toolbridge.core.messages import Problem
+from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds import aws, chains
+from toolbridge.upstream.clouds.betas import BetaFilter
 from toolbridge.upstream.clouds.models import regional_profile
-from toolbridge.upstream.clouds.remedies import join_url
+from toolbridge.upstream.clouds.remedies import join_url, lost_betas
 from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
 from toolbridge.upstream.clouds.sigv4 import AwsKeys, Scope, sign
 from toolbridge.upstream.clouds.token_command import run_token_command
@@ -29,11 +30,14 @@ class AwsEndpoint:
         self._config = provider_config
         self._env = env
         self._credentials: RenewedCredential[str | AwsKeys] = RenewedCredential(self._fetch)
+        self._betas = BetaFilter()
         self._names = dict(provider_config.deployments)
         """Model → the name it is sent under, also after Bedrock asked for a profile."""
 
-    async def sign(self, api: str, request: HttpRequest) -> SignedRequest:
+    async def sign(self, api: str, model: str, request: HttpRequest, /) -> SignedRequest:
         region = aws.region_of(self._config.region, self._env, self._provider)
+        headers = self._betas.apply(model, request.headers)
+        request = HttpRequest(request.path, request.body, headers)
         if self._config.cloud == "mantle":
             request = aws.mantle_request(api, request)
         else:
@@ -76,12 +80,14 @@ class AwsEndpoint:
         wrapped = api == "anthropic" and content_type.startswith(CONTENT_TYPE)
         return aws.InvokeEvents() if wrapped else None
 
-    def another_name(self, model: str, problem: Problem, /) -> str:
-        """Return the inference profile of a model that Bedrock serves in no other way."""
+    def adapt(self, model: str, problem: Problem, /) -> Loss | None:
+        """Use the inference profile of a model that Bedrock serves in no other way."""
         if not needs_profile(problem) or model in self._names:
-            return ""
+            return lost_betas(self._betas, model, problem)
         region = aws.region_of(self._config.region, self._env, self._provider)
         profile = regional_profile(model, region)
-        if profile:
-            self._names[model] = profile
-        return profile
+        if not profile:
+            return None
+        self._names[model] = profile
+        why = f"{self._provider} serves it only as {profile}; set that name to save a request"
+        return Loss("model", why, minor=True)

@@ -7,10 +7,11 @@ import msgspec
 from toolbridge.config import ProviderConfig, secret
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json, JsonObject, maybe_object
-from toolbridge.core.messages import Problem
+from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds import azure, chains
-from toolbridge.upstream.clouds.remedies import join_url, with_remedy
+from toolbridge.upstream.clouds.betas import BetaFilter
+from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_remedy
 from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
 from toolbridge.upstream.clouds.token_command import run_token_command
 from toolbridge.upstream.http_request import HttpRequest, SignedRequest
@@ -30,9 +31,12 @@ class AzureEndpoint:
         self._config = provider_config
         self._env = env
         self._tokens: RenewedCredential[str] = RenewedCredential(self._fetch)
+        self._betas = BetaFilter()
 
-    async def sign(self, api: str, request: HttpRequest) -> SignedRequest:
+    async def sign(self, api: str, model: str, request: HttpRequest, /) -> SignedRequest:
         given = self._config
+        headers = self._betas.apply(model, request.headers)
+        request = HttpRequest(request.path, request.body, headers)
         addressed = azure.azure_request(api, request, given.api_version, given.deployments)
         if key := secret(given.key, self._env):
             authorization = azure.authorize(key, api)
@@ -97,8 +101,8 @@ class AzureEndpoint:
     def unwrapping(self, _: str, __: str, /) -> Stage[bytes, bytes] | None:
         return None
 
-    def another_name(self, _: str, __: Problem, /) -> str:
-        return ""
+    def adapt(self, model: str, problem: Problem, /) -> Loss | None:
+        return lost_betas(self._betas, model, problem)
 
 
 def _filtered(problem: Problem, error: JsonObject) -> Problem:

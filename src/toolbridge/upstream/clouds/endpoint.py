@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from toolbridge.config import ProviderConfig, secret
-from toolbridge.core.messages import Problem
+from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds.aws_endpoint import AwsEndpoint
 from toolbridge.upstream.clouds.azure_endpoint import AzureEndpoint
 from toolbridge.upstream.clouds.google_endpoint import GoogleEndpoint
 from toolbridge.upstream.clouds.google_tokens import find_file
+from toolbridge.upstream.hosts import hostname
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.http_request import HttpRequest, SignedRequest
 
@@ -23,8 +24,8 @@ from toolbridge.upstream.http_request import HttpRequest, SignedRequest
 class CloudEndpoint(Protocol):
     """The endpoint of one provider in a cloud."""
 
-    async def sign(self, api: str, request: HttpRequest, /) -> SignedRequest:
-        """Return a request of an API with its URL and its credentials."""
+    async def sign(self, api: str, model: str, request: HttpRequest, /) -> SignedRequest:
+        """Return a request of an API for a model with its URL and its credentials."""
         ...
 
     def renew(self) -> bool:
@@ -41,8 +42,8 @@ class CloudEndpoint(Protocol):
         """Return the stage that turns the body of an answer into that of its API, if it needs one."""
         ...
 
-    def another_name(self, model: str, problem: Problem, /) -> str:
-        """Return another name of the model to send the request to, after a rejection; else empty."""
+    def adapt(self, model: str, problem: Problem, /) -> Loss | None:
+        """Change how requests for a model are sent, after a rejection; return what has changed."""
         ...
 
 
@@ -59,6 +60,22 @@ def open_endpoint(
             return AzureEndpoint(provider, provider_config, env)
         case "bedrock" | "mantle":
             return AwsEndpoint(provider, provider_config, env)
+
+
+async def address_of(
+    provider: str, provider_config: ProviderConfig, upstream: Upstream, env: Mapping[str, str]
+) -> str:
+    """Return the host of a provider; raise if its address or its credentials are missing.
+
+    Credentials are fetched, but no request is sent to the host.
+    """
+    endpoint = open_endpoint(provider, provider_config, upstream, env)
+    if endpoint is None:
+        return hostname(provider_config.url)
+    api, request = "anthropic", HttpRequest("/v1/messages", b'{"model":"m"}')
+    if provider_config.cloud == "vertex":
+        api, request = "gemini", HttpRequest("/v1beta/models/m:generateContent", b"{}")
+    return hostname((await endpoint.sign(api, "m", request)).url)
 
 
 def missing_credentials(provider_config: ProviderConfig, env: Mapping[str, str]) -> str:

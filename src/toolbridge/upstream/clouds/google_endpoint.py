@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from toolbridge.config import ProviderConfig, secret
-from toolbridge.core.messages import Problem
+from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds import chains
+from toolbridge.upstream.clouds.betas import BetaFilter
 from toolbridge.upstream.clouds.google import Place, place_of, vertex_request
 from toolbridge.upstream.clouds.google_tokens import (
     CredentialsFile,
@@ -13,7 +14,7 @@ from toolbridge.upstream.clouds.google_tokens import (
     find_file,
     read_file,
 )
-from toolbridge.upstream.clouds.remedies import join_url, with_remedy
+from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_remedy
 from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
 from toolbridge.upstream.clouds.token_command import run_token_command
 from toolbridge.upstream.http import Upstream
@@ -35,12 +36,13 @@ class GoogleEndpoint:
         self._upstream = upstream
         self._env = env
         self._tokens: RenewedCredential[str] = RenewedCredential(self._fetch)
+        self._betas = BetaFilter()
         self._file: CredentialsFile | None = None
         self._own_project = ""
         """The project of the credentials, known once there is a token."""
 
-    async def sign(self, api: str, request: HttpRequest) -> SignedRequest:
-        headers = dict(request.headers)
+    async def sign(self, api: str, model: str, request: HttpRequest, /) -> SignedRequest:
+        headers = self._betas.apply(model, request.headers)
         place = self._place()
         if (key := secret(self._config.key, self._env)) and self._is_express(place):
             headers["x-goog-api-key"] = key
@@ -106,5 +108,5 @@ class GoogleEndpoint:
     def unwrapping(self, _: str, __: str, /) -> Stage[bytes, bytes] | None:
         return None
 
-    def another_name(self, _: str, __: Problem, /) -> str:
-        return ""
+    def adapt(self, model: str, problem: Problem, /) -> Loss | None:
+        return lost_betas(self._betas, model, problem)

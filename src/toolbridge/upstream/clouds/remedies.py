@@ -2,7 +2,8 @@
 
 import msgspec
 
-from toolbridge.core.messages import Problem
+from toolbridge.core.messages import Loss, Problem
+from toolbridge.upstream.clouds.betas import BetaFilter
 
 
 def join_url(base: str, path: str) -> str:
@@ -15,3 +16,11 @@ def join_url(base: str, path: str) -> str:
 def with_remedy(problem: Problem, remedy: str) -> Problem:
     """Return `problem` with the next step after its text."""
     return msgspec.structs.replace(problem, text=f"{problem.text} → {remedy}")
+
+
+def lost_betas(betas: BetaFilter, model: str, problem: Problem) -> Loss | None:
+    """Return the loss of betas that a rejection was about; they are not sent any more."""
+    left_out = betas.learn(model, problem)
+    if not left_out:
+        return None
+    return Loss("betas", f"the provider rejected values of anthropic-beta; left out: {left_out}")

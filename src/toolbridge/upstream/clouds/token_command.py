@@ -66,6 +66,7 @@ async def _run(command: Sequence[str], provider: str) -> bytes:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
+            await process.wait()
     if process.returncode:
         said = " ".join(trouble[-600:].decode("utf-8", "replace").split())
         raise _failed(command, provider, f"failed ({process.returncode}): {said}")

@@ -10,6 +10,9 @@ from importlib.resources import files
 import msgspec
 
 from toolbridge.core.errors import ConfigError
+from toolbridge.node.chain.address import same_account
+from toolbridge.node.chain.amounts import ETH, Currency
+from toolbridge.node.chain.contracts import NATIVE
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
@@ -28,6 +31,17 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Multicall3; without it, contracts are read one call at a time."""
     fee_oracle: str = ""
     """GasPriceOracle of an OP-stack chain, which computes the L1 data fee; empty on other chains."""
+    token_symbol: str = ""
+    confirmations: int = 1
+    """Blocks from that of a transaction on until it counts; 1 is its own block, as on a layer-2 chain."""
+
+    def currency(self, address: str) -> Currency:
+        """Return the currency at `address`: the coin, the known token, or a token by its address."""
+        if same_account(address, NATIVE):
+            return ETH
+        known = bool(self.token) and same_account(address, self.token) and self.token_symbol
+        short = f"token {address[:6]}…{address[-4:]}"
+        return Currency(address, self.token_decimals, self.token_symbol if known else short)
 
 
 def names() -> list[str]:

@@ -1,0 +1,67 @@
+"""Environment variables: settings of the gateway, and keys that are given by their variable.
+
+`config.py` combines these settings with the file and the flags.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+
+from toolbridge.core.errors import ConfigError
+
+CALLER = "caller"
+"""The value of a provider's `key` that forwards the login of each caller."""
+_SETTINGS = {
+    "host": ("TOOLBRIDGE_HOST",),
+    "port": ("TOOLBRIDGE_PORT", "PORT", "CLAUDE_BRIDGE_PORT"),
+    "key": ("TOOLBRIDGE_KEY", "TOOLBRIDGE_API_KEY", "CLAUDE_BRIDGE_API_KEY"),
+    "thinking": ("TOOLBRIDGE_THINKING",),
+    "log": ("TOOLBRIDGE_LOG",),
+}
+_MODELS = {
+    "default": "TOOLBRIDGE_MODEL",
+    "opus": "MODEL_OPUS",
+    "sonnet": "MODEL_SONNET",
+    "haiku": "MODEL_HAIKU",
+}
+
+
+def settings_from(env: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings that variables set; raise `ConfigError` for a port that is not a number."""
+    values: dict[str, object] = {}
+    for name, variables in _SETTINGS.items():
+        variable = next((v for v in variables if env.get(v)), None)
+        if variable is None:
+            continue
+        value = env[variable]
+        if name == "port":
+            if re.fullmatch(r"[0-9]{1,5}", value) is None or int(value) > 65535:
+                raise ConfigError(f"must be a port number, not {value!r}", where=variable)
+            values[name] = int(value)
+        else:
+            values[name] = value
+    return values
+
+
+def models_from(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of the map that variables set."""
+    return {name: env[variable] for name, variable in _MODELS.items() if env.get(variable)}
+
+
+def secret(value: str, env: Mapping[str, str] = os.environ) -> str:
+    """Return a key that is given directly or by its variable.
+
+    Empty if the variable is not set, and for the caller's own login, which is not a setting.
+    """
+    if value == CALLER:
+        return ""
+    variable = key_variable(value)
+    return env.get(variable, "") if variable else value
+
+
+def key_variable(value: str) -> str:
+    """Return the variable that a key refers to; empty for a key that is given directly."""
+    reference = re.fullmatch(
+        r"\$\{?(?P<a>\w+)\}?|env[:.](?P<b>\w+)|os\.environ/(?P<c>\w+)", value.strip()
+    )
+    return "" if reference is None else next(name for name in reference.groups() if name)
