@@ -228,9 +228,11 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
         return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
     shown = f", capabilities: {', '.join(sorted(can)) or 'none'}" if can is not None else ""
-    window = f", {route.target.window} tokens" if route.target.window else ""
+    window = f", {route.shown_window} tokens" if route.shown_window else ""
     counting = route.provider_config.counting
     shown += f", tokens counted by {counting}" if counting != "auto" else ""
+    sources = dict.fromkeys(route.facts.sources.values())
+    shown += f" (known from: {', '.join(sources)})" if sources else ""
     if can is not None and "tools" not in can and not route.is_node:
         return Finding(
             None,

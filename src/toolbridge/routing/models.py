@@ -20,7 +20,6 @@ from toolbridge.core.messages import Request
 from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
-from toolbridge.policy.model_table import known_names
 from toolbridge.policy.models import CLAUDE, split_address
 from toolbridge.routing.capabilities import (
     LiveModel,
@@ -318,6 +317,8 @@ class ModelRoutes:
         for provider, report in zip(names, reports, strict=True):
             models = dict(report.models)
             if not models and is_vendor_host(self.provider_configs[provider]):
+                from toolbridge.policy.model_table import known_names
+
                 models = dict.fromkeys(known_names(provider), EngineModel())
             for model, known in models.items():
                 if not model:
