@@ -374,11 +374,15 @@ def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
     try:
         return msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
-        inner = {"rates": RatesConfig, "stream": StreamConfig, "http": HttpConfig}
-        text = explain_setting(str(error), where, shape, inner, _TABLES)
+        text = explain_setting(str(error), where, shape, _INNER, _TABLES)
         raise ConfigError(f"{source}: {text}") from None
 
 
+_INNER: dict[str, type[msgspec.Struct]] = {
+    "rates": RatesConfig,
+    "stream": StreamConfig,
+    "http": HttpConfig,
+}
 _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
     ProviderConfig: "a [providers.…] table",

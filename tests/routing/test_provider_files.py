@@ -5,8 +5,8 @@ import json
 
 import aiohttp
 import pytest
-from tests.peers import gateway, model_server, whole
-from tests.server.test_corrections import CHAT_ANSWER, CLIENTS, ask
+from tests.peers import gateway, whole
+from tests.server.test_corrections import CHAT_ANSWER, CLIENTS, ask, asked_server
 
 from toolbridge import codecs, providers
 from toolbridge.cli import doctor
@@ -95,7 +95,7 @@ async def test_the_cost_of_openrouter_is_the_cost_of_the_answer(counted, cost, s
         await line.send(f"data: {json.dumps(text)}\n\ndata: {json.dumps(last)}\n\ndata: [DONE]\n\n")
         await line.end()
 
-    async with model_server(answer) as server:
+    async with asked_server(answer) as server:
         place = ProviderConfig(url=server.url, key="sk-or-0123456789")
         config = Config(
             log="json", map={"default": "openrouter/m"}, providers={"openrouter": place}
@@ -125,7 +125,7 @@ async def test_the_headers_of_openrouter_can_be_changed(given, referer, title):
     async def answer(_, line):
         await whole(line, CHAT_ANSWER)
 
-    async with model_server(answer) as server:
+    async with asked_server(answer) as server:
         place = ProviderConfig(url=server.url, headers=given)
         config = Config(log="off", map={"default": "openrouter/m"}, providers={"openrouter": place})
         async with gateway(config) as (url, _):

@@ -199,7 +199,7 @@ class Discovery:
         if provider_config.api not in LISTS or provider_config.cloud:
             return False
         # With `key = "caller"` the gateway has no key of its own to ask with.
-        return not (unset_variables(provider_config.url) or provider_config.key == "caller")
+        return not (unset_variables(provider_config) or provider_config.key == "caller")
 
     def asks_engine(self, provider: str) -> bool:
         """Return whether a server is asked about a model before the first request to it.
