@@ -261,7 +261,6 @@ def test_json_mode_gets_the_schema_in_the_prompt():
     "text",
     [
         "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
-        "'json_schema' is not supported with this model",
         "Unsupported parameter: 'response_format'",
     ],
 )
@@ -276,6 +275,13 @@ def test_an_output_schema_that_is_rejected_becomes_json_mode_then_a_sentence(tex
     body = apply(body, second, "openai_chat", "m").body
     assert "response_format" not in body
     assert "JSON Schema" in body["messages"][0]["content"]
+
+
+def test_a_format_that_is_rejected_by_its_own_name():
+    format = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    given = CHAT | {"response_format": format}
+    body, _ = sent_again("'json_schema' is not supported with this model", given)
+    assert body["response_format"] == {"type": "json_object"}
 
 
 def test_json_mode_beside_tools_is_left_out_only_there():
