@@ -32,7 +32,7 @@ from toolbridge.routing.discovery import Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers
-from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
+from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.http import Upstream
 
 __all__ = ["CLAUDE", "ListedModel", "ModelRoutes", "Route"]
@@ -120,11 +120,9 @@ class ModelRoutes:
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
         self._learned: dict[str, JsonObject] = {}
-        self._endpoints = {
-            name: open_endpoint(name, at, upstream, env)
-            for name, at in self.provider_configs.items()
-            if at.cloud
-        }
+        self._upstream = upstream
+        self._endpoints: dict[str, CloudEndpoint | None] = {}
+        """Provider in a cloud → its endpoint, which keeps the credentials."""
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -194,8 +192,17 @@ class ModelRoutes:
             facts=facts,
             engine=live.engine,
             template=live.template,
-            endpoint=self._endpoints.get(provider),
+            endpoint=self._endpoint(provider) if provider_config.cloud else None,
         )
+
+    def _endpoint(self, provider: str) -> CloudEndpoint | None:
+        """Return the endpoint of a provider in a cloud, whose code is loaded when it is first used."""
+        if provider not in self._endpoints:
+            from toolbridge.upstream.clouds.endpoint import open_endpoint
+
+            config = self.provider_configs[provider]
+            self._endpoints[provider] = open_endpoint(provider, config, self._upstream, self._env)
+        return self._endpoints[provider]
 
     def learn(self, address: str, quirks: JsonObject) -> None:
         """Set quirks of a model that a rejection of its provider has shown.
