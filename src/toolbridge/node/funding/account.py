@@ -6,10 +6,8 @@ the chain can show whether it was; until then it is `TransactionUncertain`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.node.chain.address import address_of
@@ -18,17 +16,16 @@ from toolbridge.node.chain.calls import ContractCall
 from toolbridge.node.chain.client import ChainClient, Receipt, advised
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.rpc import RpcRejected
-from toolbridge.node.chain.transaction import Signed, Transaction, sign
+from toolbridge.node.chain.transaction import Transaction, sign
 from toolbridge.node.funding.books import BookEntry
-from toolbridge.node.funding.journal import Journal, JournalRow, Sending
+from toolbridge.node.funding.journal import Journal, JournalRow, NonceTaken, Note, Sending
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 
-Note: TypeAlias = Callable[[Signed], Awaitable[None]]
-"""Records a signed transaction before it is sent."""
-
-_TRIES = 3
+_TRIES = 5
+_TURN = 0.3
+"""Seconds until another process has sent its transaction, and the server counts its nonce."""
 _GAS_MARGIN = (5, 4)
 """The gas limit is 5/4 of the estimate, which is made on the latest block."""
 MAX_AHEAD = 16
@@ -165,8 +162,8 @@ class Account:
         with suppress(Unreachable, TimedOut, BrokenWire, Rejected):
             await self._chain.send(raw)
 
-    async def replace(self, row: JournalRow, transaction: Transaction, what: Sending) -> str:
-        """Send a transaction with the nonce of `row` and return its hash.
+    async def send_at(self, transaction: Transaction, what: Sending) -> str:
+        """Send a transaction with a given nonce and return its hash.
 
         Its gas is recorded without a limit: the fee is bounded, and money waits for it.
         """
@@ -174,7 +171,7 @@ class Account:
             cost = await self.cost(transaction)
             reserved = await self._ledger.reserve(self._gas, cost, limited=False)
             signed = sign(transaction, self._key)
-            await self.journal.write(signed, replace(what, payment=row.payment, gas=reserved))
+            await self.journal.write(signed, replace(what, gas=reserved))
             try:
                 await self._chain.send(signed.raw)
             except RpcRejected as error:
@@ -187,7 +184,8 @@ class Account:
         """Return the hash of the sent transaction, and why sending is uncertain (empty if not)."""
         async with self._sending:  # two at once would use the same nonce
             if not options.payment and (sent := await self._same(call)):
-                return sent, ""
+                await self.again(bytes.fromhex(sent.raw))
+                return sent.hash, ""
             transaction = await self.prepare(call)
             cost = await self.cost(transaction)
             reservation = await self._ledger.reserve(self._gas, cost, limited=options.limited)
@@ -198,26 +196,35 @@ class Account:
                     await self._ledger.release(reservation)
                 raise
 
-    async def _same(self, call: ContractCall) -> str:
-        """Return the hash of a pending transaction with the same call, which an earlier try sent."""
+    async def _same(self, call: ContractCall) -> JournalRow | None:
+        """Return a pending transaction with the same call, which an earlier try sent."""
         for row in await self.journal.pending():
             one = row.transaction
             if row.kind != "cancel" and (one.to, one.data, one.value) == (
                 call.contract, call.data, call.value,
             ):  # fmt: skip
-                return row.hash
-        return ""
+                return row
+        return None
 
     async def _deliver(
         self, call: ContractCall, transaction: Transaction, options: SendOptions, gas: int
     ) -> tuple[str, str]:
+        what = Sending(call.function, options.payment, gas)
         for left in reversed(range(_TRIES)):
             signed = sign(transaction, self._key)
-            if options.note is not None:
-                await options.note(signed)
-            await self.journal.write(signed, Sending(call.function, options.payment, gas))
             try:
+                await self.journal.write(signed, what, options.note)
                 await self._chain.send(signed.raw)
+            except NonceTaken:
+                if not left:
+                    raise Reverted(
+                        call.function,
+                        "another process of this account sends a transaction",
+                        "try again",
+                    ) from None
+                await asyncio.sleep(_TURN)
+                transaction = await self.prepare(call)
+                continue
             except RpcRejected as error:
                 if _is_known(error):
                     break
