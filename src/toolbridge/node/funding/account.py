@@ -6,6 +6,7 @@ the chain can show whether it was; until then it is `TransactionUncertain`.
 """
 
 import asyncio
+import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.rpc import RpcRejected
 from toolbridge.node.chain.transaction import Transaction, sign
 from toolbridge.node.funding.books import BookEntry
-from toolbridge.node.funding.journal import Journal, JournalRow, NonceTaken, Note, Sending
+from toolbridge.node.funding.journal import Journal, JournalRow, NonceTaken, Note, Outcome, Sending
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
@@ -139,23 +140,23 @@ class Account:
         return receipt
 
     async def close(self, receipt: Receipt) -> None:
-        """Record the outcome of a transaction, and the gas that it has cost."""
-        for row in await self.journal.pending():
-            if row.hash == receipt.hash:
-                await self.journal.close(row.hash, "included" if receipt.succeeded else "failed")
-                await self._free_gas(row, receipt)
+        """Record the outcome of a transaction and the gas that it has cost, all at once."""
+        await self._ledger.file.run(lambda db: self._close_in(db, receipt))
 
-    async def _free_gas(self, row: JournalRow, receipt: Receipt) -> None:
-        """Record the gas of an included transaction, and free that of others with its nonce."""
-        reserved = {one.gas for one in await self.journal.with_nonce(row.nonce)}
-        for gas in reserved:
-            await self._ledger.release(gas, receipt.cost if gas == row.gas else 0)
-        state = "done" if receipt.succeeded else "failed"
-        entry = BookEntry(
-            "gas", ETH.address, ETH.decimals, receipt.cost, hash=row.hash, state=state,
-            note=row.function,
-        )  # fmt: skip
-        await self._ledger.record(entry, ETH)
+    def _close_in(self, db: sqlite3.Connection, receipt: Receipt) -> None:
+        rows = [one for one in self.journal.pending_in(db) if one.hash == receipt.hash]
+        state: Outcome = "included" if receipt.succeeded else "failed"
+        for row in rows:
+            # Others with its nonce are gone, and their gas is free.
+            for gas in {one.gas for one in self.journal.with_nonce_in(db, row.nonce)}:
+                cost = receipt.cost if gas == row.gas else 0
+                self._ledger.release_in(db, gas, cost, "done")
+            self.journal.close_in(db, row.hash, state)
+            entry = BookEntry(
+                "gas", ETH.address, ETH.decimals, receipt.cost, hash=row.hash,
+                state="done" if receipt.succeeded else "failed", note=row.function,
+            )  # fmt: skip
+            self._ledger.record_in(db, entry, ETH)
 
     async def again(self, raw: bytes) -> None:
         """Send the same signed transaction again; its nonce prevents a second payment."""

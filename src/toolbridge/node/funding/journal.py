@@ -108,7 +108,7 @@ class Journal:
 
     async def close(self, hash: str, state: Outcome) -> None:
         """Record the outcome of a transaction; others with its nonce are gone once it is included."""
-        await self._ledger.file.run(lambda db: self._close(db, hash, state))
+        await self._ledger.file.run(lambda db: self.close_in(db, hash, state))
 
     async def reopen(self, payment: int) -> None:
         """Make the transactions of a payment pending again, after their block has vanished."""
@@ -116,7 +116,7 @@ class Journal:
 
     async def pending(self) -> list[JournalRow]:
         """Return the transactions without an outcome, by nonce."""
-        return await self._ledger.file.run(lambda db: self._find(db, "state = 'pending'"))
+        return await self._ledger.file.run(self.pending_in)
 
     async def of_payment(self, payment: int) -> list[JournalRow]:
         """Return the transactions of a deposit that a server may have, newest first."""
@@ -125,7 +125,7 @@ class Journal:
 
     async def with_nonce(self, nonce: int) -> list[JournalRow]:
         """Return the transactions with a nonce."""
-        return await self._ledger.file.run(lambda db: self._find(db, "nonce = ?", nonce))
+        return await self._ledger.file.run(lambda db: self.with_nonce_in(db, nonce))
 
     async def highest(self) -> int:
         """Return the highest nonce that a block includes, as far as is recorded; -1 for none."""
@@ -135,6 +135,14 @@ class Journal:
         return max((one.nonce for one in found), default=-1)
 
     # ── under the lock ──
+
+    def pending_in(self, db: sqlite3.Connection) -> list[JournalRow]:
+        """Return the transactions without an outcome, as part of a larger change of the file."""
+        return self._find(db, "state = 'pending'")
+
+    def with_nonce_in(self, db: sqlite3.Connection, nonce: int) -> list[JournalRow]:
+        """Return the transactions with a nonce, as part of a larger change of the file."""
+        return self._find(db, "nonce = ?", nonce)
 
     def _write(
         self, db: sqlite3.Connection, signed: Signed, what: Sending, note: Note | None
@@ -157,7 +165,8 @@ class Journal:
             ),
         )  # fmt: skip
 
-    def _close(self, db: sqlite3.Connection, hash: str, state: Outcome) -> None:
+    def close_in(self, db: sqlite3.Connection, hash: str, state: Outcome) -> None:
+        """Record the outcome of a transaction, as part of a larger change of the file."""
         mine = (self._ledger.chain, self._ledger.account)
         db.execute(
             "update transactions set state = ? where chain = ? and account = ? and hash = ?",

@@ -136,7 +136,7 @@ class Ledger:
 
     async def release(self, id: int, cost: int = 0, state: State = "done") -> None:
         """Set the final cost of a payment; the rest of its amount is free again."""
-        await self.file.run(lambda db: self._release(db, id, cost, state))
+        await self.file.run(lambda db: self.release_in(db, id, cost, state))
 
     async def release_unsigned(self) -> None:
         """Free what processes reserved that ended before they signed a transaction for it."""
@@ -274,7 +274,8 @@ class Ledger:
         )
         books.follow_payment(db, id)
 
-    def _release(self, db: sqlite3.Connection, id: int, cost: int, state: State) -> None:
+    def release_in(self, db: sqlite3.Connection, id: int, cost: int, state: State) -> None:
+        """Set the final cost of a payment, as part of a larger change of the file."""
         db.execute(
             "update payments set amount = ?, state = ?, touched = ? where id = ?",
             (str(max(0, cost)), state, self.clock(), id),
@@ -289,7 +290,7 @@ class Ledger:
         ).fetchall()
         for id, owner in rows:
             if not leases.held_until(db, owner, self.clock()):
-                self._release(db, id, 0, "done")
+                self.release_in(db, id, 0, "done")
 
     def _deliver(self, db: sqlite3.Connection, job: str, tokens: int) -> None:
         db.execute(
