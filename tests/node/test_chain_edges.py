@@ -20,7 +20,7 @@ from toolbridge.node.chain.rpc import Rpc, RpcRejected, _rejection
 from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job
 from toolbridge.node.funding.settling import _state
 from toolbridge.node.hosts.candidates import ExcludedHost
-from toolbridge.node.hosts.probing import HostSilent, HostProber
+from toolbridge.node.hosts.probing import HostProber, HostSilent
 from toolbridge.node.hosts.registry import _read
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret

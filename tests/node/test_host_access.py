@@ -16,7 +16,7 @@ from websockets.asyncio.server import serve
 from toolbridge.core.errors import Unreachable
 from toolbridge.node.funding.jobs import Host, Job, PrepaidJob
 from toolbridge.node.hosts.access import HostAccess
-from toolbridge.node.hosts.probing import HostSilent, HostProber
+from toolbridge.node.hosts.probing import HostProber, HostSilent
 from toolbridge.node.protocol import encryption
 from toolbridge.node.session.connection import HostConnection
 from toolbridge.node.session.session import NodeSession, SessionSettings

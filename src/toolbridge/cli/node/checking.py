@@ -36,7 +36,7 @@ async def problem_of(name: str, provider_config: ProviderConfig) -> tuple[str, s
 
 async def _probe_direct(name: str, provider_config: ProviderConfig) -> tuple[str, str]:
     """Return the problem and remedy of a direct host that does not answer."""
-    from toolbridge.node.hosts.probing import HostSilent, HostProber
+    from toolbridge.node.hosts.probing import HostProber, HostSilent
 
     settings = nodes.read_node_settings(name, provider_config)
     url = settings.host_url

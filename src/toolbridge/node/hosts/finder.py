@@ -17,7 +17,7 @@ from toolbridge.node.hosts.candidates import (
     rank,
     take,
 )
-from toolbridge.node.hosts.probing import HostSilent, HostProber
+from toolbridge.node.hosts.probing import HostProber, HostSilent
 from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.hosts.registry import HostRegistry
 from toolbridge.node.hosts.scoring import Mode
