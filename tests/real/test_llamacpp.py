@@ -457,3 +457,35 @@ async def test_a_schema_binds_the_answer(tiny):
             text={"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}},
         )  # fmt: skip
     assert json.loads(reply.output_text).keys() == {"n", "ok"}
+
+
+# ── what the server reports about itself ─────────────────────────────────────
+
+
+async def test_the_gateway_knows_what_the_server_reports(tiny):
+    props = await asyncio.to_thread(tiny.get, "/props")
+    there = ProviderConfig(api="openai_chat", url=f"{tiny.url}/v1")
+    async with gateway(Config(log="off", providers={"there": there})) as (url, app):
+        route = await app.gateway.model_routes.route("tiny")
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/v1/models") as reply:
+            listed = {row["id"]: row for row in (await reply.json())["data"]}
+    assert (route.address, route.engine) == ("there/tiny", "llama.cpp")
+    assert route.target.window == props["default_generation_settings"]["n_ctx"]
+    assert route.target.can("tools") is props["chat_template_caps"]["supports_tools"]
+    assert len(route.template) == 16
+    assert listed["there/tiny"]["context_length"] == route.target.window
+
+
+async def test_count_tokens_is_the_servers_own_count(tiny):
+    async with bridged(tiny) as url, aiohttp.ClientSession() as session:
+        ask = {
+            "model": "tiny",
+            "max_tokens": 40,
+            "messages": [{"role": "user", "content": "@hello"}],
+        }
+        async with session.post(f"{url}/v1/messages/count_tokens", json=ask) as reply:
+            assert reply.headers["x-toolbridge-token-count"] == "exact"
+            counted = (await reply.json())["input_tokens"]
+        async with session.post(f"{url}/v1/messages", json=ask) as reply:
+            usage = (await reply.json())["usage"]
+    assert counted == usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)
