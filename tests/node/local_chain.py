@@ -44,8 +44,21 @@ class Sent:
 
 
 @dataclass
+class Height:
+    """What the chain was before a block."""
+
+    state: State
+    nonces: dict[int, int]
+    logs: int
+    included: list[Sent]
+    """The transactions of the block."""
+
+
+@dataclass
 class LocalChain:
     url: str = ""
+    heights: list[Height] = field(default_factory=list)
+    base_fee: int = BASE_FEE
     state: State = field(default_factory=State)
     sent: dict[str, Sent] = field(default_factory=dict)
     waiting: list[Sent] = field(default_factory=list)
@@ -104,11 +117,21 @@ class LocalChain:
 
     def eth_getTransactionCount(self, address, block):
         account = int(address, 16)
-        pending = sum(one.sender == account for one in self.waiting) if block == "pending" else 0
-        return hex(self.nonces.get(account, 0) + pending)
+        following = self.nonces.get(account, 0)
+        waiting = {one.nonce for one in self.waiting if one.sender == account}
+        while block == "pending" and following in waiting:
+            following += 1
+        return hex(following)
 
-    def eth_getBlockByNumber(self, _block, _whole):
-        return {"number": hex(self.number), "baseFeePerGas": hex(BASE_FEE)}
+    def eth_getBlockByNumber(self, block, whole):
+        found = {"number": hex(self.number), "baseFeePerGas": hex(self.base_fee)}
+        if whole:
+            number = _height(block, self.number)
+            found["transactions"] = [
+                {"hash": sent.hash, "from": address(sent.sender)}
+                for sent in self.heights[number - 1].included
+            ]
+        return found
 
     def eth_maxPriorityFeePerGas(self):
         return hex(TIP)
@@ -135,19 +158,29 @@ class LocalChain:
         sent = decode_transaction(bytes.fromhex(raw[2:]))
         if sent.hash in self.sent:
             raise Refusal(-32000, "already known")
-        expected = int(self.eth_getTransactionCount(hex(sent.sender), "pending"), 16)
         if sent.nonce < self.nonces.get(sent.sender, 0):
             raise Refusal(-32000, "nonce too low")
-        if sent.nonce != expected:
-            raise Refusal(-32000, "replacement transaction underpriced")
         value, gas, fee = (_int(sent.fields[n]) for n in (6, 4, 3))
         if self.state.balances.get(sent.sender, 0) < value + gas * fee:
             raise Refusal(-32003, "insufficient funds for gas * price + value")
+        self._replace(sent)
         self.sent[sent.hash] = sent
         self.waiting.append(sent)
         if self.mining:
             self.mine()
         return sent.hash
+
+    def _replace(self, sent: Sent) -> None:
+        """Take the place of a waiting transaction with the same number, for a tenth more."""
+        for other in self.waiting:
+            if (other.sender, other.nonce) != (sent.sender, sent.nonce):
+                continue
+            for field_at in (2, 3):
+                if _int(sent.fields[field_at]) * 10 < _int(other.fields[field_at]) * 11:
+                    raise Refusal(-32000, "replacement transaction underpriced")
+            self.waiting.remove(other)
+            del self.sent[other.hash]
+            return
 
     def eth_getTransactionReceipt(self, hash):
         return self.sent[hash].receipt if hash in self.sent else None
@@ -193,12 +226,30 @@ class LocalChain:
     def evm_mine(self):
         self.mine()
 
+    def anvil_rollback(self, depth):
+        self.rollback(depth)
+
     def mine(self) -> None:
-        """Make a block of what waits."""
+        """Make a block of what waits and can be part of it."""
+        before = Height(self.state.copy(), dict(self.nonces), len(self.logs), [])
+        self.heights.append(before)
         self.number += 1
-        waiting, self.waiting = self.waiting, []
-        for sent in waiting:
-            self._execute(sent)
+        for sent in sorted(self.waiting, key=lambda one: one.nonce):
+            ready = self.nonces.get(sent.sender, 0) == sent.nonce
+            if ready and _int(sent.fields[3]) >= self.base_fee:
+                self.waiting.remove(sent)
+                before.included.append(sent)
+                self._execute(sent)
+
+    def rollback(self, depth: int) -> None:
+        """Take the last blocks back; their transactions are lost."""
+        for _ in range(min(depth, self.number)):
+            before = self.heights.pop()
+            self.number -= 1
+            self.state, self.nonces = before.state, before.nonces
+            del self.logs[before.logs :]
+            for sent in before.included:
+                del self.sent[sent.hash]
 
     def drop(self) -> None:
         """Forget what waits, as a server does that restarts."""
@@ -227,12 +278,13 @@ class LocalChain:
         except Reverted:
             done = False
         gas = 21_000 + 16 * len(data) + machine.gas
-        self.state.balances[sent.sender] -= gas * (BASE_FEE + TIP)
+        price = min(_int(sent.fields[3]), self.base_fee + _int(sent.fields[2]))
+        self.state.balances[sent.sender] -= gas * price
         logs = [self._log(sent.hash, *log) for log in self.state.logs] if done else []
         self.logs += logs
         sent.receipt = {
             "transactionHash": sent.hash, "status": hex(done), "gasUsed": hex(gas), "logs": logs,
-            "effectiveGasPrice": hex(BASE_FEE + TIP), "blockNumber": hex(self.number),
+            "effectiveGasPrice": hex(price), "blockNumber": hex(self.number),
             "contractAddress": None if to else address(target),
         }  # fmt: skip
 

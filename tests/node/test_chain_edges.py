@@ -20,7 +20,7 @@ from toolbridge.node.chain.rpc import Rpc, RpcRejected, _rejection
 from toolbridge.node.funding.jobs import FundingUnresolved, Host, Job
 from toolbridge.node.funding.settling import _state
 from toolbridge.node.hosts.candidates import ExcludedHost
-from toolbridge.node.hosts.probing import HostSilent, Prober
+from toolbridge.node.hosts.probing import HostProber, HostSilent
 from toolbridge.node.hosts.registry import _read
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
@@ -229,7 +229,7 @@ class TestPlaces:
         with pytest.raises(RuntimeError, match="not open"):
             await told(home.provider(tmp_path))
         with pytest.raises(RuntimeError, match="not open"):
-            await Prober(LOCAL).latency("http://127.0.0.1:9")
+            await HostProber(LOCAL).latency("http://127.0.0.1:9")
         with pytest.raises(RuntimeError, match="not open"):
             await Rpc("http://127.0.0.1:9").ask("eth_chainId")
 
@@ -320,7 +320,7 @@ async def test_a_host_is_as_healthy_as_it_says(answer, words):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-    async with Prober(LOCAL, wait=0.1) as prober:
+    async with HostProber(LOCAL, wait=0.1) as prober:
         if words:
             with pytest.raises(HostSilent, match=words):
                 await prober.latency(url)
@@ -330,7 +330,7 @@ async def test_a_host_is_as_healthy_as_it_says(answer, words):
 
 
 async def test_an_error_of_our_own_is_not_taken_for_a_silent_host():
-    async with Prober(LOCAL) as prober:
+    async with HostProber(LOCAL) as prober:
         with pytest.raises(AttributeError):
             await prober.latencies([5])
 

@@ -16,7 +16,7 @@ from websockets.asyncio.server import serve
 from toolbridge.core.errors import Unreachable
 from toolbridge.node.funding.jobs import Host, Job, PrepaidJob
 from toolbridge.node.hosts.access import HostAccess
-from toolbridge.node.hosts.probing import HostSilent, Prober
+from toolbridge.node.hosts.probing import HostProber, HostSilent
 from toolbridge.node.protocol import encryption
 from toolbridge.node.session.connection import HostConnection
 from toolbridge.node.session.session import NodeSession, SessionSettings
@@ -115,7 +115,7 @@ class TestConnecting:
         access = HostAccess(plain=True)
         with pytest.raises(Unreachable, match="private"):
             await HostConnection.open(job(url), WALLET, QUICK, access)
-        async with Prober(access) as prober:
+        async with HostProber(access) as prober:
             with pytest.raises(HostSilent, match="private"):
                 await prober.latency(url)
         await asyncio.sleep(0)
@@ -127,7 +127,7 @@ class TestConnecting:
         access, url = HostAccess(plain=True), f"http://rebind.example:{port}"
         with pytest.raises(Unreachable, match="is at a private address"):
             await HostConnection.open(job(url), WALLET, QUICK, access)
-        async with Prober(access) as prober:
+        async with HostProber(access) as prober:
             with pytest.raises(HostSilent, match="private address"):
                 await prober.latency(url)
         assert accepted == []
@@ -156,7 +156,7 @@ class TestConnecting:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             with pytest.raises(Unreachable, match=rf"{status}, a redirect, which is not followed"):
                 await HostConnection.open(job(url), WALLET, QUICK, LOCAL)
-            async with Prober(LOCAL) as prober:
+            async with HostProber(LOCAL) as prober:
                 await prober.latency(url)  # any status is an answer
         assert accepted == []
 

@@ -448,6 +448,7 @@ async def test_fact_8_the_server_has_trimmed_what_leads(tiny):
 
 
 async def test_a_template_without_tools_calls_them_all_the_same(toolless):
+    """The server itself ignores the tools, and `tool_choice` as well."""
     async with (
         bridged(toolless) as url,
         SDKS["openai_chat"](url, tools=(Tool(),), choice="required") as talk,

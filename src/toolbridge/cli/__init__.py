@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.printable import printable
 
 COMMANDS = {
     "serve": "run the gateway",
@@ -43,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
             # A closed pipe is reported here, and not while the interpreter exits.
             sys.stdout.flush()
     except ToolbridgeError as error:
-        print(f"toolbridge: {error}", file=sys.stderr)
+        text = "\n".join(printable(line) for line in str(error).split("\n"))
+        print(f"toolbridge: {text}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

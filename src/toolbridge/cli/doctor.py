@@ -22,7 +22,6 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.upstream.clouds.endpoint import address_of
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {
@@ -200,6 +199,8 @@ async def _cloud(
     upstream: Upstream, model_routes: ModelRoutes, name: str, *, bad: bool | None
 ) -> Finding:
     """Return whether a cloud's provider has credentials and an address; no model is asked."""
+    from toolbridge.upstream.clouds.endpoint import address_of
+
     provider_config = model_routes.provider_configs[name]
     try:
         host = await address_of(name, provider_config, upstream, os.environ)

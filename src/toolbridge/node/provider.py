@@ -31,7 +31,7 @@ from toolbridge.node.funding.recovery import Recovery
 from toolbridge.node.funding.settling import SettledJob
 from toolbridge.node.hosts.candidates import FoundHosts, HostRequirements
 from toolbridge.node.hosts.finder import Finder, Search
-from toolbridge.node.hosts.probing import Prober
+from toolbridge.node.hosts.probing import HostProber
 from toolbridge.node.hosts.records import FILE as RECORDS
 from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.hosts.registry import HostRegistry, model_bytes
@@ -250,7 +250,7 @@ class NodeProvider:
         )
         self._finder = Finder(
             HostRegistry(chain, currency=settings.currency.address),
-            await stack.enter_async_context(Prober(settings.access)),
+            await stack.enter_async_context(HostProber(settings.access)),
             self._search(),
             random.Random(settings.seed),  # noqa: S311  the pick of a host is not a secret
             self._records,

@@ -6,7 +6,7 @@ knowledge of the world. `MODES` are the ways in which the tools reach the model.
 
 import msgspec
 
-from toolbridge.core.json import Json, JsonObject
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import (
     Call,
     OutputFormat,
@@ -19,6 +19,18 @@ from toolbridge.core.messages import (
     Turn,
 )
 from toolbridge.policy.tool_modes import ToolMode
+from toolbridge.probe.toolbox import (
+    ALARM,
+    EVENT,
+    NUMBER,
+    ORDER,
+    READ,
+    SEARCH,
+    TEXT,
+    TOOLBOX,
+    WEATHER,
+    closed_object,
+)
 
 MODES: tuple[ToolMode, ...] = ("native", "prompt", "constrained")
 KINDS = {
@@ -83,66 +95,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             stream=True,
         )
 
-
-def _object(required: str, /, **properties: Json) -> JsonObject:
-    names: list[Json] = list(required.split())
-    shape: JsonObject = {"type": "object", "properties": dict(properties), "required": names}
-    return {**shape, "additionalProperties": False}
-
-
-_TEXT: JsonObject = {"type": "string"}
-_NUMBER: JsonObject = {"type": "integer"}
-WEATHER = Tool(
-    "get_weather",
-    "Return the current weather of a city.",
-    _object("city", city=_TEXT, unit={"type": "string", "enum": ["celsius", "fahrenheit"]}),
-)
-READ = Tool("read_file", "Return the content of a file.", _object("path", path=_TEXT))
-WRITE = Tool(
-    "write_file",
-    "Write a text to a file, and replace the file if it exists.",
-    _object("path content", path=_TEXT, content=_TEXT),
-)
-SEARCH = Tool(
-    "search",
-    "Search the web and return the titles of pages.",
-    _object("query", query=_TEXT, limit=_NUMBER),
-)
-EVENT = Tool(
-    "create_event",
-    "Create an event in the calendar.",
-    _object(
-        "title start attendees",
-        title=_TEXT,
-        start=_object("date time", date=_TEXT, time=_TEXT),
-        attendees={"type": "array", "items": _object("name email", name=_TEXT, email=_TEXT)},
-    ),
-)
-ORDER = Tool(
-    "place_order",
-    "Order goods for a customer.",
-    _object(
-        "customer items",
-        customer=_object(
-            "name address", name=_TEXT, address=_object("street city", street=_TEXT, city=_TEXT)
-        ),
-        items={"type": "array", "items": _object("sku quantity", sku=_TEXT, quantity=_NUMBER)},
-    ),
-)
-ALARM = Tool(
-    "set_alarm",
-    "Set an alarm clock.",
-    _object(
-        "time days options",
-        time=_TEXT,
-        days={
-            "type": "array",
-            "items": {"type": "string", "enum": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]},
-        },
-        options=_object("repeat volume", repeat={"type": "boolean"}, volume=_NUMBER),
-    ),
-)
-TOOLBOX = (WEATHER, READ, WRITE, SEARCH)
 
 PROGRAM = """def greet(name):
     \"\"\"Say "hello" to somebody.\"\"\"
@@ -363,21 +315,21 @@ TASKS: tuple[Task, ...] = (
         id="person",
         kind="schema",
         turns=_ask("Extract the name and the age: Ada is 36 years old."),
-        output=_object("name age", name=_TEXT, age=_NUMBER),
+        output=closed_object("name age", name=TEXT, age=NUMBER),
         value={"name": "Ada", "age": 36},
     ),
     Task(
         id="mood",
         kind="schema",
         turns=_ask("Classify the mood of this sentence: I love this place!"),
-        output=_object("mood", mood={"type": "string", "enum": ["positive", "negative"]}),
+        output=closed_object("mood", mood={"type": "string", "enum": ["positive", "negative"]}),
         value={"mood": "positive"},
     ),
     Task(
         id="list",
         kind="schema",
         turns=_ask("List the cities in this sentence: From Kyoto we took the train to Osaka."),
-        output=_object("cities", cities={"type": "array", "items": _TEXT}),
+        output=closed_object("cities", cities={"type": "array", "items": TEXT}),
         value={"cities": ["Kyoto", "Osaka"]},
     ),
     Task(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from toolbridge.config import ProviderConfig, secret
 from toolbridge.core import events as ev
@@ -19,6 +20,7 @@ from toolbridge.core.codec import Outgoing, Rules, Target
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
+from toolbridge.core.printable import printable
 from toolbridge.core.quirks import check_quirks
 from toolbridge.state_dir import state_dir
 
@@ -236,12 +238,20 @@ def describe_payments(
     ]
 
 
+class _PrintableFormatter(logging.Formatter):
+    """Formats lines without control characters, because hosts choose their names and errors."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def log_payments() -> None:
     """Write a line per payment, refund and claim on standard error, with the warnings of nodes."""
     log = logging.getLogger("toolbridge.node")
     if not log.handlers:
         shown = logging.StreamHandler()
-        shown.setFormatter(logging.Formatter("toolbridge: %(message)s"))
+        shown.setFormatter(_PrintableFormatter("toolbridge: %(message)s"))
         log.addHandler(shown)
         log.setLevel(logging.INFO)
         log.propagate = False

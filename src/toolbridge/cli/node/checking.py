@@ -36,12 +36,12 @@ async def problem_of(name: str, provider_config: ProviderConfig) -> tuple[str, s
 
 async def _probe_direct(name: str, provider_config: ProviderConfig) -> tuple[str, str]:
     """Return the problem and remedy of a direct host that does not answer."""
-    from toolbridge.node.hosts.probing import HostSilent, Prober
+    from toolbridge.node.hosts.probing import HostProber, HostSilent
 
     settings = nodes.read_node_settings(name, provider_config)
     url = settings.host_url
     try:
-        async with Prober(settings.access) as prober:
+        async with HostProber(settings.access) as prober:
             await prober.latency(url)
     except HostSilent as error:
         return f"{name}: the node at {url}: {error}", "start it, or correct `host_url`"

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from toolbridge.cli.demo_trace import plain
 from toolbridge.cli.node import flags
 from toolbridge.core.json import Json, dumps
+from toolbridge.core.printable import printable
 
 if TYPE_CHECKING:
     from toolbridge.node.chain.amounts import Currency
@@ -59,7 +59,7 @@ def _cells(row: "BookEntry", named: Named) -> dict[str, str]:
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at)), row.kind, amount, symbol,
         row.host, row.job, row.state, str(row.tokens or ""), row.hash, row.note,
     )  # fmt: skip
-    return {name: plain(value) for name, value in zip(_COLUMNS, values, strict=True)}
+    return {name: printable(value) for name, value in zip(_COLUMNS, values, strict=True)}
 
 
 def lines(rows: "Sequence[BookEntry]", named: Named) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbridge.cli.node import flags
 from toolbridge.core.json import Json, dumps
+from toolbridge.core.printable import printable
 
 if TYPE_CHECKING:
     from toolbridge.node.hosts.candidates import FoundHosts, HostCandidate
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"{deleted} recorded faults of {args.forget} are deleted")
         return 0
     found = asyncio.run(_find(chosen, measure=not args.no_latency))
-    print(dumps(_as_json(found)) if args.json else "\n".join(_as_table(found, chosen.settings)))
+    lines = [printable(line) for line in _as_table(found, chosen.settings)]
+    print(dumps(_as_json(found)) if args.json else "\n".join(lines))
     return 0 if found.candidates else 1
 
 

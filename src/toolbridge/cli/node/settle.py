@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from toolbridge.cli.node import flags
+from toolbridge.core.printable import printable
 
 if TYPE_CHECKING:
     from toolbridge.node.funding.settling import SettledJob
@@ -38,7 +39,7 @@ async def _settle(chosen: flags.NodeChoice, blocks: int | None) -> int:
     async with chosen.open() as provider:
         recovery = await provider.recovery()
         async for one in recovery.settle(MOST_BLOCKS if blocks is None else blocks):
-            print(line(one), flush=True)
+            print(printable(line(one)), flush=True)
             count, left = count + 1, left + bool(one.why)
     if not count:
         print("no open jobs")

@@ -11,6 +11,7 @@ from importlib.resources import files
 import msgspec
 
 from toolbridge.core.errors import BrokenWire, Rejected
+from toolbridge.core.printable import printable
 from toolbridge.node.chain import abi
 
 _ERROR = abi.selector("Error(string)")
@@ -23,6 +24,7 @@ class Reverted(Rejected):
     """A contract reverted a call: no state changed, and at most gas was spent."""
 
     def __init__(self, what: str, reason: str, advice: str = "") -> None:
+        reason = printable(reason)
         text = f"the call {what} was rejected: {reason or 'no reason given'}"
         super().__init__(f"{text}; {advice}" if advice else text)
         self.reason = reason

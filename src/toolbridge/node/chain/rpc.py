@@ -13,6 +13,7 @@ import aiohttp
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.core.printable import printable
 from toolbridge.upstream.session import open_session
 
 _MAX_ANSWER = 16 * 2**20
@@ -23,6 +24,7 @@ class RpcRejected(Rejected):
     """The server returned a JSON-RPC error."""
 
     def __init__(self, method: str, code: int, message: str, data: str = "") -> None:
+        message = printable(message)
         super().__init__(
             f"the JSON-RPC server rejected {method}: {message[:300] or 'no reason given'} ({code})"
         )

@@ -6,10 +6,9 @@ the chain can show whether it was; until then it is `TransactionUncertain`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from toolbridge.core.errors import BrokenWire, RateLimited, Rejected, TimedOut, Unreachable
 from toolbridge.node.chain.address import address_of
@@ -18,17 +17,16 @@ from toolbridge.node.chain.calls import ContractCall
 from toolbridge.node.chain.client import ChainClient, Receipt, advised
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.rpc import RpcRejected
-from toolbridge.node.chain.transaction import Signed, Transaction, sign
+from toolbridge.node.chain.transaction import Transaction, sign
 from toolbridge.node.funding.books import BookEntry
-from toolbridge.node.funding.journal import Journal, JournalRow, Sending
+from toolbridge.node.funding.journal import Journal, JournalRow, NonceTaken, Note, Outcome, Sending
 from toolbridge.node.funding.ledger import Budget, Ledger
 from toolbridge.node.protocol import encryption
 from toolbridge.node.protocol.encryption import Secret
 
-Note: TypeAlias = Callable[[Signed], Awaitable[None]]
-"""Records a signed transaction before it is sent."""
-
-_TRIES = 3
+_TRIES = 5
+_TURN = 0.3
+"""Seconds until another process has sent its transaction, and the server counts its nonce."""
 _GAS_MARGIN = (5, 4)
 """The gas limit is 5/4 of the estimate, which is made on the latest block."""
 MAX_AHEAD = 16
@@ -142,31 +140,31 @@ class Account:
         return receipt
 
     async def close(self, receipt: Receipt) -> None:
-        """Record the outcome of a transaction, and the gas that it has cost."""
-        for row in await self.journal.pending():
-            if row.hash == receipt.hash:
-                await self.journal.close(row.hash, "included" if receipt.succeeded else "failed")
-                await self._free_gas(row, receipt)
+        """Record the outcome of a transaction and the gas that it has cost, all at once."""
+        await self._ledger.file.run(lambda db: self._close_in(db, receipt))
 
-    async def _free_gas(self, row: JournalRow, receipt: Receipt) -> None:
-        """Record the gas of an included transaction, and free that of others with its nonce."""
-        reserved = {one.gas for one in await self.journal.with_nonce(row.nonce)}
-        for gas in reserved:
-            await self._ledger.release(gas, receipt.cost if gas == row.gas else 0)
-        state = "done" if receipt.succeeded else "failed"
-        entry = BookEntry(
-            "gas", ETH.address, ETH.decimals, receipt.cost, hash=row.hash, state=state,
-            note=row.function,
-        )  # fmt: skip
-        await self._ledger.record(entry, ETH)
+    def _close_in(self, db: sqlite3.Connection, receipt: Receipt) -> None:
+        rows = [one for one in self.journal.pending_in(db) if one.hash == receipt.hash]
+        state: Outcome = "included" if receipt.succeeded else "failed"
+        for row in rows:
+            # Others with its nonce are gone, and their gas is free.
+            for gas in {one.gas for one in self.journal.with_nonce_in(db, row.nonce)}:
+                cost = receipt.cost if gas == row.gas else 0
+                self._ledger.release_in(db, gas, cost, "done")
+            self.journal.close_in(db, row.hash, state)
+            entry = BookEntry(
+                "gas", ETH.address, ETH.decimals, receipt.cost, hash=row.hash,
+                state="done" if receipt.succeeded else "failed", note=row.function,
+            )  # fmt: skip
+            self._ledger.record_in(db, entry, ETH)
 
     async def again(self, raw: bytes) -> None:
         """Send the same signed transaction again; its nonce prevents a second payment."""
         with suppress(Unreachable, TimedOut, BrokenWire, Rejected):
             await self._chain.send(raw)
 
-    async def replace(self, row: JournalRow, transaction: Transaction, what: Sending) -> str:
-        """Send a transaction with the nonce of `row` and return its hash.
+    async def send_at(self, transaction: Transaction, what: Sending) -> str:
+        """Send a transaction with a given nonce and return its hash.
 
         Its gas is recorded without a limit: the fee is bounded, and money waits for it.
         """
@@ -174,7 +172,7 @@ class Account:
             cost = await self.cost(transaction)
             reserved = await self._ledger.reserve(self._gas, cost, limited=False)
             signed = sign(transaction, self._key)
-            await self.journal.write(signed, replace(what, payment=row.payment, gas=reserved))
+            await self.journal.write(signed, replace(what, gas=reserved))
             try:
                 await self._chain.send(signed.raw)
             except RpcRejected as error:
@@ -187,7 +185,8 @@ class Account:
         """Return the hash of the sent transaction, and why sending is uncertain (empty if not)."""
         async with self._sending:  # two at once would use the same nonce
             if not options.payment and (sent := await self._same(call)):
-                return sent, ""
+                await self.again(bytes.fromhex(sent.raw))
+                return sent.hash, ""
             transaction = await self.prepare(call)
             cost = await self.cost(transaction)
             reservation = await self._ledger.reserve(self._gas, cost, limited=options.limited)
@@ -198,26 +197,35 @@ class Account:
                     await self._ledger.release(reservation)
                 raise
 
-    async def _same(self, call: ContractCall) -> str:
-        """Return the hash of a pending transaction with the same call, which an earlier try sent."""
+    async def _same(self, call: ContractCall) -> JournalRow | None:
+        """Return a pending transaction with the same call, which an earlier try sent."""
         for row in await self.journal.pending():
             one = row.transaction
             if row.kind != "cancel" and (one.to, one.data, one.value) == (
                 call.contract, call.data, call.value,
             ):  # fmt: skip
-                return row.hash
-        return ""
+                return row
+        return None
 
     async def _deliver(
         self, call: ContractCall, transaction: Transaction, options: SendOptions, gas: int
     ) -> tuple[str, str]:
+        what = Sending(call.function, options.payment, gas)
         for left in reversed(range(_TRIES)):
             signed = sign(transaction, self._key)
-            if options.note is not None:
-                await options.note(signed)
-            await self.journal.write(signed, Sending(call.function, options.payment, gas))
             try:
+                await self.journal.write(signed, what, options.note)
                 await self._chain.send(signed.raw)
+            except NonceTaken:
+                if not left:
+                    raise Reverted(
+                        call.function,
+                        "another process of this account sends a transaction",
+                        "try again",
+                    ) from None
+                await asyncio.sleep(_TURN)
+                transaction = await self.prepare(call)
+                continue
             except RpcRejected as error:
                 if _is_known(error):
                     break

@@ -7,6 +7,7 @@ job that it paid for if there is one.
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -187,13 +188,8 @@ class ChainFunding:
     async def _create(self, payment_id: int, candidate: HostCandidate) -> Job:
         context = self._context
 
-        async def note(signed: Signed) -> None:
-            await context.ledger.change(
-                payment_id, "sent", model=context.terms.model.hex(), nonce=signed.transaction.nonce, hash=signed.hash,
-                raw=signed.raw.hex(), host=candidate.address, url=candidate.url,
-                public=candidate.public.hex(), price=str(candidate.price),
-            )  # fmt: skip
-            await self._write_payment(payment_id, candidate.address, signed)
+        def note(db: sqlite3.Connection, signed: Signed) -> None:
+            self._note_payment(db, payment_id, candidate, signed)
 
         try:
             receipt = await context.account.send(
@@ -211,20 +207,28 @@ class ChainFunding:
             raise
         return await self._opened(payment_id, receipt)
 
-    async def _write_payment(self, payment_id: int, host: str, signed: Signed) -> None:
-        """Write the payment into the books, and warn if its gas can cost more than the deposit."""
-        context = self._context
-        currency = context.budget.currency
+    def _note_payment(
+        self, db: sqlite3.Connection, payment_id: int, host: HostCandidate, signed: Signed
+    ) -> None:
+        """Record a signed payment in ledger and books; warn if gas can cost more than the deposit."""
+        terms, ledger = self._context.terms, self._context.ledger
+        currency = self._context.budget.currency
+        values: dict[str, str | int] = {
+            "model": terms.model.hex(), "nonce": signed.transaction.nonce, "hash": signed.hash,
+            "raw": signed.raw.hex(), "host": host.address, "url": host.url,
+            "public": host.public.hex(), "price": str(host.price),
+        }  # fmt: skip
+        ledger.change_in(db, payment_id, "sent", values)
         entry = BookEntry(
-            "payment", currency.address, currency.decimals, context.terms.deposit, host,
+            "payment", currency.address, currency.decimals, terms.deposit, host.address,
             hash=signed.hash, state="sent", payment=payment_id,
         )  # fmt: skip
-        await context.ledger.record(entry, currency)
-        if not context.terms.token and signed.transaction.cost > context.terms.deposit:
+        ledger.record_in(db, entry, currency)
+        if not terms.token and signed.transaction.cost > terms.deposit:
             _log.warning(
                 "the gas of this payment can cost %s, more than the deposit of %s; raise `deposit`",
                 ETH.format(signed.transaction.cost),
-                currency.format(context.terms.deposit),
+                currency.format(terms.deposit),
             )
 
     async def _release_unsent(self, payment_id: int) -> None:

@@ -5,6 +5,7 @@ by a cancellation; a block can include only one of them. The rows are in the fil
 """
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,8 +18,14 @@ from toolbridge.node.funding.ledger import Ledger
 Kind: TypeAlias = Literal["call", "raise", "cancel"]
 """`call`: the first of its nonce. `raise`: the same call with a higher fee. `cancel`: a transfer of
 nothing to ourselves, which takes the nonce."""
+Note: TypeAlias = Callable[[sqlite3.Connection, Signed], None]
+"""Records the payment of a signed transaction, in the same change of the file as the journal."""
 Outcome: TypeAlias = Literal["pending", "included", "failed", "rejected", "gone"]
 """`rejected`: the server did not accept it. `gone`: its nonce was used by another transaction."""
+
+
+class NonceTaken(Exception):
+    """Another process of the account sends a transaction with the same nonce at this moment."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +99,16 @@ class Journal:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def write(self, signed: Signed, what: Sending) -> None:
-        """Record a signed transaction before it is sent."""
-        await self._ledger.file.run(lambda db: self._write(db, signed, what))
+    async def write(self, signed: Signed, what: Sending, note: Note | None = None) -> None:
+        """Record a signed transaction before it is sent, and what `note` records, both or neither.
+
+        Raise `NonceTaken` if another running process has signed one with this nonce.
+        """
+        await self._ledger.file.run(lambda db: self._write(db, signed, what, note))
 
     async def close(self, hash: str, state: Outcome) -> None:
         """Record the outcome of a transaction; others with its nonce are gone once it is included."""
-        await self._ledger.file.run(lambda db: self._close(db, hash, state))
+        await self._ledger.file.run(lambda db: self.close_in(db, hash, state))
 
     async def reopen(self, payment: int) -> None:
         """Make the transactions of a payment pending again, after their block has vanished."""
@@ -106,7 +116,7 @@ class Journal:
 
     async def pending(self) -> list[JournalRow]:
         """Return the transactions without an outcome, by nonce."""
-        return await self._ledger.file.run(lambda db: self._find(db, "state = 'pending'"))
+        return await self._ledger.file.run(self.pending_in)
 
     async def of_payment(self, payment: int) -> list[JournalRow]:
         """Return the transactions of a deposit that a server may have, newest first."""
@@ -115,7 +125,7 @@ class Journal:
 
     async def with_nonce(self, nonce: int) -> list[JournalRow]:
         """Return the transactions with a nonce."""
-        return await self._ledger.file.run(lambda db: self._find(db, "nonce = ?", nonce))
+        return await self._ledger.file.run(lambda db: self.with_nonce_in(db, nonce))
 
     async def highest(self) -> int:
         """Return the highest nonce that a block includes, as far as is recorded; -1 for none."""
@@ -126,8 +136,23 @@ class Journal:
 
     # ── under the lock ──
 
-    def _write(self, db: sqlite3.Connection, signed: Signed, what: Sending) -> None:
+    def pending_in(self, db: sqlite3.Connection) -> list[JournalRow]:
+        """Return the transactions without an outcome, as part of a larger change of the file."""
+        return self._find(db, "state = 'pending'")
+
+    def with_nonce_in(self, db: sqlite3.Connection, nonce: int) -> list[JournalRow]:
+        """Return the transactions with a nonce, as part of a larger change of the file."""
+        return self._find(db, "nonce = ?", nonce)
+
+    def _write(
+        self, db: sqlite3.Connection, signed: Signed, what: Sending, note: Note | None
+    ) -> None:
         ledger, one = self._ledger, signed.transaction
+        same = self._find(db, "nonce = ? and state = 'pending'", one.nonce)
+        if what.kind == "call" and any(row.held_until for row in same):
+            raise NonceTaken
+        if note is not None:
+            note(db, signed)
         leases.extend(db, ledger.owner, ledger.clock())
         for id in (what.payment if what.kind == "call" else 0, what.gas):
             _commit(db, id)
@@ -140,7 +165,8 @@ class Journal:
             ),
         )  # fmt: skip
 
-    def _close(self, db: sqlite3.Connection, hash: str, state: Outcome) -> None:
+    def close_in(self, db: sqlite3.Connection, hash: str, state: Outcome) -> None:
+        """Record the outcome of a transaction, as part of a larger change of the file."""
         mine = (self._ledger.chain, self._ledger.account)
         db.execute(
             "update transactions set state = ? where chain = ? and account = ? and hash = ?",

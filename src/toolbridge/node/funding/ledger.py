@@ -132,11 +132,11 @@ class Ledger:
 
     async def change(self, id: int, state: State, **values: str | int) -> None:
         """Set the state and other columns of a payment."""
-        await self.file.run(lambda db: self._change(db, id, state, values))
+        await self.file.run(lambda db: self.change_in(db, id, state, values))
 
     async def release(self, id: int, cost: int = 0, state: State = "done") -> None:
         """Set the final cost of a payment; the rest of its amount is free again."""
-        await self.file.run(lambda db: self._release(db, id, cost, state))
+        await self.file.run(lambda db: self.release_in(db, id, cost, state))
 
     async def release_unsigned(self) -> None:
         """Free what processes reserved that ended before they signed a transaction for it."""
@@ -148,8 +148,12 @@ class Ledger:
 
     async def record(self, entry: BookEntry, currency: Currency) -> None:
         """Write a row and a log line of the books."""
+        await self.file.run(lambda db: self.record_in(db, entry, currency))
+
+    def record_in(self, db: sqlite3.Connection, entry: BookEntry, currency: Currency) -> None:
+        """Write a row and a log line of the books, as part of a larger change of the file."""
         whole = replace(entry, at=self.clock(), chain=self.chain, account=self.account)
-        if await self.file.run(lambda db: books.add_entry(db, whole)):
+        if books.add_entry(db, whole):
             books.log_entry(whole, currency)
 
     async def entries(self, since: float = 0.0) -> list[BookEntry]:
@@ -258,9 +262,10 @@ class Ledger:
         )
         return [(at, max(int(amount), int(committed))) for at, amount, committed in rows]
 
-    def _change(
+    def change_in(
         self, db: sqlite3.Connection, id: int, state: State, values: dict[str, str | int]
     ) -> None:
+        """Set the state and other columns of a payment, as part of a larger change of the file."""
         names = [name for name in _COLUMNS.split(", ") if name in values]
         settings = "".join(f", {name} = ?" for name in names)
         db.execute(
@@ -269,7 +274,8 @@ class Ledger:
         )
         books.follow_payment(db, id)
 
-    def _release(self, db: sqlite3.Connection, id: int, cost: int, state: State) -> None:
+    def release_in(self, db: sqlite3.Connection, id: int, cost: int, state: State) -> None:
+        """Set the final cost of a payment, as part of a larger change of the file."""
         db.execute(
             "update payments set amount = ?, state = ?, touched = ? where id = ?",
             (str(max(0, cost)), state, self.clock(), id),
@@ -284,7 +290,7 @@ class Ledger:
         ).fetchall()
         for id, owner in rows:
             if not leases.held_until(db, owner, self.clock()):
-                self._release(db, id, 0, "done")
+                self.release_in(db, id, 0, "done")
 
     def _deliver(self, db: sqlite3.Connection, job: str, tokens: int) -> None:
         db.execute(

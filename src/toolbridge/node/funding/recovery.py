@@ -5,7 +5,7 @@ that fails does not stop the others: each has a result, or the reason why it has
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from toolbridge.core.errors import ConfigError, ToolbridgeError
@@ -13,7 +13,7 @@ from toolbridge.node.chain.address import same_account
 from toolbridge.node.chain.amounts import Currency
 from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.transaction import Transaction
-from toolbridge.node.funding.account import SendOptions
+from toolbridge.node.funding.account import MAX_AHEAD, SendOptions
 from toolbridge.node.funding.books import BookEntry
 from toolbridge.node.funding.context import FundingContext, job_of
 from toolbridge.node.funding.job_scan import MOST_BLOCKS, JobScan, ScannedJob
@@ -58,6 +58,7 @@ class Recovery:
     async def settle(self, blocks: int = MOST_BLOCKS) -> AsyncIterator[SettledJob]:
         """Yield the outcome of every unresolved payment and every open job of the account."""
         await self._resolver.reconcile()
+        await self._reopen_vanished()
         async for one in self._resolve():
             yield one
         try:
@@ -66,6 +67,22 @@ class Recovery:
             yield SettledJob("", why=f"jobs that the ledger lacks cannot be found: {error}")
         for payment in await self._context.ledger.find("open", "closed"):
             yield await self._settle_one(payment)
+
+    async def _reopen_vanished(self) -> None:
+        """Make payments unresolved again whose job a reorganisation has removed from the chain."""
+        context = self._context
+        found = [one for one in await context.ledger.find("open", "closed") if not one.held_until]
+        for payment, state in zip(found, await self._states(found), strict=True):
+            if state is not None and not same_account(state.depositor, context.account.address):
+                await context.account.journal.reopen(payment.id)
+                await context.ledger.change(payment.id, "sent", job="")
+
+    async def _states(self, payments: Sequence[Payment]) -> list[JobState | None]:
+        """Return the state of each job; None where the chain cannot be read."""
+        try:
+            return [*await job_states(self._context.chain, [one.job for one in payments])]
+        except ToolbridgeError:
+            return [None] * len(payments)
 
     async def _resolve(self) -> AsyncIterator[SettledJob]:
         """Resolve payments with an unknown outcome; those that were made are settled afterwards."""
@@ -180,7 +197,9 @@ class Recovery:
         if await chain.receipt(row.hash) is not None:
             return "included in a block; run `toolbridge node settle`"
         if await chain.nonce(address, "latest") > row.nonce:
-            return "its nonce was used by another transaction; run it with --forget"
+            return "its nonce was used by another transaction; --forget frees it"
+        if await chain.nonce(address) < row.nonce:
+            return "waits for a transaction before it that the server does not have; cancel it"
         if await chain.transaction(row.hash) is None:
             return "the server does not have it; --raise or --cancel sends a replacement"
         return "waits for a block; --raise or --cancel sends a replacement"
@@ -190,20 +209,46 @@ class Recovery:
         row = await self._pending(hash)
         fee, tip = await self._higher(row)
         again = replace(row.transaction, fee=fee, tip=tip)
-        account, what = self._context.account, Sending(row.function, kind="raise")
-        made = await account.replace(row, again, what)
+        what = Sending(row.function, row.payment, kind="raise")
+        made = await self._context.account.send_at(again, what)
         await self._follow(row, made)
         return made
 
     async def cancel(self, hash: str) -> str:
         """Send a transfer of nothing to ourselves with the same nonce and return its hash."""
         row = await self._pending(hash)
+        await self._fill_gap(row)
         fee, tip = await self._higher(row)
-        one, account = row.transaction, self._context.account
-        nothing = Transaction(
-            one.chain_id, one.nonce, account.address, b"", 0, _TRANSFER_GAS, fee, tip
-        )
-        return await account.replace(row, nothing, Sending("cancel", kind="cancel"))
+        what = Sending("cancel", row.payment, kind="cancel")
+        return await self._context.account.send_at(self._nothing(row.nonce, fee, tip), what)
+
+    def _nothing(self, nonce: int, fee: int, tip: int) -> Transaction:
+        """Return a transfer of nothing from the account to itself."""
+        address, chain_id = self._context.account.address, self._context.chain.network.chain_id
+        return Transaction(chain_id, nonce, address, b"", 0, _TRANSFER_GAS, fee, tip)
+
+    async def _fill_gap(self, row: JournalRow) -> None:
+        """Use the nonces before that of `row` that no waiting transaction uses.
+
+        A server may have lost them, or a reorganisation removed them. Until each is used, no block
+        includes `row` or its replacement.
+        """
+        account, chain = self._context.account, self._context.chain
+        following = await chain.nonce(account.address)
+        if row.nonce > following + MAX_AHEAD:
+            raise ConfigError(
+                f"the nonce {row.nonce} of {row.hash} is far above the account's nonce {following}, so "
+                "no block can include it; `toolbridge node settle` frees it"
+            )
+        for nonce in range(following, row.nonce):
+            earlier = [one for one in await account.journal.with_nonce(nonce) if one.raw]
+            for one in reversed(earlier):
+                if one.state == "pending":
+                    await account.again(bytes.fromhex(one.raw))
+            if await chain.nonce(account.address) > nonce:
+                continue
+            fee, tip = await chain.fees()
+            await account.send_at(self._nothing(nonce, fee, tip), Sending("cancel", kind="cancel"))
 
     async def forget(self, hash: str) -> str:
         """Free what a transaction reserved whose nonce was used elsewhere; return what happened."""

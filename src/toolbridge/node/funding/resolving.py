@@ -58,7 +58,7 @@ class Resolver:
         if receipt is None:
             receipt = await self._receipt(hashes)
         if receipt is None:
-            return Resolution("waiting", why=await self._why(hashes))
+            return Resolution("waiting", why=await self._why(payment.nonce, hashes))
         await self._account.close(receipt)
         if receipt.hash in cancels:
             await self._ledger.release(payment.id, 0, "gone")
@@ -125,9 +125,11 @@ class Resolver:
             return False
         return any([await self._chain.receipt(hash) is not None for hash in hashes])
 
-    async def _why(self, hashes: Sequence[str]) -> str:
+    async def _why(self, nonce: int, hashes: Sequence[str]) -> str:
         if await self._unconfirmed(hashes):
             return f"its block does not have {self._chain.network.confirmations} confirmations yet"
+        if await self._chain.nonce(self._account.address) < nonce:
+            return "a transaction before it is missing, so no block can include it yet"
         known = any([await self._chain.transaction(hash) is not None for hash in hashes])
         return "no block includes it yet" if known else "the server does not have it"
 

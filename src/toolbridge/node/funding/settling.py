@@ -5,6 +5,7 @@ A host settles a job when its connection ends. If it does not, the depositor may
 process, or by `toolbridge node settle`. What a host billed is compared with what it delivered.
 """
 
+import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -161,8 +162,7 @@ class Settler:
             payment=payment.hash,
         )  # fmt: skip
         done = replace(done, overbilled=_overbilled(done, state))
-        await self._ledger.release(payment.id, cost)
-        await self._write(done, payment.id)
+        await self._ledger.file.run(lambda db: self._write(db, done, payment.id))
         if done.overbilled:
             text = (
                 f"it billed {done.billed} tokens for job {done.job} and delivered {done.delivered}"
@@ -170,8 +170,9 @@ class Settler:
             await self._records.note(done.host, "overclaim", text)
         return done
 
-    async def _write(self, done: SettledJob, payment: int) -> None:
-        """Write the claim of the host and the refund into the books."""
+    def _write(self, db: sqlite3.Connection, done: SettledJob, payment: int) -> None:
+        """Record the cost of a job, the claim of its host and the refund, all at once."""
+        self._ledger.release_in(db, payment, done.cost, "done")
         known = done.delivered >= 0
         note = f"{done.delivered} tokens delivered" if known else "delivered tokens are not known"
         claim = BookEntry(
@@ -181,7 +182,7 @@ class Settler:
         )  # fmt: skip
         refund = replace(claim, kind="refund", amount=done.refund, tokens=0, note="", state="done")
         for entry in (claim, refund):
-            await self._ledger.record(entry, done.currency)
+            self._ledger.record_in(db, entry, done.currency)
 
 
 def _overbilled(done: SettledJob, state: JobState) -> bool:

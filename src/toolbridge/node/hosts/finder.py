@@ -17,7 +17,7 @@ from toolbridge.node.hosts.candidates import (
     rank,
     take,
 )
-from toolbridge.node.hosts.probing import HostSilent, Prober
+from toolbridge.node.hosts.probing import HostProber, HostSilent
 from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.hosts.registry import HostRegistry
 from toolbridge.node.hosts.scoring import Mode
@@ -42,7 +42,7 @@ class Finder:
     def __init__(
         self,
         registry: HostRegistry,
-        prober: Prober,
+        prober: HostProber,
         search: Search,
         randomness: random.Random,
         records: HostRecords | None = None,

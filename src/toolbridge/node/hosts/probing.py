@@ -24,7 +24,7 @@ class HostSilent(Exception):
     """A host does not answer, or reports that it is unhealthy."""
 
 
-class Prober:
+class HostProber:
     """Requests `/health` of hosts and measures the latency."""
 
     def __init__(self, access: HostAccess, wait: float = 5.0) -> None:

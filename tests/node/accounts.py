@@ -1,0 +1,67 @@
+"""What is true about an account, read from the chain itself and not from anything of ours."""
+
+from dataclasses import dataclass
+
+from tests.node.deployed import PAYER, Deployed, account
+
+from toolbridge.node.chain.client import number, word
+from toolbridge.node.chain.contracts import NATIVE
+
+GENESIS = 0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Every coin of the account, by where it is."""
+
+    wallet: int
+    gas: int
+    """Burned by transactions of the account."""
+    active: int
+    """In sessions that have not ended."""
+    credited: int
+    """In the marketplace, for the account to withdraw."""
+    billed: int
+    """Kept by hosts and the treasury."""
+    deposits: int
+    """All that was ever paid into sessions."""
+    refunded: int
+    open_jobs: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        return self.wallet + self.gas + self.active + self.credited + self.billed
+
+
+async def truth(home: Deployed, since: int = GENESIS, key=PAYER) -> Truth:
+    """Count the coins of an account; gas is that of the blocks after `since`."""
+    who, chain = account(key), home.chain
+    jobs = []
+    for job in range(1, await home.jobs() + 1):
+        session = await home.session(str(job))
+        if str(session[1]).lower() == who.lower() and session[3] == NATIVE:
+            jobs.append(session)
+    active = [one for one in jobs if one[12] == 0]
+    over = [one for one in jobs if one[12] != 0]
+    (credited,) = await chain.read(home.network.marketplace, "getDepositBalance", who, NATIVE)
+    return Truth(
+        await chain.balance(who),
+        await _gas(home, who, since),
+        sum(one[4] for one in active),
+        credited,
+        sum(one[4] - one[14] for one in over),
+        sum(one[4] for one in jobs),
+        sum(one[14] for one in over),
+        tuple(str(one[0]) for one in active),
+    )
+
+
+async def _gas(home: Deployed, who: str, since: int) -> int:
+    total = 0
+    for height in range(since + 1, await home.chain.block_number() + 1):
+        block = await home.chain.rpc.ask("eth_getBlockByNumber", hex(height), True)
+        for one in block["transactions"]:
+            if word(one["from"]) == word(who):
+                receipt = await home.chain.rpc.ask("eth_getTransactionReceipt", one["hash"])
+                total += number(receipt["gasUsed"]) * number(receipt["effectiveGasPrice"])
+    return total

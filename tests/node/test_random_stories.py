@@ -1,0 +1,22 @@
+"""Random stories about money: a sample of those that `make node-stories` plays."""
+
+import os
+
+import pytest
+from tests.node.random_stories import play, worlds
+
+STORIES = int(os.environ.get("NODE_STORIES", "20"))
+FIRST = int(os.environ.get("NODE_STORIES_FIRST", "0"))
+_EACH = 5
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 0.05)
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + STORIES, _EACH))
+async def test_every_coin_is_accounted_for(home, chain, tmp_path, first):
+    async with worlds(home, chain.url) as world:
+        for seed in range(first, first + _EACH):
+            await play(world, seed, tmp_path / str(seed))
