@@ -163,3 +163,70 @@ def test_kimi_gets_ids_that_it_knows():
         for call in read_text(load("kimi_k2").render.calls(calls), None, dialect="kimi_k2").calls
     ]
     assert ids == ["functions.get_time:4", "functions.get_time:1"]
+
+
+HISTORY = {
+    "hermes_json": (
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>',
+        "<tool_response>\nsunny\n</tool_response>",
+    ),
+    "hunyuan_v3": (
+        "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
+        "<arg_key:opensource>city</arg_key:opensource>\n"
+        "<arg_value:opensource>Paris</arg_value:opensource>\n"
+        "<arg_key:opensource>days</arg_key:opensource>\n"
+        "<arg_value:opensource>2</arg_value:opensource>\n"
+        "</tool_call:opensource>\n</tool_calls:opensource>",
+        "<tool_responses:opensource>\n<tool_response:opensource>\nsunny\n"
+        "</tool_response:opensource>\n</tool_responses:opensource>",
+    ),
+    "lfm2": (
+        "<|tool_call_start|>[get_weather(city='Paris', days=2)]<|tool_call_end|>",
+        "sunny",
+    ),
+    "granite3": (
+        '<|tool_call|>[\n    {\n        "name": "get_weather",\n        "arguments": {\n'
+        '            "city": "Paris",\n            "days": 2\n        }\n    }\n]',
+        "sunny",
+    ),
+    "llama4_pythonic": ('[get_weather(city="Paris", days=2)]', '"sunny"'),
+    "muse_atem": (
+        '<|start|>assistant to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n'
+        '<atem:parameter name="city">Paris</atem:parameter>\n<atem:parameter name="days">2</atem:parameter>\n'
+        "</atem:invoke>\n</atem:function_calls><|eot|>",
+        '<tool_output name="get_weather">\nsunny\n</tool_output>',
+    ),
+    "cohere_cmd3": (
+        '<|START_ACTION|>[\n    {"tool_call_id": "call00001", "tool_name": "get_weather", '
+        '"parameters": {"city": "Paris", "days": 2}}\n]<|END_ACTION|>',
+        '<|START_TOOL_RESULT|>[\n    {\n        "tool_call_id": "call00001",\n        "results": {\n'
+        '            "0": "sunny"\n        },\n        "is_error": null\n    }\n]<|END_TOOL_RESULT|>',
+    ),
+    "kimi_k3": (
+        '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
+        '<|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>'
+        '<|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|>'
+        "<|close|>call<|sep|><|close|>tools<|sep|>",
+        "sunny",
+    ),
+}
+
+
+@pytest.mark.req("CB-35")
+@pytest.mark.parametrize("dialect", HISTORY)
+def test_the_history_has_the_form_of_the_chat_template(dialect):
+    render = load(dialect).render
+    call = Call("call00001", "get_weather", {"city": "Paris", "days": 2})
+    written = (
+        render.calls([call]),
+        render.results([ResultText("get_weather", "call00001", "sunny")]),
+    )
+    assert written == HISTORY[dialect]
+
+
+def test_attributes_are_escaped_as_the_template_of_kimi_k3_does():
+    calls = [Call("id", "get_time", {'a "b" & c': 'x & "y"'})]
+    written = load("kimi_k3").render.calls(calls)
+    assert 'key="a &quot;b&quot; &amp; c"' in written
+    assert '<|sep|>x & "y"<|close|>' in written
+    assert read_text(written, TOOLS, dialect="kimi_k3").calls[0].arguments == calls[0].arguments

@@ -6,7 +6,7 @@ are no object in the history become one `json` block.
 """
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.channels import Channels
+from toolbridge.dialects.engines.channels import Channels, escaped_attribute
 from toolbridge.dialects.engines.render import Renderer
 
 DIALECT = Dialect(
@@ -19,5 +19,6 @@ DIALECT = Dialect(
         parameter='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',
         close="<|close|>tools<|sep|>",
         between="",
+        escape=escaped_attribute,
     ),
 )

@@ -7,7 +7,7 @@ sglang#27614).
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
-from toolbridge.dialects.engines.render import Renderer, python
+from toolbridge.dialects.engines.render import Renderer, python_text
 from toolbridge.dialects.engines.shared import CALLING_TOOL
 
 DIALECT = Dialect(
@@ -29,6 +29,6 @@ DIALECT = Dialect(
         between_parameters=", ",
         between=", ",
         close="]<|tool_call_end|>",
-        spell=python,
+        spell=python_text,
     ),
 )

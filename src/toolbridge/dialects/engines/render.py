@@ -38,6 +38,11 @@ def python(value: Json) -> str:
             return spaced(value)
 
 
+def python_text(value: Json) -> str:
+    """Return a Python literal with texts in single quotes, and an object as JSON (LFM2)."""
+    return spaced(value) if isinstance(value, dict) else repr(value)
+
+
 def quoted_with(mark: str) -> Callable[[Json], str]:
     """Return a formatter with `mark` around strings and without quotes around keys (Gemma)."""
 
@@ -91,6 +96,8 @@ class Renderer:
     results_close: str = ""
     between_results: str = "\n"
     spell: Callable[[Json], str] = raw
+    escape: Callable[[str], str] = str
+    """Escapes names and keys, for templates that write them into attributes."""
 
     def calls(self, calls: Sequence[Call]) -> str:
         written = (self._call(call, index) for index, call in enumerate(calls))
@@ -107,7 +114,7 @@ class Renderer:
 
     def _call(self, call: Call, index: int) -> str:
         return Template(self.call).safe_substitute(
-            name=call.name,
+            name=self.escape(call.name),
             json_name=spaced(call.name),
             id=call.id,
             index=index,
@@ -122,7 +129,7 @@ class Renderer:
     def _parameter(self, key: str, value: Json) -> str:
         kind = type_of(value)
         return Template(self.parameter).safe_substitute(
-            key=key,
+            key=self.escape(key),
             value=self.spell(value),
             type="number" if kind == "integer" else kind,
             text="true" if kind == "string" else "false",
