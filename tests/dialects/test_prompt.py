@@ -171,42 +171,56 @@ HISTORY = {
         "<tool_response>\nsunny\n</tool_response>",
     ),
     "hunyuan_v3": (
-        "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
-        "<arg_key:opensource>city</arg_key:opensource>\n"
-        "<arg_value:opensource>Paris</arg_value:opensource>\n"
-        "<arg_key:opensource>days</arg_key:opensource>\n"
-        "<arg_value:opensource>2</arg_value:opensource>\n"
-        "</tool_call:opensource>\n</tool_calls:opensource>",
-        "<tool_responses:opensource>\n<tool_response:opensource>\nsunny\n"
-        "</tool_response:opensource>\n</tool_responses:opensource>",
+        (
+            "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
+            "<arg_key:opensource>city</arg_key:opensource>\n"
+            "<arg_value:opensource>Paris</arg_value:opensource>\n"
+            "<arg_key:opensource>days</arg_key:opensource>\n"
+            "<arg_value:opensource>2</arg_value:opensource>\n"
+            "</tool_call:opensource>\n</tool_calls:opensource>"
+        ),
+        (
+            "<tool_responses:opensource>\n<tool_response:opensource>\nsunny\n"
+            "</tool_response:opensource>\n</tool_responses:opensource>"
+        ),
     ),
     "lfm2": (
         "<|tool_call_start|>[get_weather(city='Paris', days=2)]<|tool_call_end|>",
         "sunny",
     ),
     "granite3": (
-        '<|tool_call|>[\n    {\n        "name": "get_weather",\n        "arguments": {\n'
-        '            "city": "Paris",\n            "days": 2\n        }\n    }\n]',
+        (
+            '<|tool_call|>[\n    {\n        "name": "get_weather",\n        "arguments": {\n'
+            '            "city": "Paris",\n            "days": 2\n        }\n    }\n]'
+        ),
         "sunny",
     ),
     "llama4_pythonic": ('[get_weather(city="Paris", days=2)]', '"sunny"'),
     "muse_atem": (
-        '<|start|>assistant to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n'
-        '<atem:parameter name="city">Paris</atem:parameter>\n<atem:parameter name="days">2</atem:parameter>\n'
-        "</atem:invoke>\n</atem:function_calls><|eot|>",
+        (
+            '<|start|>assistant to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n'
+            '<atem:parameter name="city">Paris</atem:parameter>\n<atem:parameter name="days">2</atem:parameter>\n'
+            "</atem:invoke>\n</atem:function_calls><|eot|>"
+        ),
         '<tool_output name="get_weather">\nsunny\n</tool_output>',
     ),
     "cohere_cmd3": (
-        '<|START_ACTION|>[\n    {"tool_call_id": "call00001", "tool_name": "get_weather", '
-        '"parameters": {"city": "Paris", "days": 2}}\n]<|END_ACTION|>',
-        '<|START_TOOL_RESULT|>[\n    {\n        "tool_call_id": "call00001",\n        "results": {\n'
-        '            "0": "sunny"\n        },\n        "is_error": null\n    }\n]<|END_TOOL_RESULT|>',
+        (
+            '<|START_ACTION|>[\n    {"tool_call_id": "call00001", "tool_name": "get_weather", '
+            '"parameters": {"city": "Paris", "days": 2}}\n]<|END_ACTION|>'
+        ),
+        (
+            '<|START_TOOL_RESULT|>[\n    {\n        "tool_call_id": "call00001",\n        "results": {\n'
+            '            "0": "sunny"\n        },\n        "is_error": null\n    }\n]<|END_TOOL_RESULT|>'
+        ),
     ),
     "kimi_k3": (
-        '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
-        '<|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>'
-        '<|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|>'
-        "<|close|>call<|sep|><|close|>tools<|sep|>",
+        (
+            '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
+            '<|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>'
+            '<|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|>'
+            "<|close|>call<|sep|><|close|>tools<|sep|>"
+        ),
         "sunny",
     ),
 }
