@@ -1,6 +1,8 @@
 """Tools for models without tools of their own."""
 
 import json
+import re
+from contextlib import suppress
 
 import pytest
 
@@ -61,11 +63,44 @@ def test_a_result_holds_what_the_tool_said(dialect):
     assert "sunny" in written
 
 
+def described_tools(prompt: str) -> list[dict]:
+    """Return the tools in the list of a prompt, however the dialect writes it."""
+    found, end = [], 0
+    for begin in re.finditer(r'\{"(?:name|description|function|type)": ?', prompt):
+        with suppress(ValueError):
+            if begin.start() >= end:
+                tool, end = json.JSONDecoder().raw_decode(prompt, begin.start())
+                found.append(tool.get("function", tool))
+    return [tool for tool in found if "parameters" in tool]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "listed"),
+    [
+        (
+            "hermes_json",
+            '<tools>\n{"type": "function", "function": {"name": "f", "parameters": {}}}\n</tools>',
+        ),
+        ("minimax_m2", '<tools>\n<tool>{"name": "f", "parameters": {}}</tool>\n</tools>'),
+        (
+            "nemotron_nano_v2",
+            '<AVAILABLE_TOOLS>[{"name": "f", "parameters": {}}]</AVAILABLE_TOOLS>',
+        ),
+        ("kimi_k3", '```json\n[{"function":{"name":"f","parameters":{}},"type":"function"}]\n```'),
+        (
+            "lfm2",
+            'List of tools: [{"type": "function", "function": {"name": "f", "parameters": {}}}]',
+        ),
+    ],
+)
+def test_the_tools_are_listed_as_the_template_of_the_model_lists_them(dialect, listed):
+    assert load(dialect).tools.written([{"name": "f", "parameters": {}}]) == listed
+
+
 @pytest.mark.req("CB-29")
 @pytest.mark.parametrize("dialect", names())
 def test_the_prompt_names_every_tool_with_its_schema(dialect):
-    lines = tool_prompt(TOOLS, dialect).split("\n")
-    described = [json.loads(line) for line in lines if line.startswith('{"name":"')]
+    described = described_tools(tool_prompt(TOOLS, dialect))
     assert described[0] == {
         "name": "get_weather",
         "description": "Tells the weather.",

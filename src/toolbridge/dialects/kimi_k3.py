@@ -8,8 +8,11 @@ are no object in the history become one `json` block.
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.channels import Channels, escaped_attribute
 from toolbridge.dialects.engines.render import Renderer
+from toolbridge.dialects.engines.spaced_json import sorted_keys
+from toolbridge.dialects.engines.tool_list import ToolList
 
 DIALECT = Dialect(
+    tools=ToolList("```json\n[", "]\n```", between=",", typed=True, spell=sorted_keys),
     name="kimi_k3",
     marks=("<|open|>",),
     reader=Channels(),

@@ -9,8 +9,11 @@ from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.render import Renderer, python_text
 from toolbridge.dialects.engines.shared import CALLING_TOOL
+from toolbridge.dialects.engines.spaced_json import spaced
+from toolbridge.dialects.engines.tool_list import ToolList
 
 DIALECT = Dialect(
+    tools=ToolList("List of tools: [", "]", between=", ", typed=True, spell=spaced),
     name="lfm2",
     marks=("<|tool_call_start|>",),
     reader=MarkReader(

@@ -3,7 +3,6 @@
 The templates follow each model's chat template: the history has the format of its training data.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import Template
@@ -11,12 +10,8 @@ from string import Template
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Call
 from toolbridge.dialects.dialect import ResultText
+from toolbridge.dialects.engines.spaced_json import spaced
 from toolbridge.dialects.engines.values import type_of
-
-
-def spaced(value: Json) -> str:
-    """Return JSON with a space after commas and colons, as chat templates write it."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def raw(value: Json) -> str:
