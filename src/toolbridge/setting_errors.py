@@ -17,7 +17,7 @@ def explain_setting(
     inner_shapes: Mapping[str, type[msgspec.Struct]],
     tables: Mapping[type[msgspec.Struct], str],
 ) -> str:
-    """Return msgspec's error `text` in the words of the configuration file.
+    """Return the error `text` of msgspec with the names of the configuration file.
 
     `shape` is the struct of the table at `where`; `inner_shapes` has the structs of tables inside it
     by name, and `tables` the description of every table.
