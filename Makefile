@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
-  dialects requirements requirements-break conformance soak bench models-table lock clean
+  dialects requirements requirements-break conformance node-stories soak bench models-table lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ check: setup ## format, lint, import contracts, types, spelling, dependencies, u
 conformance: setup ## score this toolbridge with the cases of conformance/: APIs and structured streams
 	@$(BIN)/toolbridge conform --self
 	@$(BIN)/toolbridge conform --self --stream --save docs
+
+node-stories: setup ## 200 random stories about the money of nodes: faults, kills, lies, reorganisations
+	@NODE_STORIES=200 $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=600 tests/node/test_random_stories.py
 
 soak: setup ## 10,000 mixed requests with random faults and departures, at most five minutes
 	@$(BIN)/python -m tests.soak

@@ -59,6 +59,8 @@ class LocalChain:
     url: str = ""
     heights: list[Height] = field(default_factory=list)
     base_fee: int = BASE_FEE
+    results: dict[tuple, str] = field(default_factory=dict)
+    """What contracts returned since the state changed."""
     state: State = field(default_factory=State)
     sent: dict[str, Sent] = field(default_factory=dict)
     waiting: list[Sent] = field(default_factory=list)
@@ -137,8 +139,11 @@ class LocalChain:
         return hex(TIP)
 
     def eth_call(self, call, _block):
-        machine = Machine(self.state.copy(), self._block())
-        return "0x" + self._run(machine, _message(call)).hex()
+        asked = tuple(sorted(call.items()))
+        if asked not in self.results:
+            machine = Machine(self.state.copy(), self._block())
+            self.results[asked] = "0x" + self._run(machine, _message(call)).hex()
+        return self.results[asked]
 
     def eth_estimateGas(self, call):
         machine = Machine(self.state.copy(), self._block())
@@ -212,9 +217,11 @@ class LocalChain:
     # ── what tests may do ──
 
     def anvil_setBalance(self, account, value):
+        self.results.clear()
         self.state.balances[int(account, 16)] = int(value, 16)
 
     def evm_increaseTime(self, seconds):
+        self.results.clear()
         self.shift += int(seconds, 16) if isinstance(seconds, str) else seconds
 
     def evm_setAutomine(self, mining):
@@ -231,6 +238,7 @@ class LocalChain:
 
     def mine(self) -> None:
         """Make a block of what waits and can be part of it."""
+        self.results.clear()
         before = Height(self.state.copy(), dict(self.nonces), len(self.logs), [])
         self.heights.append(before)
         self.number += 1
@@ -243,6 +251,7 @@ class LocalChain:
 
     def rollback(self, depth: int) -> None:
         """Take the last blocks back; their transactions are lost."""
+        self.results.clear()
         for _ in range(min(depth, self.number)):
             before = self.heights.pop()
             self.number -= 1

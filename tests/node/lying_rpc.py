@@ -25,6 +25,7 @@ class LyingRpc:
 
     url: str = ""
     chain: str = ""
+    session: aiohttp.ClientSession | None = None
     lies: set[str] = field(default_factory=set)
     swallowed: int = 0
 
@@ -43,10 +44,7 @@ class LyingRpc:
         return web.json_response(self._twisted(asked["method"], asked["params"], found))
 
     async def _true(self, asked: dict) -> dict:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(self.chain, json=asked) as answer,
-        ):
+        async with self.session.post(self.chain, json=asked) as answer:
             return json.loads(await answer.read())
 
     def _reply(self, asked: dict, **more) -> web.Response:
@@ -87,6 +85,7 @@ async def lying_rpc(chain: str) -> AsyncIterator[LyingRpc]:
     await site.start()
     liar.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
     try:
-        yield liar
+        async with aiohttp.ClientSession() as liar.session:
+            yield liar
     finally:
         await runner.cleanup()

@@ -13,6 +13,8 @@ _EACH = 5
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 0.05)
+    # No story cuts the power, so the disk need not be waited for.
+    monkeypatch.setattr("toolbridge.node.funding.ledger_file.SYNCHRONOUS", "off")
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + STORIES, _EACH))

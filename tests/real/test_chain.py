@@ -10,6 +10,7 @@ import pytest
 from tests.node import malicious_stories, stories
 from tests.node.deployed import deployed
 from tests.node.local_chain import CHAIN_ID
+from tests.node.random_stories import play, worlds
 from tests.real.clients import clean_environment, npm_install
 
 from toolbridge.core.errors import ToolbridgeError
@@ -85,3 +86,14 @@ class TestTalk(stories.Talk):
 
 class TestMalicious(malicious_stories.Malicious):
     pass
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(0, 200, 20))
+async def test_every_coin_of_a_random_story_is_accounted_for(
+    home, anvil, tmp_path, monkeypatch, first
+):
+    monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 0.3)
+    async with worlds(home, anvil) as world:
+        for seed in range(first, first + 20):
+            await play(world, seed, tmp_path / str(seed))

@@ -53,6 +53,8 @@ create table if not exists scans (
 _ADDED = {"delivered": "integer not null default 0", "committed": "text not null default '0'"}
 """Columns of `payments` that files of earlier versions lack."""
 _VERSION = 2
+SYNCHRONOUS = "extra"
+"""SQLite's `synchronous`: a change is on disk, and so is its directory entry, before it counts."""
 
 
 class LedgerFile:
@@ -81,7 +83,7 @@ class LedgerFile:
         self.path.touch(mode=0o600)
         db = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None)
         try:
-            db.execute("pragma synchronous = extra")
+            db.execute(f"pragma synchronous = {SYNCHRONOUS}")
             if db.execute("pragma user_version").fetchone() != (_VERSION,):
                 _upgrade(db)
         except sqlite3.Error:
