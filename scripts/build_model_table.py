@@ -47,7 +47,9 @@ LITELLM = {
     "nvidia": ("nvidia_nim",),
     "openrouter": ("openrouter",),
     "minimax": ("minimax",),
-    "dashscope": ("dashscope",),
+    "qwen": ("dashscope",),
+    "vercel": ("vercel_ai_gateway",),
+    "cloudflare": ("cloudflare",),
     "cohere": ("cohere_chat", "cohere"),
     "perplexity": ("perplexity",),
     "bedrock": ("bedrock", "bedrock_converse"),
@@ -72,6 +74,9 @@ PI = {
     "openrouter": ("openrouter",),
     "minimax": ("minimax",),
     "huggingface": ("huggingface",),
+    "kimi-coding": ("kimi-coding",),
+    "vercel": ("vercel-ai-gateway",),
+    "cloudflare": ("cloudflare-workers-ai", "cloudflare-ai-gateway"),
     "bedrock": ("amazon-bedrock",),
     "vertex": ("google-vertex",),
     "azure": ("azure",),
@@ -79,7 +84,7 @@ PI = {
 """Our provider → the files of pi-ai."""
 STRICT = {"anthropic", "openai", "google"}
 """Providers whose rows are complete: a capability that no source states is not there."""
-NAMESPACED = {"openrouter", "together", "groq", "nvidia", "fireworks"}
+NAMESPACED = {"openrouter", "together", "groq", "nvidia", "fireworks", "vercel", "cloudflare"}
 """Providers whose own model names contain slashes; elsewhere such a row is a price per region."""
 LADDER = ("minimal", "low", "medium", "high", "xhigh", "max")
 OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
@@ -109,7 +114,8 @@ SKIPPED = re.compile(
 )
 PREFIX = re.compile(
     r"^(?:gemini|xai|deepseek|mistral|moonshot|zai|groq|cerebras|fireworks_ai|together_ai|nvidia_nim|"
-    r"openrouter|minimax|dashscope|perplexity|vertex_ai|azure|bedrock|cohere|cohere_chat)/"
+    r"openrouter|minimax|dashscope|perplexity|vertex_ai|azure|bedrock|cohere|cohere_chat|"
+    r"vercel_ai_gateway|cloudflare)/"
 )
 
 
@@ -157,7 +163,7 @@ class Sources:
         found: dict[str, dict[str, Any]] = {}
         for file in PI.get(provider, ()):
             found |= {name.lower(): row for name, row in self._pi.get(file, {}).items()}
-        return {name: row for name, row in found.items() if ":batch" not in name}
+        return {n: row for n, row in found.items() if not n.endswith((":batch", "-batch"))}
 
 
 def _newest(folder: Path, pattern: str) -> Path:

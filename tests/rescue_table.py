@@ -102,6 +102,15 @@ ROWS = (
               '<parameter name="new">y</parameter>\n</invoke>\n</minimax:tool_call>'),
         (("edit", {"file": "a", "old": LONG, "new": "y"}),),
     ),
+    Row("the same in a stream of /v1/messages", "anthropic", 200,
+        json.dumps({"code": 500, "type": "server_error", "message":
+                    'Failed to parse input at pos 9: <tool_call>{"name": "search", "arguments": '
+                    '{"query": "a"}}</tool_call>'}),
+        (("search", {"query": "a"}),)),
+    Row("the new text in a stream of /v1/messages", "anthropic", 200,
+        json.dumps({"code": 500, "type": "server_error", "message":
+                    "The model produced output that does not match the expected peg-native format"}),
+        retry=True),
     Row("llama.cpp#20761: a closing tag alone", "anthropic", 500, llama("</tool_call>", 12),
         retry=True),
     Row(

@@ -4,10 +4,8 @@ The file is `toolbridge.toml`; `docs/reference/settings.md` lists its settings. 
 an error that names the nearest known one, because a misspelled setting would otherwise be ignored.
 """
 
-import difflib
 import logging
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
 from toolbridge.environment import key_variable, models_from, secret, settings_from
+from toolbridge.setting_errors import explain_setting
 
 __all__ = [
     "Config", "ConfigSource", "HttpConfig", "ModelConfig", "ProviderConfig", "RatesConfig",
@@ -375,9 +374,15 @@ def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
     try:
         return msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {_explain(str(error), where, shape)}") from None
+        text = explain_setting(str(error), where, shape, _INNER, _TABLES)
+        raise ConfigError(f"{source}: {text}") from None
 
 
+_INNER: dict[str, type[msgspec.Struct]] = {
+    "rates": RatesConfig,
+    "stream": StreamConfig,
+    "http": HttpConfig,
+}
 _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
     ProviderConfig: "a [providers.…] table",
@@ -386,23 +391,3 @@ _TABLES: dict[type[msgspec.Struct], str] = {
     StreamConfig: "the [stream] table",
     HttpConfig: "the [http] table",
 }
-
-
-def _explain(text: str, where: str, shape: type) -> str:
-    text, _, at = text.partition(" - at `")
-    inner = at.removesuffix("`").removeprefix("$").strip(".")
-    path = ".".join(part for part in (where, inner) if part) or "the top level"
-    unknown = re.fullmatch(r"Object contains unknown field `(.+)`", text)
-    if unknown is None:
-        return f"{path}: {text[:1].lower()}{text[1:]}"
-    holder = {"rates": RatesConfig, "stream": StreamConfig, "http": HttpConfig}.get(inner) or shape
-    return f"{path}: there is no setting `{unknown[1]}`{_hint(unknown[1], holder)}"
-
-
-def _hint(word: str, holder: type[msgspec.Struct]) -> str:
-    known = holder.__struct_fields__
-    if near := difflib.get_close_matches(word, known, 1):
-        return f"; did you mean `{near[0]}`?"
-    tables = (table for struct, table in _TABLES.items() if word in struct.__struct_fields__)
-    table = next(tables, "")
-    return f"; it belongs to {table}" if table else ""

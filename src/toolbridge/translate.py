@@ -258,6 +258,9 @@ class AnswerStages:
         """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
         self.done = False
         """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
+        self._healer = next((stage for stage in stages if isinstance(stage, Healer)), None)
+        self.on_finish: Callable[[ev.Finished, bool], None] | None = None
+        """Called with the end of a complete answer, and whether a call in it stayed invalid."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         return self.feed_all([event])
@@ -268,6 +271,8 @@ class AnswerStages:
             events = self._chain.feed_all(events)
         if self._scanner is not None:
             self.done = self._scanner.done
+        if events and self.on_finish and isinstance(end := events[-1], ev.Finished):
+            self.on_finish(end, self._healer is not None and self._healer.broken)
         if events and isinstance(events[0], ev.Started):
             return self._identified(events[0], events[1:])
         return events

@@ -18,6 +18,11 @@ from toolbridge.policy.downgrade import missing_feature, without_thoughts
         ("registry.ollama.ai/library/x:latest does not support tools", "unsupported", "tools"),
         ('"x" does not support thinking', "thinking_not_supported", "thinking"),
         ("temperature: must be below 1", "rejected", None),
+        ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "rejected", "tools"),
+        ('No endpoints found that support tool use. Try disabling "question".', "rejected", "tools"),
+        ("`tool calling` is not supported with this model", "rejected", "tools"),
+        ("Function calling is not enabled for models/gemma-3-4b", "rejected", "tools"),
+        ("Unsupported parameter: 'tools' is not supported with this model.", "rejected", "tools"),
         ("Overloaded", "overloaded", None),
     ],
 )  # fmt: skip

@@ -257,6 +257,33 @@ def test_json_mode_gets_the_schema_in_the_prompt():
     assert losses == ["output schema: there/m has JSON mode only; the schema is in the prompt"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+        "Unsupported parameter: 'response_format'",
+    ],
+)
+def test_an_output_schema_that_is_rejected_becomes_json_mode_then_a_sentence(text):
+    format = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    problem = Problem("rejected", text, status=400)
+    given = CHAT | {"response_format": format}
+    first = find_corrections(problem, given, "openai_chat")
+    body = apply(given, first, "openai_chat", "m").body
+    assert body["response_format"] == {"type": "json_object"}
+    second = find_corrections(problem, body, "openai_chat", first)
+    body = apply(body, second, "openai_chat", "m").body
+    assert "response_format" not in body
+    assert "JSON Schema" in body["messages"][0]["content"]
+
+
+def test_a_format_that_is_rejected_by_its_own_name():
+    format = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    given = CHAT | {"response_format": format}
+    body, _ = sent_again("'json_schema' is not supported with this model", given)
+    assert body["response_format"] == {"type": "json_object"}
+
+
 def test_json_mode_beside_tools_is_left_out_only_there():
     text = "'response_format` json_object cannot be combined with tool/function calling"
     given = CHAT | {"response_format": {"type": "json_object"}}

@@ -13,7 +13,16 @@ from toolbridge.core.messages import (
     ToolChoice,
     Turn,
 )
-from toolbridge.policy.tool_modes import ToolSupport, choose_mode, lower_mode, tell_tools
+from toolbridge.policy.tool_modes import (
+    LearnedMode,
+    ModeOutcome,
+    ToolSupport,
+    choose_mode,
+    learn,
+    lower_mode,
+    outcome_of,
+    tell_tools,
+)
 
 AUTO, REQUIRED, NAMED = ToolChoice(), ToolChoice("required"), ToolChoice("named", ("get_time",))
 FULL = ToolSupport(constraint="json_schema")
@@ -37,7 +46,7 @@ BARE = ToolSupport(native=False)
         (REQUIRED, BARE, None, "prompt"),
         (AUTO, FULL, "prompt", "prompt"),
         (REQUIRED, FULL, "prompt", "constrained"),
-        (AUTO, FULL, "constrained", "constrained"),
+        (AUTO, FULL, "constrained", "prompt"),
         (AUTO, BARE, "constrained", "prompt"),
         (AUTO, NO_TEMPLATE, "native", "prompt"),
     ],
@@ -154,3 +163,55 @@ def test_past_calls_are_written_as_the_answer_will_be():
     _, called, results = told().request.turns
     assert called.content[0].text == '{"name": "get_time", "parameters": {"zone": "CET"}}'
     assert results.content[0].text == "Result of get_time: noon"
+
+
+# ── what answers show ────────────────────────────────────────────────────────
+
+WORKED = ModeOutcome(worked=True)
+FAILED = ModeOutcome(worked=False, why="x")
+REJECTED = ModeOutcome(worked=False, why="x", certain=True)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "mode"),
+    [
+        ([], "native"),
+        ([("native", FAILED)], "prompt"),
+        ([("native", WORKED), ("native", FAILED)], "native"),
+        ([("native", WORKED), ("native", REJECTED)], "prompt"),
+        ([("native", WORKED)] + [("native", FAILED)] * 3, "prompt"),
+        ([("native", WORKED)] + [("native", FAILED), ("native", WORKED)] * 5, "native"),
+        # A failure moves the model down once: the last step is the caller's, by its tool choice.
+        ([("native", FAILED), ("prompt", FAILED), ("prompt", FAILED)], "prompt"),
+        # A request that was forced into another mode shows nothing about this one.
+        ([("constrained", FAILED), ("prompt", FAILED), ("constrained", WORKED)], "native"),
+    ],
+)
+def test_a_failure_moves_a_model_down_once_and_a_success_is_kept(outcomes, mode):
+    known = LearnedMode(template="t")
+    for used, outcome in outcomes:
+        known = learn(known, used, outcome)
+    assert known.mode == mode
+    assert known.template == "t"
+    assert known.why == ("" if mode == "native" else "x")
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason", "broken", "limit", "worked"),
+    [
+        (AUTO, "tool_use", False, None, True),
+        (AUTO, "tool_use", True, None, False),
+        (AUTO, "end", False, None, None),
+        (AUTO, "length", True, None, None),
+        (REQUIRED, "tool_use", False, None, True),
+        (REQUIRED, "end", False, None, False),
+        (NAMED, "end", False, None, False),
+        (REQUIRED, "length", False, None, False),
+        (REQUIRED, "length", False, 64, None),
+        (REQUIRED, "refusal", False, None, None),
+        (REQUIRED, "error", False, None, None),
+    ],
+)
+def test_what_the_end_of_an_answer_shows(choice, reason, broken, limit, worked):
+    outcome = outcome_of(choice, reason, broken=broken, limit=limit)
+    assert (None if outcome is None else outcome.worked) is worked

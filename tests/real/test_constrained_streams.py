@@ -45,7 +45,7 @@ def smollm2():
 
 async def tried(server, mode: str, kind: str, cities=CITIES) -> tuple[int, float]:
     """Return how many streams were valid at the first try, and the seconds for one."""
-    provider = ProviderConfig(url=f"{server.url}/v1", retries=0)
+    provider = ProviderConfig(url=f"{server.url}/v1")
     config = Config(log="off", map={"default": "llamacpp/tiny"}, providers={"llamacpp": provider})
     valid, began = 0, time.monotonic()
     async with gateway(config) as (url, _):

@@ -58,6 +58,9 @@ class Sendable:
     def stages(self, _):
         return AnswerStages((), ())
 
+    def rescue(self, _problem, _seed):
+        return None
+
     def downgrade(self, problem):
         return problem.kind in self._lacks and bool(self._lacks.remove(problem.kind) or True)
 

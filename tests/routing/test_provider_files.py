@@ -5,8 +5,8 @@ import json
 
 import aiohttp
 import pytest
-from tests.peers import gateway, model_server, whole
-from tests.server.test_corrections import CHAT_ANSWER, CLIENTS, ask
+from tests.peers import gateway, whole
+from tests.server.test_corrections import CHAT_ANSWER, CLIENTS, ask, asked_server
 
 from toolbridge import codecs, providers
 from toolbridge.cli import doctor
@@ -16,7 +16,7 @@ from toolbridge.routing.providers import find_providers, missing_key
 
 URLS = {
     "minimax": "https://api.minimax.io/anthropic/v1/messages",
-    "qwen": "https://dashscope-intl.aliyuncs.com/compatible-mode/v1/chat/completions",
+    "dashscope": "https://dashscope-intl.aliyuncs.com/compatible-mode/v1/chat/completions",
     "kimi-coding": "https://api.kimi.com/coding/v1/messages",
     "zai-coding": "https://api.z.ai/api/coding/paas/v4/chat/completions",
     "huggingface": "https://router.huggingface.co/v1/chat/completions",
@@ -46,7 +46,7 @@ def test_every_assumed_setting_is_one_of_the_file(name):
         value = getattr(given, table)
         assert (inner in value) if inner else (value != getattr(ProviderConfig(), table)), path
     if given.api != "demo":
-        codecs.load(given.api)
+        codecs.load_target(given.api)
 
 
 def test_an_account_that_is_missing_is_named():
@@ -95,7 +95,7 @@ async def test_the_cost_of_openrouter_is_the_cost_of_the_answer(counted, cost, s
         await line.send(f"data: {json.dumps(text)}\n\ndata: {json.dumps(last)}\n\ndata: [DONE]\n\n")
         await line.end()
 
-    async with model_server(answer) as server:
+    async with asked_server(answer) as server:
         place = ProviderConfig(url=server.url, key="sk-or-0123456789")
         config = Config(
             log="json", map={"default": "openrouter/m"}, providers={"openrouter": place}
@@ -125,7 +125,7 @@ async def test_the_headers_of_openrouter_can_be_changed(given, referer, title):
     async def answer(_, line):
         await whole(line, CHAT_ANSWER)
 
-    async with model_server(answer) as server:
+    async with asked_server(answer) as server:
         place = ProviderConfig(url=server.url, headers=given)
         config = Config(log="off", map={"default": "openrouter/m"}, providers={"openrouter": place})
         async with gateway(config) as (url, _):
@@ -137,14 +137,14 @@ async def test_the_headers_of_openrouter_can_be_changed(given, referer, title):
 def test_doctor_shows_what_is_assumed_and_whose_login_is_used(tmp_path, monkeypatch):
     file = tmp_path / "toolbridge.toml"
     file.write_text(
-        '[map]\ndefault = "qwen/qwen3-max"\nmine = "login/m"\n'
-        '[providers.qwen]\nurl = "http://127.0.0.1:9"\n'
+        '[map]\ndefault = "dashscope/qwen3-max"\nmine = "login/m"\n'
+        '[providers.dashscope]\nurl = "http://127.0.0.1:9"\n'
         '[providers.login]\napi = "anthropic"\nurl = "http://127.0.0.1:9"\nkey = "caller"\n'
     )
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     found = list(doctor.examine(argparse.Namespace(config=file, names=[])))
     shown = "\n".join(map(str, found))
-    assert "qwen: assumed from documentation, not seen on the wire: quirks.thinking" in shown
+    assert "dashscope: assumed from documentation, not seen on the wire: quirks.thinking" in shown
     assert "caller is not set" not in shown
 
 

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from tests.peers import gateway, model_server, whole
-from tests.server.test_corrections import ANSWERS, CLIENTS, error
+from tests.peers import gateway, whole
+from tests.server.test_corrections import ANSWERS, CLIENTS, asked_server, error
 
 from toolbridge.config import Config, ProviderConfig, secrets_of
 
@@ -42,7 +42,7 @@ def answering(api: str, status: int = 200, reply: dict | None = None):
 async def both(own, other=None, api: str = "anthropic", env=None, **settings):
     """Serve a gateway in front of a provider with callers' logins, and one with the gateway's key."""
     other = other or answering("openai_chat")
-    async with model_server(own) as mine, model_server(other) as theirs:
+    async with asked_server(own) as mine, asked_server(other) as theirs:
         providers = {
             "mine": ProviderConfig(api=api, url=mine.url, key="caller", retries=0),
             "theirs": ProviderConfig(api="openai_chat", url=theirs.url, key="sk-theirs-0123456789"),

@@ -22,6 +22,7 @@ from tests.fake_clouds import CLAUDE, NOVA, TOKEN
 from tests.peers import gateway, model_server, whole
 
 from toolbridge.config import Config, ProviderConfig
+from toolbridge.upstream.clouds import renewal
 
 ASKED = {"max_tokens": 50, "messages": [{"role": "user", "content": "hello world"}]}
 BARE = "anthropic.claude-opus-4-1-20250805-v1:0"
@@ -306,6 +307,37 @@ async def test_a_broken_stream_is_never_a_success(model, hello, end, how):
     assert "Hello" not in text
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "settings", "answer"),
+    [
+        ("bedrock", CLAUDE, {"key": "ABSK-good-key", "region": "us-east-1"}, streams(*CLAUDE_HELLO, *CLAUDE_END)),
+        ("vertex", "claude-opus-5-5", {"project": "p", "token_command": ("/bin/echo", "t")},
+         sse(START, {"type": "message_stop", "amazon-bedrock-invocationMetrics": 1}, named=True)),
+    ],
+)  # fmt: skip
+async def test_passthrough_gives_the_events_that_the_cloud_wrapped(
+    provider, model, settings, answer
+):
+    async with bridged(answer, provider, passthrough=True, **settings) as (ask, server):
+        status, text, _ = await ask(model, stream=True, unknown_field=7)
+    assert status == 200
+    assert text.startswith("event: message_start\ndata: " + json.dumps(START))
+    assert "amazon-bedrock-invocationMetrics" in text
+    assert server.heard[0].json["unknown_field"] == 7
+
+
+async def test_azure_makes_embeddings():
+    found = {"object": "list", "data": [{"index": 0, "embedding": [0.5]}], "usage": {"prompt_tokens": 1}}  # fmt: skip
+    async with bridged(replies(found), "azure", key="k") as (ask, server):
+        status, text, _ = await ask("text-embedding-3-small", "/v1/embeddings", input="hi")
+    assert status == 200, text
+    assert server.heard[0].path == "/openai/v1/embeddings"
+    async with bridged(replies(found), "azure", key="k", api_version="2024-10-21") as (ask, server):
+        assert (await ask("text-embedding-3-small", "/v1/embeddings", input="hi"))[0] == 200
+    path = "/openai/deployments/text-embedding-3-small/embeddings?api-version=2024-10-21"
+    assert server.heard[0].path == path
+
+
 # ── counts ───────────────────────────────────────────────────────────────────
 
 
@@ -501,6 +533,25 @@ async def test_a_token_command_is_run_once_for_many_requests_and_again_after_a_4
         assert (
             counter.read_text().count("x") == 1
         )  # a token that is seconds old is not fetched anew
+
+
+async def test_a_token_that_was_revoked_is_fetched_anew_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(renewal, "_FRESH", 0.0)
+    counter = tmp_path / "runs"
+    command = ("/bin/sh", "-c", f"echo x >> {counter}; wc -l < {counter}")
+
+    async def answer(heard, line):
+        if heard.headers["authorization"] == "Bearer 2":
+            await whole(line, DONE)
+        else:
+            await whole(line, {"error": {"code": 401, "message": "no"}}, 401)
+
+    settings = {"project": "p", "token_command": command}
+    async with bridged(answer, "vertex", **settings) as (ask, server):
+        assert (await ask("claude-opus-5-5"))[0] == 200
+        assert (await ask("claude-opus-5-5"))[0] == 200
+    tokens = [heard.headers["authorization"] for heard in server.heard]
+    assert tokens == ["Bearer 1", "Bearer 2", "Bearer 2"]
 
 
 async def test_a_key_that_the_cloud_repeats_is_masked():

@@ -94,8 +94,23 @@ def picky(refused: dict[str, str], status: int = 400):
 
 
 @asynccontextmanager
+async def asked_server(answer):
+    """Serve `answer` to requests for an answer; questions about models are a 404, and not counted."""
+
+    async def posts(heard, line):
+        if heard.method == "GET" and not heard.path.startswith("/api/"):
+            server.heard.remove(heard)
+            await whole(line, {}, 404)
+        else:
+            await answer(heard, line)
+
+    async with model_server(posts) as server:
+        yield server
+
+
+@asynccontextmanager
 async def in_front_of(answer, api: str = "openai_chat", env=None, **place):
-    async with model_server(answer) as server:
+    async with asked_server(answer) as server:
         provider = ProviderConfig(api=api, url=server.url, key="sk-of-the-gateway", **place)
         config = Config(log="off", map={"default": "there/m"}, providers={"there": provider})
         async with gateway(config, env) as (url, app):
@@ -141,7 +156,7 @@ async def test_one_parameter_after_another(client, stream):
 
 async def test_corrections_survive_a_restart_and_expire(tmp_path, monkeypatch):
     env = {"XDG_STATE_HOME": str(tmp_path)}
-    async with model_server(picky(REFUSED)) as server:
+    async with asked_server(picky(REFUSED)) as server:
         provider = ProviderConfig(api="openai_chat", url=server.url)
         config = Config(log="off", map={"default": "there/m"}, providers={"there": provider})
 

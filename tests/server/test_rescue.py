@@ -29,6 +29,9 @@ def begins(api: str) -> str:
     """Return the beginning of a stream, before any content."""
     if api == "ollama":
         return ""
+    if api == "anthropic":
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": []}
+        return f"event: message_start\ndata: {json.dumps({'type': 'message_start', 'message': message})}\n\n"
     first = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]}
     return f"data: {json.dumps(first)}\n\n"
 
@@ -146,7 +149,7 @@ async def test_without_an_answer_the_tools_are_sent_in_the_next_mode_once(row, s
 
 @both
 async def test_a_second_failure_goes_to_the_client(stream):
-    row = LOST[0]
+    row = next(row for row in LOST if row.name.startswith("llama.cpp#20761"))
     async with served(fails(row), row.api) as (url, server):
         found = await ask(url, "openai_chat", wanted(row), stream=stream)
     assert found.error
@@ -154,7 +157,7 @@ async def test_a_second_failure_goes_to_the_client(stream):
 
 
 async def test_in_the_last_mode_there_is_no_second_request():
-    row = LOST[1]
+    row = next(row for row in LOST if row.api == "openai_chat")
     async with served(fails(row), row.api, tool_mode="constrained") as (url, server):
         found = await ask(url, "openai_chat", wanted(row), stream=True)
     assert found.error

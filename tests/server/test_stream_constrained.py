@@ -209,6 +209,7 @@ def meeting(tmp_path):
     return str(path)
 
 
+@pytest.mark.req("TF-32")
 @pytest.mark.parametrize("mode", ["sentinel", "native"])
 async def test_tools_of_one_answer_run_at_the_same_time(meeting, mode):
     calls = [("T1", "first"), ("T2", "second")]

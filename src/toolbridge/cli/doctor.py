@@ -22,7 +22,6 @@ from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
 from toolbridge.store.sqlite import SqliteStore
-from toolbridge.upstream.clouds.endpoint import address_of
 from toolbridge.upstream.http import Upstream
 
 _LISTS = {
@@ -200,6 +199,8 @@ async def _cloud(
     upstream: Upstream, model_routes: ModelRoutes, name: str, *, bad: bool | None
 ) -> Finding:
     """Return whether a cloud's provider has credentials and an address; no model is asked."""
+    from toolbridge.upstream.clouds.endpoint import address_of
+
     provider_config = model_routes.provider_configs[name]
     try:
         host = await address_of(name, provider_config, upstream, os.environ)
@@ -228,9 +229,11 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
         return Finding(False, f"{name}: {error.problem.text}")
     can = route.target.capabilities
     shown = f", capabilities: {', '.join(sorted(can)) or 'none'}" if can is not None else ""
-    window = f", {route.target.window} tokens" if route.target.window else ""
+    window = f", {route.shown_window} tokens" if route.shown_window else ""
     counting = route.provider_config.counting
     shown += f", tokens counted by {counting}" if counting != "auto" else ""
+    sources = dict.fromkeys(route.facts.sources.values())
+    shown += f" (known from: {', '.join(sources)})" if sources else ""
     if can is not None and "tools" not in can and not route.is_node:
         return Finding(
             None,

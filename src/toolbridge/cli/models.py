@@ -1,33 +1,104 @@
-"""List the models that can be used: the names for clients, and the provider and model of each."""
+"""List the models that can be used; MODEL shows what is known about one, and where that is from."""
 
 import argparse
 import asyncio
+import os
+import sys
 
 from toolbridge.cli import options
+from toolbridge.cli.model_facts import describe
 from toolbridge.config import Config
+from toolbridge.core.errors import ToolbridgeError
 from toolbridge.routing.models import ListedModel, ModelRoutes
+from toolbridge.routing.tool_modes import ToolModes
+from toolbridge.state_dir import state_dir
+from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 from toolbridge.upstream.http import Upstream
+
+_AT_ONCE = 8
+"""Models whose providers are asked at the same time."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_config(parser)
+    parser.add_argument(
+        "names", nargs="*", metavar="MODEL", help="a model name that a client sends"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.names:
+        return asyncio.run(_show(options.load(args), args.names))
     default, listed = asyncio.run(list_models(options.load(args)))
-    wide = max((len(model.id) for model in listed), default=4)
-    for model in listed:
+    wide = max((len(model.id) for model, _ in listed), default=4)
+    for model, tools in listed:
         mark = "  (default)" if model.address == default else ""
-        mark += f"  ({model.window} tokens)" if model.window else ""
+        mark += f"  ({model.window} tokens{_source(model)})" if model.window else ""
+        mark += f"  ({tools})" if tools else ""
         print(f"{model.id:<{wide}}  →  {model.address}{mark}")
     if not listed:
         print("there are no models; configure a provider with `toolbridge init`")
     return 0
 
 
-async def list_models(config: Config) -> tuple[str, list[ListedModel]]:
-    """Return the address of the default model, and all models."""
+def _source(model: ListedModel) -> str:
+    """Return the source of the context window, unless it is the usual one."""
+    source = model.facts.sources.get("window", "")
+    return f", {source}" if source in {"table", "config"} else ""
+
+
+async def _show(config: Config, names: list[str]) -> int:
+    """Print the facts of each model; return 1 if a name is unknown."""
+    status = 0
     async with Upstream() as upstream:
         model_routes = ModelRoutes(config, upstream)
         await model_routes.discover()
-        return model_routes.default, await model_routes.listed()
+        for name in names:
+            try:
+                route = await model_routes.route(name)
+            except ToolbridgeError as error:
+                print(f"{name}: {error.problem.text}", file=sys.stderr)
+                status = 1
+                continue
+            print(f"{name}  →  {route.address}")
+            for what, value, source in describe(route):
+                print(f"  {what:<9} {value}" + (f"  ({source})" if source else ""))
+    return status
+
+
+async def list_models(config: Config) -> tuple[str, list[tuple[ListedModel, str]]]:
+    """Return the address of the default model, and all models with their tool modes."""
+    async with Upstream() as upstream:
+        model_routes = ModelRoutes(config, upstream)
+        await model_routes.discover()
+        listed = await model_routes.listed()
+        learned = await _learned()
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def described(model: ListedModel) -> tuple[ListedModel, str]:
+            async with gate:
+                return model, await _tool_mode(model, model_routes, learned)
+
+        return model_routes.default, await asyncio.gather(*map(described, listed))
+
+
+async def _learned() -> ToolModes:
+    """Return what gateways of this user have learned; nothing if none has stored anything."""
+    modes = ToolModes()
+    state = state_dir(os.environ)
+    if state is not None and (state / STORE_FILE).exists():
+        store = SqliteStore(state / STORE_FILE, wait=1.0)
+        await modes.open(store)
+        await store.close()
+    return modes
+
+
+async def _tool_mode(model: ListedModel, model_routes: ModelRoutes, learned: ToolModes) -> str:
+    try:
+        route = await model_routes.route(model.address)
+    except ToolbridgeError:  # such as a missing key, which `doctor` explains
+        return ""
+    if route.is_demo:
+        return ""
+    mode, why = learned.explain(route)
+    return f"tools: {mode}, {why}" if why else f"tools: {mode}"

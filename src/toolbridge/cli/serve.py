@@ -208,7 +208,7 @@ class StartReport(msgspec.Struct, frozen=True):
     file: Path | None = None
     problems: Sequence[str] = ()
     payments: Sequence[str] = ()
-    """Who pays whom, and at most how much."""
+    """The contract that is paid, and the limits of the payments."""
 
 
 def _payments(config: Config, env: Mapping[str, str]) -> list[str]:

@@ -92,7 +92,7 @@ def _call_form(tool: Tool) -> str:
 
 
 def _argument_form(schema: Json) -> Json:
-    """Return the type of an argument, or its schema where that says more."""
+    """Return the type of an argument, or its schema if it has more than a type."""
     if isinstance(schema, dict) and schema.keys() <= {"type", "title", "default"}:
         return schema.get("type", "any")
     return schema

@@ -58,6 +58,8 @@ class Healer:
         self._decided = 0
         self._next_index = 0
         self._out: list[ev.Event] = []
+        self.broken = False
+        """Whether the arguments of a call could not be healed."""
 
     def feed(self, event: ev.Event, /) -> list[ev.Event]:
         if not self._rules:
@@ -145,6 +147,7 @@ class Healer:
             level = max(step.level for step in steps)
             report = HealingReport(block.call.id, block.call.name, level, steps)
             self._write(block, ev.Healed(0, report))
+        self.broken = self.broken or outcome.hopeless
         if outcome.hopeless and block.flow.sent:
             broken = msgspec.structs.replace(block.call, arguments={}, raw=block.flow.text)
             self._write(block, ev.CallEnd(0, broken))

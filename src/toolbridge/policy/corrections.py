@@ -213,6 +213,11 @@ def instruct(body: JsonObject, sentence: str, api: str) -> JsonObject:
         parts = given.get("parts") if isinstance(given, dict) else None
         added: list[Json] = [*(parts if isinstance(parts, list) else []), {"text": sentence}]
         return body | {"systemInstruction": {"parts": added}}
+    if api == "bedrock":  # Amazon Bedrock, Converse: a list of blocks
+        system = body.get("system")
+        return body | {
+            "system": [*(system if isinstance(system, list) else []), {"text": sentence}]
+        }
     messages = body.get("messages")
     if not isinstance(messages, list):
         return body

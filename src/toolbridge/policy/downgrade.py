@@ -22,19 +22,30 @@ _SIGNATURE = re.compile(
     r"|thought_?signature|expected [`'\"]?thinking",
     re.IGNORECASE,
 )
+# Ollama: `"MODEL" does not support tools`; vLLM: `"auto" tool choice requires
+# --enable-auto-tool-choice and --tool-call-parser to be set`; OpenRouter, a 404: "No endpoints found
+# that support tool use"; Groq: "`tool calling` is not supported with this model"; Gemini: "Function
+# calling is not enabled for models/gemma-3".
+_NO_TOOLS = re.compile(
+    r"does not support tools|tools are not supported|requires --enable-auto-tool-choice"
+    r"|no endpoints found that support tool use|unsupported parameter: 'tools'"
+    r"|(?:tool|function) (?:calling|use)[`'\"]? is not (?:supported|enabled)",
+    re.IGNORECASE,
+)
+_STATUSES = frozenset({0, 400, 404, 422, 500})
 _REFUSED = ("rejected", "unsupported", "malformed_request", "thinking_not_supported")
 
 
 def missing_feature(problem: Problem) -> MissingFeature | None:
     """Return the feature that the provider rejected; None if leaving one out would not help."""
-    if problem.kind not in _REFUSED or problem.status not in {0, 400, 422, 500}:
+    if problem.kind not in _REFUSED or problem.status not in _STATUSES:
         return None
     if problem.kind == "thinking_not_supported":
         return "thinking"
     text = problem.text.lower()
-    # Ollama: `"MODEL" does not support tools`, `"MODEL" does not support thinking`.
-    if "does not support tools" in text or "tools are not supported" in text:
+    if _NO_TOOLS.search(text):
         return "tools"
+    # Ollama: `"MODEL" does not support thinking`.
     if "does not support thinking" in text or "thinking is not supported" in text:
         return "thinking"
     return "history" if _SIGNATURE.search(problem.text) else None

@@ -142,7 +142,7 @@ _VENDORS = {
     "moonshot": r"kimi-|moonshot-",
     "zai": r"glm-",
     "minimax": r"minimax-",
-    "dashscope": r"qwen",
+    "qwen": r"qwen",
 }
 _VENDOR_NAMES = {vendor: re.compile(names) for vendor, names in _VENDORS.items()}
 

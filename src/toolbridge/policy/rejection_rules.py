@@ -31,6 +31,8 @@ _ESSENTIAL = frozenset(
     }
 )  # fmt: skip
 """Fields without which a request has another meaning."""
+_FOREIGN_TEXT = (":tool_use.text", ":tool_result.text", ":function_call.text")
+"""Texts of items that have none."""
 _SAMPLING = frozenset(
     {
         "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",
@@ -143,18 +145,17 @@ def _allowed(text: str) -> tuple[str, ...]:
 def _leave_out(path: str, body: JsonObject, allowed: tuple[str, ...] = ()) -> Iterator[Corrections]:
     """Yield the corrections that replace or remove the field at `path`."""
     last = path.rpartition(".")[2]
-    if not path or last in _ESSENTIAL or (last == "text" and not _is_foreign_text(path)):
+    if not path or last in _ESSENTIAL or (last == "text" and not path.endswith(_FOREIGN_TEXT)):
+        return
+    if path.startswith(("response_format", "text.format")) and last != "strict":
+        yield (Correction("json_object"),)
+        yield (Correction("no_schema"),)
         return
     if allowed:
         yield (Correction("choose", path, allowed),)
     # OpenAI, gpt-5.1 and later: sampling is rejected only while the model reasons.
     while_thinking = last in _SAMPLING and thinks(body)
     yield (Correction("drop", path, when="thinking" if while_thinking else ""),)
-
-
-def _is_foreign_text(path: str) -> bool:
-    """Return whether `path` is the text of an item that has none, such as a tool call."""
-    return path.endswith((":tool_use.text", ":tool_result.text", ":function_call.text"))
 
 
 _NAMED = tuple(
@@ -192,8 +193,9 @@ def _named(text: str, body: JsonObject) -> Iterator[Corrections]:
             at = groups.get("at") or ""
             for name in re.split(r"[,\s]+", groups.get("names") or groups.get("name") or ""):
                 path = _path_of(body, name.strip("."), at)
-                for (correction,) in _leave_out(path, body):
+                for correction, *_ in _leave_out(path, body):
                     every[correction] = None
+                    break
         if every:
             yield tuple(every)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import Call, Message
-from toolbridge.probe.tasks import ExpectedCall, Task
+from toolbridge.probe.tasks import Task, WantedCall
 
 _LEAK = re.compile(
     r"</?(?:think|thinking|tool_call|tool_calls|function_call|invoke|parameter|arg_key|arg_value)\b"
@@ -21,7 +21,7 @@ _LEAK = re.compile(
 for it there."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True):
     """The judgement of one answer."""
 
     right: bool
@@ -33,12 +33,12 @@ class Verdict(msgspec.Struct, frozen=True):
     """Why the answer is not right."""
 
 
-def judge(task: Task, message: Message) -> Verdict:
+def judge(task: Task, message: Message) -> Judgement:
     """Return whether `message` solves `task`."""
     leak = found[0] if (found := _LEAK.search(message.text)) else ""
     if message.problem is not None:
         valid = False if task.has_schema else None
-        return Verdict(right=False, valid=valid, leak=leak, why=message.problem.text[:200])
+        return Judgement(right=False, valid=valid, leak=leak, why=message.problem.text[:200])
     invalid = _invalid_call(task, message.calls)
     if task.output is not None:
         invalid, why = _judge_output(task, message.text)
@@ -48,7 +48,7 @@ def judge(task: Task, message: Message) -> Verdict:
         why = f"the text contains {leak}"
     written = bool(message.calls) or task.output is not None
     valid = written and not invalid if task.has_schema or invalid else None
-    return Verdict(right=not why, valid=valid, leak=leak, why=why)
+    return Judgement(right=not why, valid=valid, leak=leak, why=why)
 
 
 def _invalid_call(task: Task, calls: tuple[Call, ...]) -> str:
@@ -107,7 +107,7 @@ def _validator(schema: JsonObject) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(schema, offline=True)
 
 
-def _matches(expected: ExpectedCall, call: Call) -> bool:
+def _matches(expected: WantedCall, call: Call) -> bool:
     return call.name == expected.name and _is_part(expected.arguments, call.arguments)
 
 

@@ -46,7 +46,7 @@ KINDS = {
 """Kind of task → its label on a card."""
 
 
-class ExpectedCall(msgspec.Struct, frozen=True):
+class WantedCall(msgspec.Struct, frozen=True):
     """A call that a right answer contains; `arguments` may be a part of the arguments."""
 
     name: str
@@ -60,10 +60,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     turns: tuple[Turn, ...]
     tools: tuple[Tool, ...] = ()
-    calls: tuple[ExpectedCall, ...] = ()
+    calls: tuple[WantedCall, ...] = ()
     """The calls of a right answer, in any order; without any, a call is wrong."""
     text: tuple[str, ...] = ()
-    """Words of which the text must contain at least one."""
+    """Texts; a right answer contains at least one of them."""
     output: JsonObject | None = None
     """The schema of the answer."""
     value: JsonObject | None = None
@@ -145,21 +145,21 @@ TASKS: tuple[Task, ...] = (
         kind="one-call",
         turns=_ask("What is the weather in Paris right now?"),
         tools=TOOLBOX,
-        calls=(ExpectedCall("get_weather", {"city": "Paris"}),),
+        calls=(WantedCall("get_weather", {"city": "Paris"}),),
     ),
     Task(
         id="read",
         kind="one-call",
         turns=_ask("Show me the file notes/today.md."),
         tools=TOOLBOX,
-        calls=(ExpectedCall("read_file", {"path": "notes/today.md"}),),
+        calls=(WantedCall("read_file", {"path": "notes/today.md"}),),
     ),
     Task(
         id="search",
         kind="one-call",
         turns=_ask("Search the web for the release notes of llama.cpp."),
         tools=TOOLBOX,
-        calls=(ExpectedCall("search", {"query": "llama.cpp"}),),
+        calls=(WantedCall("search", {"query": "llama.cpp"}),),
     ),
     Task(
         id="two-cities",
@@ -167,8 +167,8 @@ TASKS: tuple[Task, ...] = (
         turns=_ask("What is the weather in Berlin and in Rome? Call the tool for both at once."),
         tools=TOOLBOX,
         calls=(
-            ExpectedCall("get_weather", {"city": "Berlin"}),
-            ExpectedCall("get_weather", {"city": "Rome"}),
+            WantedCall("get_weather", {"city": "Berlin"}),
+            WantedCall("get_weather", {"city": "Rome"}),
         ),
     ),
     Task(
@@ -176,7 +176,7 @@ TASKS: tuple[Task, ...] = (
         kind="parallel",
         turns=_ask("Read the files a.txt, b.txt and c.txt, all in one step."),
         tools=TOOLBOX,
-        calls=tuple(ExpectedCall("read_file", {"path": f"{name}.txt"}) for name in "abc"),
+        calls=tuple(WantedCall("read_file", {"path": f"{name}.txt"}) for name in "abc"),
     ),
     Task(
         id="two-tools",
@@ -184,8 +184,8 @@ TASKS: tuple[Task, ...] = (
         turns=_ask("In one step, read the file todo.txt and get the weather in Oslo."),
         tools=TOOLBOX,
         calls=(
-            ExpectedCall("read_file", {"path": "todo.txt"}),
-            ExpectedCall("get_weather", {"city": "Oslo"}),
+            WantedCall("read_file", {"path": "todo.txt"}),
+            WantedCall("get_weather", {"city": "Oslo"}),
         ),
     ),
     Task(
@@ -197,7 +197,7 @@ TASKS: tuple[Task, ...] = (
         ),
         tools=(EVENT, SEARCH, READ),
         calls=(
-            ExpectedCall(
+            WantedCall(
                 "create_event",
                 {
                     "title": "Review",
@@ -215,7 +215,7 @@ TASKS: tuple[Task, ...] = (
         ),
         tools=(ORDER, SEARCH, READ),
         calls=(
-            ExpectedCall(
+            WantedCall(
                 "place_order",
                 {
                     "customer": {"name": "Kim Lee", "address": {"city": "Springfield"}},
@@ -230,7 +230,7 @@ TASKS: tuple[Task, ...] = (
         turns=_ask("Set an alarm for 06:30 on mon and fri that repeats, at volume 7."),
         tools=(ALARM, WEATHER, SEARCH),
         calls=(
-            ExpectedCall(
+            WantedCall(
                 "set_alarm",
                 {
                     "time": "06:30",
@@ -245,21 +245,21 @@ TASKS: tuple[Task, ...] = (
         kind="long",
         turns=_write("greet.py", PROGRAM),
         tools=TOOLBOX,
-        calls=(ExpectedCall("write_file", {"path": "greet.py", "content": PROGRAM}),),
+        calls=(WantedCall("write_file", {"path": "greet.py", "content": PROGRAM}),),
     ),
     Task(
         id="settings",
         kind="long",
         turns=_write("settings.json", SETTINGS),
         tools=TOOLBOX,
-        calls=(ExpectedCall("write_file", {"path": "settings.json", "content": SETTINGS}),),
+        calls=(WantedCall("write_file", {"path": "settings.json", "content": SETTINGS}),),
     ),
     Task(
         id="page",
         kind="long",
         turns=_write("notes.md", PAGE),
         tools=TOOLBOX,
-        calls=(ExpectedCall("write_file", {"path": "notes.md", "content": PAGE}),),
+        calls=(WantedCall("write_file", {"path": "notes.md", "content": PAGE}),),
     ),
     Task(id="greeting", kind="no-call", turns=_ask("Hello! How are you?"), tools=TOOLBOX),
     Task(
@@ -285,7 +285,7 @@ TASKS: tuple[Task, ...] = (
             "1 page: User manual, stored in the file docs/manual.txt",
         ),
         tools=TOOLBOX,
-        calls=(ExpectedCall("read_file", {"path": "docs/manual.txt"}),),
+        calls=(WantedCall("read_file", {"path": "docs/manual.txt"}),),
     ),
     Task(
         id="answer",
@@ -309,7 +309,7 @@ TASKS: tuple[Task, ...] = (
             "Error: report.txt does not exist; the file is called reports/2026.txt",
         ),
         tools=TOOLBOX,
-        calls=(ExpectedCall("read_file", {"path": "reports/2026.txt"}),),
+        calls=(WantedCall("read_file", {"path": "reports/2026.txt"}),),
     ),
     Task(
         id="person",
@@ -351,7 +351,7 @@ TASKS: tuple[Task, ...] = (
         kind="thinking",
         turns=_ask("Think about which tool fits, then get the weather in Cairo."),
         tools=TOOLBOX,
-        calls=(ExpectedCall("get_weather", {"city": "Cairo"}),),
+        calls=(WantedCall("get_weather", {"city": "Cairo"}),),
         thinks=True,
     ),
 )

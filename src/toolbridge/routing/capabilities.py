@@ -13,9 +13,7 @@ from toolbridge.config import ModelConfig, ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.json import JsonObject
 from toolbridge.policy.model_facts import JoinedFacts, KnownModel, join_facts
-from toolbridge.policy.model_families import find_family
 from toolbridge.policy.model_quirks import quirks_for
-from toolbridge.policy.model_table import RESELLERS, find_in_table
 from toolbridge.policy.thinking import is_thinking_capable
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.providers import DEMO, OLLAMA, quirks_of_host, whose_files
@@ -65,9 +63,13 @@ def facts_of(
     A server whose engine is known runs open weights under names of its own, so that neither the table
     nor a family applies to it.
     """
+    # The table is loaded when the first model of a provider without an engine is used.
     stated = [(CONFIG, _of_settings(settings)), (PROVIDER, live.known)]
     stated.append((FAMILY, _of_api(provider_config, model)))
     if not live.engine and provider_config.api not in {DEMO, NODE, OLLAMA}:
+        from toolbridge.policy.model_families import find_family
+        from toolbridge.policy.model_table import find_in_table
+
         found = find_in_table(provider, model)
         stated.append((TABLE, found) if found else (FAMILY, find_family(model) or KnownModel()))
     return join_facts(stated)
@@ -114,8 +116,11 @@ def max_output_of(provider: str, facts: JoinedFacts) -> int:
 
     The table counts only for the vendors' own models: the values of resellers are often guesses.
     """
-    trusted = facts.sources.get("max_output") in {CONFIG, PROVIDER} or provider not in RESELLERS
-    return facts.known.max_output if trusted else 0
+    if facts.sources.get("max_output") != TABLE:
+        return facts.known.max_output
+    from toolbridge.policy.model_table import RESELLERS
+
+    return 0 if provider in RESELLERS else facts.known.max_output
 
 
 def _quirks(provider: str, provider_config: ProviderConfig, known: KnownModel) -> JsonObject:

@@ -69,9 +69,9 @@ class LearnedCorrections:
 
     def of(self, route: Route) -> tuple[Correction, ...]:
         """Return the corrections for requests to the model of `route`."""
-        found = self._known.get(_name(route))
-        if not found:
+        if not self._known:
             return ()
+        found = self._known.get(_name(route), {})
         now = time.time()
         return tuple(correction for correction, until in found.items() if until > now)
 

@@ -20,7 +20,6 @@ from toolbridge.core.messages import Request
 from toolbridge.policy.api_choice import accepts_in
 from toolbridge.policy.model_facts import JoinedFacts
 from toolbridge.policy.model_name import check_model_name
-from toolbridge.policy.model_table import known_names
 from toolbridge.policy.models import CLAUDE, split_address
 from toolbridge.routing.capabilities import (
     LiveModel,
@@ -34,7 +33,7 @@ from toolbridge.routing.discovery import LIST_WAIT, Discovery
 from toolbridge.routing.model_names import ModelNames
 from toolbridge.routing.nodes import NODE, NodeRequestEncoder, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, config_for, find_providers, is_vendor_host
-from toolbridge.upstream.clouds.endpoint import CloudEndpoint, open_endpoint
+from toolbridge.upstream.cloud_endpoint import CloudEndpoint
 from toolbridge.upstream.engine_facts import EngineModel
 from toolbridge.upstream.http import Upstream
 
@@ -134,11 +133,9 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
-        self._endpoints = {
-            name: open_endpoint(name, at, upstream, env)
-            for name, at in self.provider_configs.items()
-            if at.cloud
-        }
+        self._upstream = upstream
+        self._endpoints: dict[str, CloudEndpoint | None] = {}
+        """Provider in a cloud → its endpoint, which keeps the credentials."""
 
     async def discover(self) -> None:
         """Find the default model: the configured one, else the first that a provider offers."""
@@ -207,10 +204,19 @@ class ModelRoutes:
             facts=facts,
             engine=live.engine,
             template=live.template,
-            endpoint=self._endpoints.get(provider),
+            endpoint=self._endpoint(provider) if provider_config.cloud else None,
         )
         others = {api: _in_api(route, api) for api in provider_config.other_apis}
         return msgspec.structs.replace(route, others=others) if others else route
+
+    def _endpoint(self, provider: str) -> CloudEndpoint | None:
+        """Return the endpoint of a provider in a cloud, whose code is loaded when it is first used."""
+        if provider not in self._endpoints:
+            from toolbridge.upstream.clouds.endpoint import open_endpoint
+
+            config = self.provider_configs[provider]
+            self._endpoints[provider] = open_endpoint(provider, config, self._upstream, self._env)
+        return self._endpoints[provider]
 
     async def _live(self, provider: str, model: str) -> LiveModel:
         """Return what the provider reports about a model; nothing for one that is not asked."""
@@ -318,6 +324,8 @@ class ModelRoutes:
         for provider, report in zip(names, reports, strict=True):
             models = dict(report.models)
             if not models and is_vendor_host(self.provider_configs[provider]):
+                from toolbridge.policy.model_table import known_names
+
                 models = dict.fromkeys(known_names(provider), EngineModel())
             for model, known in models.items():
                 if not model:

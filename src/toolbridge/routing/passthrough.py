@@ -137,8 +137,10 @@ class PassthroughRequest:
     def _corrected(self) -> bytes:
         """Return the body with the known corrections, and report them."""
         body = self._request.body
-        given = None if self._corrections is None else maybe_object(body)
-        if self._corrections is None or given is None:
+        if self._corrections is None or self._corrections.is_empty:
+            return body
+        given = maybe_object(body)
+        if given is None:
             return body
         corrected, losses = self._corrections.apply(given)
         if losses:

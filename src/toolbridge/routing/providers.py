@@ -22,7 +22,7 @@ from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.environment import CALLER
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
-from toolbridge.upstream.clouds.endpoint import missing_credentials
+from toolbridge.upstream.clouds.available import missing_credentials
 from toolbridge.upstream.clouds.models import cloud_quirks
 from toolbridge.upstream.hosts import hostname, is_loopback
 

@@ -57,6 +57,11 @@ class RequestCorrections:
         self._losses = (Loss("api", why),)
         self._begin(_with_api(self.route, api))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the request is sent as it is."""
+        return not self._active and not self._losses
+
     def apply(self, body: JsonObject) -> CorrectedBody:
         """Return `body` with the corrections, and the losses that report them."""
         if not self._active or self.route.is_demo or self.route.is_node:

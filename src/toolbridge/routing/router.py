@@ -7,6 +7,7 @@ attempts that produce the answer.
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -23,7 +24,7 @@ from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.sources import ProviderConnections
-from toolbridge.routing.tool_modes import constraint_of, tool_mode
+from toolbridge.routing.tool_modes import ToolModes, constraint_of
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
@@ -61,6 +62,7 @@ class Router:
         self.upstream = upstream
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
+        self.tool_modes = ToolModes()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
 
@@ -143,7 +145,7 @@ class Router:
             prompt_tokens=tokens,
             dialect=settings.dialect,
             ignored=ignored,
-            tool_mode=tool_mode(request, route),
+            tool_mode=self.tool_modes.mode(request, route),
             constraint=constraint_of(route),
         )
 
@@ -152,12 +154,15 @@ class Router:
     ) -> AnswerAttempts:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
+        if request.tools:
+            client = msgspec.structs.replace(client, tools=partial(self.tool_modes.note, route))
         return AnswerAttempts(
             TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
         )
 
     async def close(self) -> None:
         """Close the connections to nodes; the owner of `upstream` closes that."""
+        await self.tool_modes.close()
         await self.sources.close()
 
     def learn(self, usage: Usage, counted: TokenCount, route: Route) -> tuple[Loss, ...]:

@@ -1,20 +1,126 @@
-"""The tool mode of each model: what the configuration sets, and what the provider can do.
+"""The tool mode of each model: what is configured, what its provider can do, what was learned.
 
-`policy/tool_modes.py` decides; this module collects what it decides by.
+`policy/tool_modes.py` decides; this module collects what it decides by, and keeps what the answers
+of a model have shown, in memory and in the store.
 """
 
-from toolbridge.core.messages import Request
-from toolbridge.policy.tool_modes import Constraint, ToolMode, ToolSupport, choose_mode
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from toolbridge.config import ToolModeSetting
+from toolbridge.core.messages import Request, ToolChoice
+from toolbridge.policy.tool_modes import (
+    Constraint,
+    LearnedMode,
+    ModeOutcome,
+    ToolMode,
+    ToolSupport,
+    choose_mode,
+    learn,
+)
 from toolbridge.routing.models import Route
-from toolbridge.routing.providers import DEMO, OLLAMA
+from toolbridge.routing.providers import DEMO, OLLAMA, is_first_party
+
+SCOPE = "tool_modes"
+_KEY = "learned"
+KEPT = 90 * 24 * 3600.0
+"""Seconds for which a learned mode is kept after the last change."""
+_MAX_MODELS = 1000
+_saved = msgspec.json.Decoder(dict[str, LearnedMode])
 
 
-def tool_mode(request: Request, route: Route) -> ToolMode:
-    """Return the mode in which the tools of `request` reach the model of `route`."""
-    setting = route.settings.tool_mode or route.provider_config.tool_mode
-    if setting != "auto":
-        return setting
-    return choose_mode(request.tool_choice, support_of(route))
+class ModeStore(Protocol):
+    """The part of the store that keeps what was learned."""
+
+    async def get(self, scope: str, key: str) -> bytes | None: ...
+
+    async def put(self, scope: str, key: str, value: bytes, *, seconds: float) -> None: ...
+
+
+class ToolModes:
+    """What the answers of models have shown about their tool modes."""
+
+    def __init__(self) -> None:
+        self._learned: dict[str, LearnedMode] = {}
+        self._store: ModeStore | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    async def open(self, store: ModeStore, *, load: bool = True) -> None:
+        """Load what was learned before, unless nothing was, and save what is learned from now on."""
+        self._store = store
+        if load and (saved := await store.get(SCOPE, _KEY)):
+            with suppress(msgspec.DecodeError):  # of another version: it is learned again
+                self._learned = _saved.decode(saved) | self._learned
+
+    async def close(self) -> None:
+        """Wait until everything is saved."""
+        if self._saving is not None:
+            await self._saving
+
+    def mode(self, request: Request, route: Route) -> ToolMode:
+        """Return the mode in which the tools of `request` reach the model of `route`."""
+        setting = _setting(route)
+        if setting != "auto":
+            return setting
+        known, support = self.learned(route), support_of(route)
+        if known.unbound:
+            support = msgspec.structs.replace(support, constraint="")
+        return choose_mode(request.tool_choice, support, known.mode)
+
+    def explain(self, route: Route) -> tuple[ToolMode, str]:
+        """Return the mode of the model for calls that it may make, and the reason for it."""
+        setting = _setting(route)
+        if setting != "auto":
+            return setting, "set by `tool_mode`"
+        known = self.learned(route)
+        mode = choose_mode(ToolChoice(), support_of(route), known.mode)
+        if mode == "native":
+            return mode, "it has worked" if known.worked else ""
+        if not route.target.can("tools"):
+            return mode, "the model has no native tools"
+        return mode, f"learned: {known.why}"
+
+    def learned(self, route: Route) -> LearnedMode:
+        """Return what is known about the model; nothing if its template has changed."""
+        start: ToolMode = "native" if route.target.can("tools") else "prompt"
+        blank = LearnedMode(start, template=route.template)
+        known = self._learned.get(route.address, blank)
+        if start == "prompt" and known.mode == "native":
+            return blank
+        return known if known.template == route.template else blank
+
+    def note(self, route: Route, mode: ToolMode, outcome: ModeOutcome) -> None:
+        """Learn from an answer of the model of `route` in `mode`."""
+        if _setting(route) != "auto" or is_first_party(route.provider_config):
+            return  # the vendors' own servers enforce a tool choice; a failure is the model's choice
+        before = self.learned(route)
+        after = learn(before, mode, outcome)
+        if after == before or (route.address not in self._learned and self._is_full):
+            return
+        self._learned[route.address] = after
+        if msgspec.structs.replace(after, failures=before.failures) != before:
+            self._save()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._learned) >= _MAX_MODELS
+
+    def _save(self) -> None:
+        if self._store is not None and (self._saving is None or self._saving.done()):
+            self._saving = asyncio.get_running_loop().create_task(self._write(self._store))
+
+    async def _write(self, store: ModeStore) -> None:
+        written = b""
+        while (value := msgspec.json.encode(self._learned)) != written:
+            await store.put(SCOPE, _KEY, value, seconds=KEPT)
+            written = value
+
+
+def _setting(route: Route) -> ToolModeSetting:
+    return route.settings.tool_mode or route.provider_config.tool_mode
 
 
 def support_of(route: Route) -> ToolSupport:

@@ -19,7 +19,13 @@ from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.policy.rescue import is_unparsed
-from toolbridge.policy.tool_modes import lower_mode
+from toolbridge.policy.tool_modes import (
+    ModeOutcome,
+    ToolMode,
+    lower_mode,
+    outcome_of,
+    rejects_constraint,
+)
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
@@ -59,6 +65,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the headers of each response of the provider."""
     raw: Callable[[Batch], None] | None = None
     """Called with the provider's events as they were decoded, before any stage."""
+    tools: Callable[[ToolMode, ModeOutcome], None] | None = None
+    """Called with how a tool mode did in the answer, where the answer shows it."""
 
 
 class TranslatedRequest:
@@ -106,7 +114,21 @@ class TranslatedRequest:
         )
         same_api = not self.route.is_node and self._request.origin == self.route.codec.name
         stages.seen = self._sources.seen_ids if same_api else None
+        if self._plan.tools and self._client.tools is not None:
+            stages.on_finish = self._note_end
         return stages
+
+    def _note_end(self, end: ev.Finished, broken: bool) -> None:  # noqa: FBT001  a callback
+        request = self._request
+        outcome = outcome_of(
+            request.tool_choice, end.reason, broken=broken, limit=request.max_tokens
+        )
+        if outcome is not None:
+            self._note(outcome)
+
+    def _note(self, outcome: ModeOutcome) -> None:
+        if self._client.tools is not None:
+            self._client.tools(self._options.tool_mode, outcome)
 
     def rescue(self, problem: Problem, seed: bytes) -> list[ev.Event] | None:
         """Return the answer that an engine's error contains, as the stages of an answer write it."""
@@ -125,6 +147,8 @@ class TranslatedRequest:
         """
         if is_unparsed(problem):
             return self._avoid_parser()
+        if self._options.tool_mode == "constrained" and rejects_constraint(problem):
+            return self._avoid_constraint()
         if self._adapt(problem):
             return True
         if self._corrections.find(problem, self._plan.outgoing.body):
@@ -140,15 +164,28 @@ class TranslatedRequest:
         else:
             self.route = self._corrections.route = _without(self.route, lack)
             if lack == "tools":
+                self._note(
+                    ModeOutcome(worked=False, why="its provider rejects tools", certain=True)
+                )
                 self._lower_tool_mode()
         self._plan = self._prepare()
         return True
 
     def _avoid_parser(self) -> bool:
         """Send the tools in the next mode, once: this failure is repeated by the same request."""
-        if self._parser_avoided or not self._plan.tools or not self._lower_tool_mode():
+        if self._parser_avoided or not self._plan.tools:
+            return False
+        self._note(ModeOutcome(worked=False, why="its engine could not parse a call"))
+        if not self._lower_tool_mode():
             return False
         self._parser_avoided = True
+        self._plan = self._prepare()
+        return True
+
+    def _avoid_constraint(self) -> bool:
+        """Send the tools in the prompt only: the provider cannot constrain this answer."""
+        self._note(ModeOutcome(worked=False, why="no constraint", certain=True))
+        self._options = msgspec.structs.replace(self._options, tool_mode="prompt")
         self._plan = self._prepare()
         return True
 

@@ -12,6 +12,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.routing.models import Route
 from toolbridge.runs.log import Record
 from toolbridge.runs.request import StreamRequest
+from toolbridge.structured.contract import Mode
 from toolbridge.structured.conversation import RunTool, StructuredConversation
 from toolbridge.structured.events import Event, ResultDelta, ResultEnd, data_of
 from toolbridge.tools.registry import ToolOutcome
@@ -109,12 +110,14 @@ class Recorder:
             self._result = loads("".join(self._chunks))
         self._chunks = []
 
-    def end(self, conversation: StructuredConversation) -> None:
-        """Write the result and the usage."""
+    def end(self, conversation: StructuredConversation, mode: Mode) -> None:
+        """Write the result, the mode and the usage."""
         if self._files is None:
             return
         metrics: JsonObject = {
             "model": self._route.address,
+            "mode": mode,
+            "first_try": conversation.first_try,
             "repairs": conversation.repairs,
             "tool_calls": conversation.tool_calls,
             "input_tokens": self._input,

@@ -98,7 +98,7 @@ class StreamRun:
             report_fault(error, Redactor() if store is None else store.redactor)
             text = f"toolbridge failed: {type(error).__name__}"
             await self._deliver(self._conversation.abort("internal", text))
-        self._recorder.end(self._conversation)
+        self._recorder.end(self._conversation, self._mode)
         if (valid := self._conversation.first_try) is not None:
             counts, address = self._means.first_tries, self._means.route.address
             await counts.add(address, self._mode, valid=valid)

@@ -56,7 +56,7 @@ class App:
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
         if self.config.stream != StreamConfig():
             _ = self.service.catalog  # reports a configuration error at start, not at the first run
-        await self.gateway.model_routes.discover()
+        await self.gateway.open()
 
     async def stop(self) -> None:
         await self._stack.aclose()

@@ -47,7 +47,7 @@ from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
-from toolbridge.store.sqlite import SqliteStore
+from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
@@ -146,12 +146,19 @@ class Gateway:
         self.redactor = Redactor(
             secrets_of(config, self.model_routes.provider_configs.values(), env)
         )
-        path = self.state / "toolbridge.sqlite" if self.state else None
+        path = self._store_file = self.state / STORE_FILE if self.state else None
         self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
         self.router.sources.corrections.attach(
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
+
+    async def open(self) -> None:
+        """Load what earlier processes have learned about models, and find the default model."""
+        # A file that does not exist is not created before there is something to store.
+        stored = self._store_file is not None and self._store_file.exists()
+        await self.router.tool_modes.open(self.store, load=stored)
+        await self.model_routes.discover()
 
     async def close(self) -> None:
         await self.router.close()

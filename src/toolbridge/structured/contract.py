@@ -117,7 +117,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def simplified(self, *, final: bool) -> "Contract | None":
-        """Return the contract of a simpler request for the result; None if there is none.
+        """Return the contract for a simpler request for the result, or None.
 
         The first `final` request has the schema and no tools, the next one no parts.
         """

@@ -242,7 +242,7 @@ class DocumentText:
         return at + 1
 
     def _read_words(self, text: str, at: int) -> int:
-        """Read the words of a part; an escape that is cut is held back."""
+        """Read the text of a part, up to an unfinished escape."""
         rest, self._held = self._held + text[at:], ""
         while True:
             units = _UNITS.match(rest)

@@ -6,9 +6,9 @@ import pytest
 
 from toolbridge.config import ProviderConfig
 from toolbridge.core.errors import ConfigError, Unsupported
+from toolbridge.upstream.clouds.available import missing_credentials
 from toolbridge.upstream.clouds.aws import domain_of, region_of
 from toolbridge.upstream.clouds.azure_endpoint import AzureEndpoint
-from toolbridge.upstream.clouds.endpoint import missing_credentials
 from toolbridge.upstream.clouds.google import Place, place_of, vertex_request
 from toolbridge.upstream.clouds.models import (
     anthropic_version,

@@ -14,8 +14,9 @@ from tests.peers import model_server, whole
 from toolbridge.config import ProviderConfig
 from toolbridge.core.errors import ConfigError
 from toolbridge.upstream.clouds import chains
+from toolbridge.upstream.clouds.available import find_file
 from toolbridge.upstream.clouds.google_endpoint import GoogleEndpoint
-from toolbridge.upstream.clouds.google_tokens import find_file, read_file
+from toolbridge.upstream.clouds.google_tokens import read_file
 from toolbridge.upstream.http import Upstream
 from toolbridge.upstream.http_request import HttpRequest
 

@@ -84,12 +84,12 @@ def _decode_event(sse: SseEvent) -> StreamEvent:
     try:
         event = decode_chunk(sse.data, _events)
     except BrokenWire:
+        if sse.event == "error" and sse.whole and maybe_object(sse.data) is not None:
+            # llama.cpp, server: the error of a stream has OpenAI's shape in Anthropic's event.
+            return _error_event(sse.data)
         if sse.data == b"[DONE]" or not sse.whole or _is_unknown(maybe_object(sse.data)):
             return StreamEvent()
         raise
-    if sse.event == "error" and event.error is None:
-        # llama.cpp, server: the error of a stream has OpenAI's shape in Anthropic's event.
-        return _error_event(sse.data)
     event.type = event.type or sse.event
     return event
 

@@ -6,14 +6,10 @@ from toolbridge.config import ProviderConfig, secret
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.clouds import chains
+from toolbridge.upstream.clouds.available import find_file
 from toolbridge.upstream.clouds.betas import BetaFilter
 from toolbridge.upstream.clouds.google import Place, place_of, vertex_request
-from toolbridge.upstream.clouds.google_tokens import (
-    CredentialsFile,
-    fetch_token,
-    find_file,
-    read_file,
-)
+from toolbridge.upstream.clouds.google_tokens import CredentialsFile, fetch_token, read_file
 from toolbridge.upstream.clouds.remedies import join_url, lost_betas, with_remedy
 from toolbridge.upstream.clouds.renewal import Expiring, RenewedCredential
 from toolbridge.upstream.clouds.token_command import run_token_command

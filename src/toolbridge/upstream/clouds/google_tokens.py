@@ -8,7 +8,6 @@ server, workload identity) need the package `google-auth`.
 import asyncio
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -39,17 +38,6 @@ class CredentialsFile(msgspec.Struct, frozen=True):
     client_secret: str = ""
     refresh_token: str = ""
     token_uri: str = AUDIENCE
-
-
-def find_file(given: str, env: Mapping[str, str]) -> Path | None:
-    """Return the file with credentials: the configured one, or the one that Google's tools use."""
-    if named := given or env.get("GOOGLE_APPLICATION_CREDENTIALS"):
-        return Path(named).expanduser()
-    folder = env.get("CLOUDSDK_CONFIG") or (
-        f"{env['HOME']}/.config/gcloud" if "HOME" in env else ""
-    )
-    usual = Path(folder) / "application_default_credentials.json"
-    return usual if folder and usual.is_file() else None
 
 
 def read_file(path: Path, provider: str) -> CredentialsFile:

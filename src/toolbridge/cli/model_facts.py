@@ -1,0 +1,64 @@
+"""What is known about a model as text, with the source of each fact, for `models` and `doctor`."""
+
+from collections.abc import Iterator
+
+from toolbridge.policy.model_facts import JoinedFacts, KnownModel
+from toolbridge.routing.models import Route
+
+_CAPABILITIES = ("tools", "parallel", "thinking", "vision", "pdf", "audio", "schema")
+
+
+def describe(route: Route) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and source of each fact about the model of a route."""
+    facts, known = route.facts, route.facts.known
+    yield "API", _apis(route), "the only one of this model" if known.api == "responses" else ""
+    if route.engine:
+        yield "engine", route.engine, "provider"
+    if window := route.shown_window:
+        rule = "rejects longer prompts" if route.target.window else "only shown"
+        yield "window", f"{window} tokens, {rule}", facts.sources.get("window", "config")
+    if known.max_output:
+        yield "output", f"at most {known.max_output} tokens", facts.sources["max_output"]
+    for word, names in (("has", known.can), ("lacks", known.cannot)):
+        shown = [name for name in _CAPABILITIES if name in names]
+        if shown:
+            yield word, ", ".join(shown), _of(facts, shown)
+    for name, value, fields in _rules(known):
+        yield name, value, _of(facts, fields)
+    if known.retires:
+        yield "retires", known.retires, facts.sources["retires"]
+
+
+def _apis(route: Route) -> str:
+    alone = route.facts.known.api == "responses"
+    others = [] if alone else [f"{api} for its own clients" for api in route.others]
+    return ", ".join([route.provider_config.api, *others])
+
+
+def _rules(known: KnownModel) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the rules about thinking and refused parameters, with the fields that state them."""
+    thinking: list[str] = [known.style] if known.style not in {"", "none"} else []
+    if known.efforts:
+        thinking.append(f"efforts {', '.join(known.efforts)}")
+    if known.budget:
+        thinking.append(f"budget {known.budget[0]} to {known.budget[1]} tokens")
+    if known.always_thinks:
+        thinking.append("cannot be turned off")
+    if thinking:
+        yield "thinking", "; ".join(thinking), ["style", "efforts", "budget", "always_thinks"]
+    refused = {
+        "temperature and top_p": known.sampling == "no",
+        "temperature and top_p while it thinks": known.sampling == "effort_none",
+        "forced tool calls": known.forced_tools is False,
+        "a last message of the assistant": known.prefill is False,
+        "an effort": known.efforts == () and known.style != "none",
+        "tools with reasoning in Chat Completions": known.api == "responses_for_tools",
+    }
+    if words := [word for word, is_refused in refused.items() if is_refused]:
+        fields = ["sampling", "forced_tools", "prefill", "api", "efforts"]
+        yield "refuses", ", ".join(words), fields
+
+
+def _of(facts: JoinedFacts, fields: list[str]) -> str:
+    """Return the sources of the fields."""
+    return ", ".join(dict.fromkeys(facts.sources[name] for name in fields if name in facts.sources))
