@@ -16,6 +16,7 @@ from tests.node.sessions import (
     reading,
     session_with,
     told,
+    until,
     works,
 )
 
@@ -26,6 +27,7 @@ from toolbridge.core.errors import (
 )
 from toolbridge.core.usage import Usage
 from toolbridge.node.funding.jobs import Host
+from toolbridge.node.hosts.records import HostRecords
 from toolbridge.node.protocol import encryption
 from toolbridge.node.session import connection as line_module
 from toolbridge.node.session.connection import Timeouts, socket_url
@@ -264,14 +266,17 @@ class TestShutdown:
             assert len(funding.closed) == 1
 
     async def test_what_is_under_way_ends_and_what_waits_is_refused(self):
-        async with session_with() as (session, node, funding):
-            node.play(Scene(tuple("abcdefgh"), pause=0.05))
-            running_one = asyncio.create_task(told(session))
-            await asyncio.sleep(0.12)
+        records = HostRecords(None, 1)
+        async with session_with(records=records) as (session, node, funding):
+            node.play(Scene(tuple("abcdefgh"), pause=0.5))
+            running_one = session.answer(prompt())
+            assert await running_one.read()
+            reading_one = asyncio.create_task(running_one.read())
             waiting_one = asyncio.create_task(told(session))
-            await asyncio.sleep(0)
-            await asyncio.wait_for(session.close(), 2)
-            assert (await running_one).problem is not None
+            await until(lambda: session.waiting == 2)
+            await asyncio.wait_for(session.close(), 10)
+            assert isinstance((await reading_one)[-1], ev.Failed)
+            assert await records.faults() == []  # we closed the connection, not the host
             with pytest.raises(Aborted):
                 await waiting_one
             with pytest.raises(Aborted):

@@ -167,6 +167,8 @@ class HostConnection:
         """Tokens that the host has charged to the job, by our count."""
         self.received = 0
         """Characters of all messages of the host."""
+        self.hung_up = False
+        """Whether the host closed the connection, not we."""
 
     @classmethod
     async def open(
@@ -220,6 +222,7 @@ class HostConnection:
         return decode_message(data)
 
     def _lost(self, error: ConnectionClosed) -> ConnectionLost | TooMuchSent:
+        self.hung_up = self._open  # else we have closed it
         self._open = False
         if error.sent and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
             return TooMuchSent(f"the node sent a message of more than {MAX_INCOMING >> 20} MiB")

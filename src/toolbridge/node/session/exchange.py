@@ -234,7 +234,7 @@ class NodeExchange:
     def _cut_off(self, error: ConnectionLost) -> Batch:
         if self.decoder.awaits_end:
             return self.decoder.close()
-        self._lost = f"{error} during an answer"
+        self._lost = f"{error} during an answer" if self.connection.hung_up else ""
         if not self._emitted:
             raise error
         return self.decoder.fail(Truncated(f"{error} in the middle of its answer").problem)

@@ -9,7 +9,6 @@ that is closed early is cancelled on the node and read to its end before the nex
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -37,6 +36,7 @@ from toolbridge.node.session.exchange import (
     Prompt,
     SessionForgotten,
 )
+from toolbridge.node.session.queue_turn import QueueTurn
 
 Memory: TypeAlias = Literal["fresh", "reset", "keep"]
 """How the history that a node keeps per session id (since 8.22.5) is treated.
@@ -122,7 +122,7 @@ class NodeSession:
 
     # ── the queue ──
 
-    async def enter(self) -> "QueueTurn":
+    async def enter(self) -> QueueTurn:
         """Wait for the head of the queue; raise at once if no request may be sent now."""
         if not await self._may_move_on():
             self._check()
@@ -219,7 +219,7 @@ class NodeSession:
 
     # ── sending ──
 
-    async def begin(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
+    async def begin(self, prompt: Prompt, turn: QueueTurn) -> Batch:
         """Send the prompt and return its first batch; recover once from a lost key, job or host."""
         if await self._may_move_on():
             await self._drop(failed=True)
@@ -243,7 +243,7 @@ class NodeSession:
             raise _stopping()
         return await self._ask(prompt, turn)
 
-    async def _ask(self, prompt: Prompt, turn: "QueueTurn") -> Batch:
+    async def _ask(self, prompt: Prompt, turn: QueueTurn) -> Batch:
         connection = await self._connect(prompt)
         handshake = await self._handshake(connection)
         exchange = NodeExchange(connection, handshake, prompt, self._settings.rules)
@@ -339,28 +339,6 @@ def _deposit_spent(connection: HostConnection, prompt: Prompt) -> bool:
     if not most or not connection.used:
         return False
     return connection.used >= _ROLL_OVER * most or connection.used + prompt.max_tokens > most
-
-
-class QueueTurn:
-    """A request at the head of a session's queue; it leaves the queue once."""
-
-    def __init__(self, leave: Callable[[NodeExchange | None], None]) -> None:
-        self._leave = leave
-        self._left = False
-        self.exchange: NodeExchange | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether the last event of the answer has been read."""
-        return self.exchange is not None and self.exchange.decoder.ended
-
-    async def read(self) -> Batch:
-        return await self.exchange.read() if self.exchange is not None else []
-
-    def leave(self) -> None:
-        if not self._left:
-            self._left = True
-            self._leave(self.exchange)
 
 
 class NodeAnswer:
