@@ -258,7 +258,8 @@ class AnswerStages:
         """The only stage, where that is a `ThoughtGate`: once open, it passes everything."""
         self.done = False
         """Whether the answer has ended at a stop sequence, so that the upstream need not be read."""
-        self._healer = next((stage for stage in stages if isinstance(stage, Healer)), None)
+        last = stages[-1] if stages else None
+        self._healer = last if isinstance(last, Healer) else None
         self.on_finish: Callable[[ev.Finished, bool], None] | None = None
         """Called with the end of a complete answer, and whether a call in it stayed invalid."""
 

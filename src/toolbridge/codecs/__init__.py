@@ -19,7 +19,13 @@ def names() -> list[str]:
 
 def target_names() -> list[str]:
     """Return the name of every API that a provider can have, in alphabetical order."""
-    return sorted(module.name for module in iter_modules(__path__))
+    return list(_modules())
+
+
+@cache
+def _modules() -> tuple[str, ...]:
+    """Return the folders of this package; every request needs the list, and it does not change."""
+    return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 @cache
