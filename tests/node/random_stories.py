@@ -283,7 +283,7 @@ class Story:
         await home.mine()
         reasons: list[str] = []
         for _ in range(4):
-            async with self.process() as provider:
+            async with self.process(pay_wait=3) as provider:
                 recovery = await provider.recovery()
                 reasons = [one.why for one in await provider.settle() if one.why]
                 if not reasons:
@@ -293,9 +293,9 @@ class Story:
                         await recovery.cancel(one.row.hash)
             await home.mine()
         assert reasons == [], (reasons, self.told())
-        async with self.process() as provider:
+        async with self.process(pay_wait=3) as provider:
             async for one in (await provider.recovery()).withdraw():
-                assert one.why == "", self.told()
+                assert one.why == "", (one.why, self.told())
             # A payment of a lost state directory may be included once the nonces before it are used.
             assert [one.why for one in await provider.settle() if one.why] == [], self.told()
             assert await provider.settle() == [], self.told()

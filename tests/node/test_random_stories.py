@@ -5,9 +5,9 @@ import os
 import pytest
 from tests.node.random_stories import play, worlds
 
-STORIES = int(os.environ.get("NODE_STORIES", "20"))
+STORIES = int(os.environ.get("NODE_STORIES", "12"))
 FIRST = int(os.environ.get("NODE_STORIES_FIRST", "0"))
-_EACH = 5
+_EACH = 4
 
 
 @pytest.fixture(autouse=True)
