@@ -724,8 +724,8 @@ BREAKS = [
     Break(
         "CB-29",
         "dialects/prompt.py",
-        '    if not offered or choice.mode == "none":\n        return ""\n',
-        '    if not offered or choice.mode == "none":\n        return "There are no tools."\n',
+        '    if not offered:\n        return ""\n',
+        '    if not offered:\n        return "There are no tools."\n',
         ("tests/dialects/test_prompt.py::test_without_tools_nothing_is_added",),
     ),
     Break(

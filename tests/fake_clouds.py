@@ -14,7 +14,7 @@ TOKEN = "ya29.a-good-token-of-an-hour"
 ECHO = ("/bin/echo", TOKEN)
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 NEW_CLAUDE = "anthropic.claude-opus-5-5"
-NOVA = "amazon.nova-pro-v1:0"
+NOVA = "amazon.nova-2-lite-v1:0"
 VERTEX = "/projects/p-1/locations/europe-west1/publishers"
 
 

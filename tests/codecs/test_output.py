@@ -5,6 +5,7 @@ import json
 import pytest
 
 from toolbridge import codecs, providers
+from toolbridge.config import ProviderConfig
 from toolbridge.core.codec import Target
 from toolbridge.core.messages import OutputFormat, Request, Text, Tool, Turn
 from toolbridge.translate import RequestOptions, plan
@@ -23,9 +24,16 @@ MAP = {"type": "object", "properties": {"m": {"type": "object"}}, "required": ["
 CLOSED = {"additionalProperties": False}
 
 
+def known(provider: str) -> ProviderConfig:
+    """Return a known provider; `openai_chat` is OpenAI by the API of other servers."""
+    if provider == "openai_chat":
+        return ProviderConfig(api="openai_chat", quirks={"schema_subset": "openai"})
+    return providers.load(provider)
+
+
 def sent(provider: str, schema: dict, *, model="m", tools=(), origin="", **output):
     """Return the body and the losses of a request to a known provider."""
-    config = providers.load(provider)
+    config = known(provider)
     asked = Request(
         model,
         (Turn("user", (Text("x"),)),),
@@ -40,7 +48,7 @@ def sent(provider: str, schema: dict, *, model="m", tools=(), origin="", **outpu
 
 def schema_in(provider: str, *args, **options) -> dict:
     body, _ = sent(provider, *args, **options)
-    match providers.load(provider).api:
+    match known(provider).api:
         case "anthropic":
             return body["output_config"]["format"]["schema"]
         case "gemini":
@@ -53,6 +61,9 @@ def schema_in(provider: str, *args, **options) -> dict:
     return body["response_format"]["json_schema"]["schema"]
 
 
+both = pytest.mark.parametrize("openai", ["openai", "openai_chat"])
+
+
 def strict_in(provider: str, *args, **options):
     body, losses = sent(provider, *args, **options)
     if "text" in body:
@@ -60,10 +71,11 @@ def strict_in(provider: str, *args, **options):
     return body["response_format"]["json_schema"].get("strict"), losses
 
 
-def test_openai_gets_a_strict_schema_for_an_answer_that_is_checked():
-    strict, losses = strict_in("openai", CITY, checked=True)
+@both
+def test_openai_gets_a_strict_schema_for_an_answer_that_is_checked(openai):
+    strict, losses = strict_in(openai, CITY, checked=True)
     assert strict is True
-    assert schema_in("openai", CITY, checked=True) == {
+    assert schema_in(openai, CITY, checked=True) == {
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "minLength: 2"},
@@ -84,21 +96,23 @@ def test_openai_gets_a_strict_schema_for_an_answer_that_is_checked():
     assert loss.minor
 
 
-def test_a_client_that_does_not_check_gets_no_null_for_its_optional_keys():
-    assert strict_in("openai", CITY) == (None, ())
-    assert schema_in("openai", CITY) == CITY
-    assert strict_in("openai", WHOLE) == (True, ())
-    assert schema_in("openai", WHOLE) == WHOLE | CLOSED
-    strict, (loss,) = strict_in("openai", CITY, strict=True)
+@both
+def test_a_client_that_does_not_check_gets_no_null_for_its_optional_keys(openai):
+    assert strict_in(openai, CITY) == (None, ())
+    assert schema_in(openai, CITY) == CITY
+    assert strict_in(openai, WHOLE) == (True, ())
+    assert schema_in(openai, WHOLE) == WHOLE | CLOSED
+    strict, (loss,) = strict_in(openai, CITY, strict=True)
     assert (strict, loss.what) == (False, "output.strict")
 
 
-def test_strict_mode_is_left_out_where_the_client_says_so_or_the_schema_does_not_fit():
-    assert strict_in("openai", WHOLE, strict=False) == (False, ())
-    strict, (loss,) = strict_in("openai", MAP, checked=True)
+@both
+def test_strict_mode_is_left_out_where_the_client_says_so_or_the_schema_does_not_fit(openai):
+    assert strict_in(openai, WHOLE, strict=False) == (False, ())
+    strict, (loss,) = strict_in(openai, MAP, checked=True)
     assert (strict, loss.what) == (False, "output.strict")
     assert "properties.m is an object with free keys" in loss.why
-    assert schema_in("openai", MAP, checked=True) == MAP
+    assert schema_in(openai, MAP, checked=True) == MAP
 
 
 def test_anthropic_gets_closed_objects_and_the_keywords_that_it_has():

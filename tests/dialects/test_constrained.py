@@ -40,6 +40,8 @@ CASES = [
     ("Hello there.", "Hello there.", []),
     ('<tool_call>{"name": "get_time", "arguments": {}}</tool_call>', "", [("get_time", {})]),
     ('<think>hm</think>{"name": "get_time", "parameters": {}}', "", [("get_time", {})]),
+    ('<think>hm {"a"</think>\n{"text": "Hello"}', "Hello", []),
+    ("\n <thing> is text", "\n <thing> is text", []),
 ]
 
 

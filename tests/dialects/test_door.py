@@ -19,7 +19,7 @@ def test_every_dialect_is_loaded_by_its_name():
 
 def test_the_reference_page_lists_every_dialect_and_no_other():
     page = Path(__file__).parents[2] / "docs/reference/dialects.md"
-    table = page.read_text("utf-8").partition("| written by |")[2]
+    table = page.read_text("utf-8").partition("| written by |")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == names()
 
 

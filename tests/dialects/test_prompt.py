@@ -1,6 +1,8 @@
 """Tools for models without tools of their own."""
 
 import json
+import re
+from contextlib import suppress
 
 import pytest
 
@@ -61,11 +63,44 @@ def test_a_result_holds_what_the_tool_said(dialect):
     assert "sunny" in written
 
 
+def described_tools(prompt: str) -> list[dict]:
+    """Return the tools in the list of a prompt, however the dialect writes it."""
+    found, end = [], 0
+    for begin in re.finditer(r'\{"(?:name|description|function|type)": ?', prompt):
+        with suppress(ValueError):
+            if begin.start() >= end:
+                tool, end = json.JSONDecoder().raw_decode(prompt, begin.start())
+                found.append(tool.get("function", tool))
+    return [tool for tool in found if "parameters" in tool]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "listed"),
+    [
+        (
+            "hermes_json",
+            '<tools>\n{"type": "function", "function": {"name": "f", "parameters": {}}}\n</tools>',
+        ),
+        ("minimax_m2", '<tools>\n<tool>{"name": "f", "parameters": {}}</tool>\n</tools>'),
+        (
+            "nemotron_nano_v2",
+            '<AVAILABLE_TOOLS>[{"name": "f", "parameters": {}}]</AVAILABLE_TOOLS>',
+        ),
+        ("kimi_k3", '```json\n[{"function":{"name":"f","parameters":{}},"type":"function"}]\n```'),
+        (
+            "lfm2",
+            'List of tools: [{"type": "function", "function": {"name": "f", "parameters": {}}}]',
+        ),
+    ],
+)
+def test_the_tools_are_listed_as_the_template_of_the_model_lists_them(dialect, listed):
+    assert load(dialect).tools.written([{"name": "f", "parameters": {}}]) == listed
+
+
 @pytest.mark.req("CB-29")
 @pytest.mark.parametrize("dialect", names())
 def test_the_prompt_names_every_tool_with_its_schema(dialect):
-    lines = tool_prompt(TOOLS, dialect).split("\n")
-    described = [json.loads(line) for line in lines if line.startswith('{"name":"')]
+    described = described_tools(tool_prompt(TOOLS, dialect))
     assert described[0] == {
         "name": "get_weather",
         "description": "Tells the weather.",
@@ -163,3 +198,84 @@ def test_kimi_gets_ids_that_it_knows():
         for call in read_text(load("kimi_k2").render.calls(calls), None, dialect="kimi_k2").calls
     ]
     assert ids == ["functions.get_time:4", "functions.get_time:1"]
+
+
+HISTORY = {
+    "hermes_json": (
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>',
+        "<tool_response>\nsunny\n</tool_response>",
+    ),
+    "hunyuan_v3": (
+        (
+            "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
+            "<arg_key:opensource>city</arg_key:opensource>\n"
+            "<arg_value:opensource>Paris</arg_value:opensource>\n"
+            "<arg_key:opensource>days</arg_key:opensource>\n"
+            "<arg_value:opensource>2</arg_value:opensource>\n"
+            "</tool_call:opensource>\n</tool_calls:opensource>"
+        ),
+        (
+            "<tool_responses:opensource>\n<tool_response:opensource>\nsunny\n"
+            "</tool_response:opensource>\n</tool_responses:opensource>"
+        ),
+    ),
+    "lfm2": (
+        "<|tool_call_start|>[get_weather(city='Paris', days=2)]<|tool_call_end|>",
+        "sunny",
+    ),
+    "granite3": (
+        (
+            '<|tool_call|>[\n    {\n        "name": "get_weather",\n        "arguments": {\n'
+            '            "city": "Paris",\n            "days": 2\n        }\n    }\n]'
+        ),
+        "sunny",
+    ),
+    "llama4_pythonic": ('[get_weather(city="Paris", days=2)]', '"sunny"'),
+    "muse_atem": (
+        (
+            '<|start|>assistant to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n'
+            '<atem:parameter name="city">Paris</atem:parameter>\n<atem:parameter name="days">2</atem:parameter>\n'
+            "</atem:invoke>\n</atem:function_calls><|eot|>"
+        ),
+        '<tool_output name="get_weather">\nsunny\n</tool_output>',
+    ),
+    "cohere_cmd3": (
+        (
+            '<|START_ACTION|>[\n    {"tool_call_id": "call00001", "tool_name": "get_weather", '
+            '"parameters": {"city": "Paris", "days": 2}}\n]<|END_ACTION|>'
+        ),
+        (
+            '<|START_TOOL_RESULT|>[\n    {\n        "tool_call_id": "call00001",\n        "results": {\n'
+            '            "0": "sunny"\n        },\n        "is_error": null\n    }\n]<|END_TOOL_RESULT|>'
+        ),
+    ),
+    "kimi_k3": (
+        (
+            '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
+            '<|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>'
+            '<|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|>'
+            "<|close|>call<|sep|><|close|>tools<|sep|>"
+        ),
+        "sunny",
+    ),
+}
+
+
+@pytest.mark.req("CB-35")
+@pytest.mark.parametrize("dialect", HISTORY)
+def test_the_history_has_the_form_of_the_chat_template(dialect):
+    render = load(dialect).render
+    call = Call("call00001", "get_weather", {"city": "Paris", "days": 2})
+    written = (
+        render.calls([call]),
+        render.results([ResultText("get_weather", "call00001", "sunny")]),
+    )
+    assert written == HISTORY[dialect]
+
+
+def test_attributes_are_escaped_as_the_template_of_kimi_k3_does():
+    calls = [Call("id", "get_time", {'a "b" & c': 'x & "y"'})]
+    written = load("kimi_k3").render.calls(calls)
+    assert 'key="a &quot;b&quot; &amp; c"' in written
+    assert '<|sep|>x & "y"<|close|>' in written
+    assert read_text(written, TOOLS, dialect="kimi_k3").calls[0].arguments == calls[0].arguments

@@ -54,7 +54,7 @@ async def test_a_call_in_the_text_of_a_node_is_a_call(size):
     assert message.calls[0].arguments == {"path": "a.txt"}
     assert message.stop == "tool_use"
     assert sent.startswith("<|im_start|>system\nBe brief.")
-    assert '"name":"Write"' in sent
+    assert '"name": "Write"' in sent
 
 
 async def test_a_thought_in_the_text_of_a_node_is_a_thought():

@@ -46,8 +46,9 @@ async def both(own, other=None, api: str = "anthropic", env=None, **settings):
         providers = {
             "mine": ProviderConfig(api=api, url=mine.url, key="caller", retries=0),
             "theirs": ProviderConfig(api="openai_chat", url=theirs.url, key="sk-theirs-0123456789"),
+            "open": ProviderConfig(api="openai_chat", url=theirs.url),
         }
-        names = {"default": "mine/claude-sonnet-5-5", "theirs": "theirs/m"}
+        names = {"default": "mine/claude-sonnet-5-5", "theirs": "theirs/m", "open": "open/m"}
         settings = {"log": "off", **settings}
         config = Config(map=names, providers=providers, **settings)
         async with gateway(config, env) as (url, app):
@@ -116,22 +117,27 @@ async def test_without_a_login_the_error_names_the_headers(client):
     assert mine.heard == []
 
 
-async def test_another_provider_does_not_get_it():
+@pytest.mark.parametrize("name", ["theirs", "open"])
+async def test_another_provider_does_not_get_it(name):
     async with both(answering("anthropic")) as (url, mine, theirs, _):
-        asked = {
-            "model": "theirs",
-            "max_tokens": 5,
-            "messages": [{"role": "user", "content": "hi"}],
+        login = {
+            **CLAUDE_CODE,
+            "x-api-key": OAT,
+            "x-goog-api-key": OAT,
+            "chatgpt-account-id": "acc-1",
         }
-        await post(url, asked, **CLAUDE_CODE)
-        chat = {"model": "theirs", "messages": [{"role": "user", "content": "hi"}]}
-        await post(url, chat, "/v1/chat/completions", **CLAUDE_CODE)
-        await post(url, asked, "/v1/messages/count_tokens", **CLAUDE_CODE)
+        asked = {"model": name, "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}
+        assert (await post(url, asked, **login))[0].status == 200
+        chat = {"model": name, "messages": [{"role": "user", "content": "hi"}]}
+        assert (await post(url, chat, "/v1/chat/completions", **login))[0].status == 200
+        await post(url, asked, "/v1/messages/count_tokens", **login)
     assert mine.heard == []
     assert len(theirs.heard) == 2
     for heard in theirs.heard:
-        assert heard.headers["authorization"] == "Bearer sk-theirs-0123456789"
+        own = "Bearer sk-theirs-0123456789" if name == "theirs" else None
+        assert heard.headers.get("authorization") == own
         assert OAT not in str(heard.headers) + heard.body.decode()
+        assert "acc-1" not in str(heard.headers)
 
 
 async def test_the_next_caller_needs_a_login_of_its_own():

@@ -145,6 +145,7 @@ async def test_wrong_credentials_name_the_remedy(model, stream, change, words):
     assert json.loads(text)["error"]["type"] == "permission_error"
     assert not [word for word in words if word not in message(text)], text
     assert headers["x-should-retry"] == "false"
+    assert headers["x-toolbridge-upstream-request-id"] == "r-1"
     assert len(server.heard) == 1
     assert "ABSK-wrong-key" not in text
 

@@ -1,6 +1,7 @@
 """A provider that rejects parameters: the request is corrected, the correction is reported and kept."""
 
 import json
+import time
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -154,7 +155,7 @@ async def test_one_parameter_after_another(client, stream):
         assert again.headers["x-toolbridge-warning"] == shown
 
 
-async def test_corrections_survive_a_restart_and_expire(tmp_path, monkeypatch):
+async def test_corrections_survive_a_restart(tmp_path):
     env = {"XDG_STATE_HOME": str(tmp_path)}
     async with asked_server(picky(REFUSED)) as server:
         provider = ProviderConfig(api="openai_chat", url=server.url)
@@ -170,10 +171,6 @@ async def test_corrections_survive_a_restart_and_expire(tmp_path, monkeypatch):
 
         assert await count() == 5
         assert await count() == 1
-        monkeypatch.setattr(
-            learned_corrections.time, "time", lambda: learned_corrections.LASTING + 10**10
-        )
-        assert await count() == 5
     assert b"temperature" in (tmp_path / "toolbridge" / "toolbridge.sqlite").read_bytes()
 
 
@@ -215,6 +212,32 @@ async def test_a_correction_that_does_not_help_is_not_kept():
         assert len(server.heard) == 4
         assert "temperature" in server.heard[2].json
         assert app.gateway.router.sources.corrections._known == {}
+
+
+async def test_a_rejection_as_the_first_event_of_a_stream_is_corrected_and_not_taken_for_an_answer():
+    async def answer(heard, line):
+        wrong = "temperature" in heard.json
+        text = "Unsupported parameter: 'temperature'" if wrong else "no such deployment"
+        await line.head(200, "text/event-stream")
+        await line.send(f"data: {json.dumps({'error': {'code': 400, 'message': text}})}\n\n")
+        await line.end()
+
+    async with in_front_of(answer) as (url, server, app):
+        _, text = await ask(url, "anthropic", stream=True)
+        assert "no such deployment" in text
+        assert len(server.heard) == 2
+        assert app.gateway.router.sources.corrections._known == {}
+
+
+async def test_a_correction_is_tried_without_after_a_week(monkeypatch):
+    async with in_front_of(picky(REFUSED)) as (url, server, _):
+        await ask(url, "anthropic")
+        await ask(url, "anthropic")
+        assert len(server.heard) == 6
+        later = time.time() + learned_corrections.LASTING + 1
+        monkeypatch.setattr(learned_corrections.time, "time", lambda: later)
+        await ask(url, "anthropic")
+        assert len(server.heard) == 11
 
 
 async def test_corrections_of_one_request_are_bounded():

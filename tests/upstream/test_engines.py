@@ -277,7 +277,7 @@ def test_private_hosts(host, private):
 
 def test_anthropics_capability_tree_is_read():
     tree = {
-        "thinking": {"supported": True, "types": {"adaptive": {"supported": True}, "disabled": {"supported": False}}},
+        "thinking": {"supported": True, "types": {"adaptive": {"supported": True}, "disabled": {"supported": False}, "dreaming": {"supported": True}}},
         "effort": {"supported": True, "low": {"supported": True}, "max": {"supported": False}, "high": True},
         "image_input": {"supported": True}, "pdf_input": {"supported": False},
         "structured_outputs": {"supported": True},
@@ -325,3 +325,9 @@ def test_no_answer_breaks_a_reader(value):
     for read in (read_props, read_lmstudio, read_tgi):
         read(found)
     read_sglang(found, found)
+
+
+def test_max_tokens_is_a_limit_of_output_only_in_anthropics_list():
+    rows = [{"id": "a", "max_tokens": 7, "max_input_tokens": 9}, {"id": "b", "max_tokens": 7}]
+    found = read_list(json.dumps({"data": rows}).encode()).models
+    assert [found[name].known.max_output for name in ("a", "b")] == [7, 0]

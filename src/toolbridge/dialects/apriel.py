@@ -7,9 +7,12 @@ from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
 from toolbridge.dialects.engines.render import Renderer
+from toolbridge.dialects.engines.spaced_json import spaced
 from toolbridge.dialects.engines.tag_json import JsonBody
+from toolbridge.dialects.engines.tool_list import ToolList
 
 DIALECT = Dialect(
+    tools=ToolList("<available_tools>\n", "\n</available_tools>", typed=True, spell=spaced),
     name="apriel",
     marks=("<tool_calls>",),
     reader=MarkReader(

@@ -40,7 +40,10 @@ _COHERE_CMD3 = Dialect(
         between=",\n    ",
         close="\n]<|END_ACTION|>",
         results_open="<|START_TOOL_RESULT|>[\n",
-        result='    {"tool_call_id": "$id", "results": {"0": $json}, "is_error": null}',
+        result=(
+            '    {\n        "tool_call_id": "$id",\n        "results": {\n            "0": $json\n'
+            '        },\n        "is_error": null\n    }'
+        ),
         between_results=",\n",
         results_close="\n]<|END_TOOL_RESULT|>",
     ),

@@ -20,7 +20,7 @@ from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.render import NAME_PARAMETERS, Renderer
 from toolbridge.wire.json_schema import inline
 from toolbridge.wire.json_stream import JsonReader
-from toolbridge.wire.tags import Wait
+from toolbridge.wire.tags import Marks, Wait
 
 TEXT = "text"
 """The only member of an object that is text for the user."""
@@ -28,6 +28,7 @@ MAX_CALLS = 8
 """The most calls in one answer. A small model may repeat itself until the token limit."""
 _TEXT_OBJECT = re.compile(r'\{(?:\s*(?:"(?:t(?:e(?:x(?:t(?:"\s*:?)?)?)?)?)?)?)?')
 _CALLS = CallShape(strict=True, between="")
+_THOUGHT_END = Marks(("</think>",))
 
 
 def union_schema(
@@ -71,10 +72,25 @@ def constrained_reader(model: str = "") -> ReadStream:
 
     def read(writer: EventWriter, *, thinking: bool = False) -> Wait[None]:
         if not thinking:
+            yield from _read_thought(writer)
             yield from _read_json(writer)
         yield from auto_reader(for_model(model) or "")(writer, thinking=thinking)
 
     return read
+
+
+def _read_thought(writer: EventWriter) -> Wait[None]:
+    """Read the reasoning before the JSON, where the server has no parser for it."""
+    cursor = writer.cursor
+    position = cursor.remember()
+    yield from cursor.skip()
+    opened = yield from cursor.accept("<think>")
+    if not opened:
+        cursor.rewind(position)
+    cursor.forget()
+    if opened:
+        yield from cursor.until(_THOUGHT_END, writer.think)
+        writer.end_thought()
 
 
 def _read_json(writer: EventWriter) -> Wait[None]:

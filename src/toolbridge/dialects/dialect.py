@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from toolbridge.core.messages import Call
 from toolbridge.dialects.engines.event_writer import EventWriter
+from toolbridge.dialects.engines.tool_list import LINES, ToolList
 from toolbridge.wire.tags import Wait
 
 
@@ -52,3 +53,5 @@ class Dialect:
     """Text by which an answer in this dialect is recognised."""
     reader: ReadStream
     render: Render
+    tools: ToolList = LINES
+    """How the template of the model lists the tools."""

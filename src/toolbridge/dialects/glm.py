@@ -12,6 +12,7 @@ from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON, TOOL_CALL
+from toolbridge.dialects.engines.tool_list import IN_TOOLS
 
 _GLM45 = Dialect(
     name="glm45",
@@ -22,6 +23,7 @@ _GLM45 = Dialect(
         parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
         result="<tool_response>\n$result\n</tool_response>",
     ),
+    tools=IN_TOOLS,
 )
 _GLM47 = Dialect(
     name="glm47",

@@ -17,6 +17,7 @@ from toolbridge.dialects.engines.shared import (
     TOOL_CALL,
 )
 from toolbridge.dialects.engines.speech import FENCE
+from toolbridge.dialects.engines.tool_list import IN_TOOLS
 
 DIALECT = Dialect(
     name="hermes_json",
@@ -37,4 +38,5 @@ DIALECT = Dialect(
         call=f"<tool_call>\n{NAME_ARGUMENTS}\n</tool_call>",
         result="<tool_response>\n$result\n</tool_response>",
     ),
+    tools=IN_TOOLS,
 )

@@ -1,7 +1,7 @@
 """Tencent Hy3: `<arg_key>`/`<arg_value>` pairs after `<tool_sep>`.
 
 The template of tencent/Hy3. The published tokenizer adds a suffix to every mark
-(`<tool_calls:opensource>`), so marks are read with any suffix.
+(`<tool_calls:opensource>`), so marks are written with it and read with any suffix.
 """
 
 from toolbridge.dialects.dialect import Dialect
@@ -22,12 +22,12 @@ DIALECT = Dialect(
         thoughts=(*THINK, Span("<think:opensource>", "</think:opensource>")),
     ),
     render=Renderer(
-        open="<tool_calls>\n",
-        call="<tool_call>$name<tool_sep>\n$parameters</tool_call>",
-        parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
-        close="\n</tool_calls>",
-        results_open="<tool_responses>\n",
-        result="<tool_response>\n$result\n</tool_response>",
-        results_close="\n</tool_responses>",
+        open="<tool_calls:opensource>\n",
+        call="<tool_call:opensource>$name<tool_sep:opensource>\n$parameters</tool_call:opensource>",
+        parameter="<arg_key:opensource>$key</arg_key:opensource>\n<arg_value:opensource>$value</arg_value:opensource>\n",
+        close="\n</tool_calls:opensource>",
+        results_open="<tool_responses:opensource>\n",
+        result="<tool_response:opensource>\n$result\n</tool_response:opensource>",
+        results_close="\n</tool_responses:opensource>",
     ),
 )

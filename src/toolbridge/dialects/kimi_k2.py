@@ -16,7 +16,9 @@ from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
+from toolbridge.dialects.engines.spaced_json import spaced
 from toolbridge.dialects.engines.tag_json import NamedJson
+from toolbridge.dialects.engines.tool_list import ToolList
 
 _ID = re.compile(r"(?:functions[.:_]?)?(.+?)(?:[:_]?\d+)?")
 
@@ -60,6 +62,7 @@ _CALLS = KimiCalls(
     close=("<|tool_call_end|>",),
 )
 DIALECT = Dialect(
+    tools=ToolList("[", "]", between=", ", typed=True, spell=spaced),
     name="kimi_k2",
     marks=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
     reader=MarkReader(

@@ -6,10 +6,13 @@ are no object in the history become one `json` block.
 """
 
 from toolbridge.dialects.dialect import Dialect
-from toolbridge.dialects.engines.channels import Channels
+from toolbridge.dialects.engines.channels import Channels, escaped_attribute
 from toolbridge.dialects.engines.render import Renderer
+from toolbridge.dialects.engines.spaced_json import sorted_keys
+from toolbridge.dialects.engines.tool_list import ToolList
 
 DIALECT = Dialect(
+    tools=ToolList("```json\n[", "]\n```", between=",", typed=True, spell=sorted_keys),
     name="kimi_k3",
     marks=("<|open|>",),
     reader=Channels(),
@@ -19,5 +22,6 @@ DIALECT = Dialect(
         parameter='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',
         close="<|close|>tools<|sep|>",
         between="",
+        escape=escaped_attribute,
     ),
 )

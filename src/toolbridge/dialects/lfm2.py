@@ -7,10 +7,13 @@ sglang#27614).
 from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
-from toolbridge.dialects.engines.render import Renderer, python
+from toolbridge.dialects.engines.render import Renderer, python_text
 from toolbridge.dialects.engines.shared import CALLING_TOOL
+from toolbridge.dialects.engines.spaced_json import spaced
+from toolbridge.dialects.engines.tool_list import ToolList
 
 DIALECT = Dialect(
+    tools=ToolList("List of tools: [", "]", between=", ", typed=True, spell=spaced),
     name="lfm2",
     marks=("<|tool_call_start|>",),
     reader=MarkReader(
@@ -29,6 +32,6 @@ DIALECT = Dialect(
         between_parameters=", ",
         between=", ",
         close="]<|tool_call_end|>",
-        spell=python,
+        spell=python_text,
     ),
 )

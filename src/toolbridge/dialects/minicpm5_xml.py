@@ -8,6 +8,7 @@ from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.cdata import CdataCalls, protected
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
+from toolbridge.dialects.engines.tool_list import IN_TOOLS
 
 _CALLS = CdataCalls()
 DIALECT = Dialect(
@@ -20,4 +21,5 @@ DIALECT = Dialect(
         result="<tool_response>\n$result\n</tool_response>",
         spell=protected,
     ),
+    tools=IN_TOOLS,
 )

@@ -9,6 +9,8 @@ from toolbridge.dialects.engines.invoke_xml import invoke_xml
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import CALLING_TOOL
+from toolbridge.dialects.engines.spaced_json import spaced
+from toolbridge.dialects.engines.tool_list import ToolList
 
 _CALLS = invoke_xml("minimax:tool_call", drops_empty=True)
 DIALECT = Dialect(
@@ -26,4 +28,5 @@ DIALECT = Dialect(
         close="\n</minimax:tool_call>",
         result="<response>$result</response>",
     ),
+    tools=ToolList("<tools>\n", "\n</tools>", "<tool>", "</tool>", spell=spaced),
 )

@@ -10,7 +10,9 @@ from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.calls_json import CallShape
 from toolbridge.dialects.engines.mark_reader import THINK, MarkReader, Span
 from toolbridge.dialects.engines.render import Renderer
+from toolbridge.dialects.engines.spaced_json import spaced
 from toolbridge.dialects.engines.tag_json import JsonBody, NamedJson
+from toolbridge.dialects.engines.tool_list import ToolList
 
 _JSON = JsonBody(close=("[/TOOL_CALLS]",), shape=CallShape(ends=("[/TOOL_CALLS]",), id_last=True))
 _NAMED = NamedJson(
@@ -20,7 +22,11 @@ _NAMED = NamedJson(
     call=("[TOOL_CALLS]",),
     empty=True,
 )
+_TOOLS = ToolList(
+    "[AVAILABLE_TOOLS][", "][/AVAILABLE_TOOLS]", between=", ", typed=True, spell=spaced
+)
 _MISTRAL_JSON = Dialect(
+    tools=_TOOLS,
     name="mistral_json",
     marks=("[TOOL_CALLS]",),
     reader=MarkReader(
@@ -36,6 +42,7 @@ _MISTRAL_JSON = Dialect(
     ),
 )
 _MISTRAL_ARGS = Dialect(
+    tools=_TOOLS,
     name="mistral_args",
     marks=("[TOOL_CALLS]",),
     reader=_MISTRAL_JSON.reader,
@@ -46,6 +53,7 @@ _MISTRAL_ARGS = Dialect(
     ),
 )
 _MISTRAL_CALLID = Dialect(
+    tools=_TOOLS,
     name="mistral_callid",
     marks=("[TOOL_CALLS]",),
     reader=_MISTRAL_JSON.reader,

@@ -50,9 +50,10 @@ DIALECT = Dialect(
     marks=("<atem:function_calls>",),
     reader=Recipients(_CALLS, ("<atem:function_calls>", "<atem:invoke")),
     render=Renderer(
-        call='<|start|>assistant to=$name<|message|><atem:function_calls>\n<atem:invoke name="$name">\n$parameters</atem:invoke>\n</atem:function_calls><|eom|>',
+        call='<|start|>assistant to=$name<|message|><atem:function_calls>\n<atem:invoke name="$name">\n$parameters</atem:invoke>\n</atem:function_calls>',
         parameter='<atem:parameter name="$key">$value</atem:parameter>\n',
-        between="",
+        between="<|eom|>",
+        close="<|eot|>",
         result='<tool_output name="$name">\n$result\n</tool_output>',
     ),
 )

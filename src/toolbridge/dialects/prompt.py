@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from toolbridge.core.json import Json, JsonObject, dumps
+from toolbridge.core.json import Json, JsonObject
 from toolbridge.core.messages import (
     Call,
     Part,
@@ -22,12 +22,12 @@ from toolbridge.core.messages import (
 from toolbridge.dialects import load
 from toolbridge.dialects.constrained import CONSTRAINED, TEXT
 from toolbridge.dialects.dialect import Dialect, ResultText
-from toolbridge.dialects.engines.render import spaced
+from toolbridge.dialects.engines.spaced_json import spaced
 from toolbridge.wire.json_schema import inline
 
 _INTRODUCTION = """\
-You can use the tools below. Each line describes one tool as JSON: its name, what it does and the \
-JSON schema of its arguments.
+You can use the tools below. Each is described as JSON: its name, what it does and the JSON schema \
+of its arguments.
 
 """
 _RULES = """
@@ -67,7 +67,7 @@ def tool_prompt(
         return _constrained_prompt(offered, choice)
     must = _MUST.get(choice.mode, "").format(name=choice.names[0] if choice.names else "")
     spoken = load(dialect) if isinstance(dialect, str) else dialect
-    lines = "\n".join(dumps(_described(tool)) for tool in offered)
+    lines = spoken.tools.written([_described(tool) for tool in offered])
     return _INTRODUCTION + lines + _RULES.format(example=_example(offered[0], spoken)) + must
 
 

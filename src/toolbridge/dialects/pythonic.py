@@ -13,6 +13,16 @@ from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.python_calls import PythonCalls
 from toolbridge.dialects.engines.render import Renderer, python
 
+_RENDER = Renderer(
+    open="[",
+    call="$name($parameters)",
+    parameter="$key=$value",
+    between_parameters=", ",
+    between=", ",
+    close="]",
+    spell=python,
+    result='{"output": $json}',
+)
 _PYTHONIC = Dialect(
     name="pythonic",
     marks=("<|python_start|>",),
@@ -24,16 +34,9 @@ _PYTHONIC = Dialect(
         bare=("[",),
         drop=("<|python_end|>", "<|eot|>"),
     ),
-    render=Renderer(
-        open="[",
-        call="$name($parameters)",
-        parameter="$key=$value",
-        between_parameters=", ",
-        between=", ",
-        close="]",
-        spell=python,
-        result='{"output": $json}',
-    ),
+    render=_RENDER,
 )
-_LLAMA4_PYTHONIC = replace(_PYTHONIC, name="llama4_pythonic")
+_LLAMA4_PYTHONIC = replace(
+    _PYTHONIC, name="llama4_pythonic", render=replace(_RENDER, result="$json")
+)
 DIALECTS = (_PYTHONIC, _LLAMA4_PYTHONIC)

@@ -11,6 +11,7 @@ from toolbridge.dialects.dialect import Dialect
 from toolbridge.dialects.engines.mark_reader import MarkReader
 from toolbridge.dialects.engines.render import Renderer
 from toolbridge.dialects.engines.shared import BARE_JSON, FUNCTION, TOOL_CALL
+from toolbridge.dialects.engines.tool_list import IN_TOOLS
 
 _QWEN3_XML = Dialect(
     name="qwen3_xml",
@@ -23,6 +24,7 @@ _QWEN3_XML = Dialect(
         parameter="<parameter=$key>\n$value\n</parameter>\n",
         result="<tool_response>\n$result\n</tool_response>",
     ),
+    tools=IN_TOOLS,
 )
 _NEMOTRON_V3 = replace(_QWEN3_XML, name="nemotron_v3")
 _STEP3P5 = replace(_QWEN3_XML, name="step3p5")

@@ -72,8 +72,10 @@ def _gemini(known: KnownModel) -> JsonObject:
     if known.style == "none":
         found["thinking_style"] = "none"
     elif known.style == "levels" and known.efforts:
-        levels: list[Json] = [word.upper() for word in known.efforts]
-        found |= {"thinking_style": "level", "thinking_levels": levels}
+        # Gemini API, thinking: the levels are MINIMAL, LOW, MEDIUM and HIGH.
+        words = ("minimal", "low", "medium", "high")
+        levels: list[Json] = [word.upper() for word in words if word in known.efforts]
+        found |= {"thinking_style": "level", "thinking_levels": levels} if levels else {}
     elif known.style == "budget" and known.budget:
         least, most = known.budget
         found |= {"thinking_style": "budget", "least_budget": least, "most_budget": most}

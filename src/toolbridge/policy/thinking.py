@@ -99,7 +99,7 @@ def _is_budget(request: Request) -> bool:
 
 def _explain(model: str) -> str:
     return (
-        f"{model!r} does not support thinking. Models with names that begin with "
-        f"{', '.join(THINKING_PREFIXES)} do. Choose one of these, remove `thinking` from the "
+        f"{model!r} does not support thinking. On Ollama, models with names that begin with "
+        f"{', '.join(THINKING_PREFIXES)} do. Choose another model, remove `thinking` from the "
         'request, or set thinking = "drop" in toolbridge.toml.'
     )

@@ -21,7 +21,15 @@ from msgspec.structs import replace
 from toolbridge import dialects
 from toolbridge.core.codec import Target
 from toolbridge.core.fold import OWN_ENDS
-from toolbridge.core.messages import Loss, OutputFormat, Problem, Request, StopReason, ToolChoice
+from toolbridge.core.messages import (
+    Loss,
+    OutputFormat,
+    Problem,
+    Request,
+    StopReason,
+    Tool,
+    ToolChoice,
+)
 from toolbridge.dialects.constrained import CONSTRAINED, constrained_reader, union_schema
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.prompt import offered_tools, render_history
@@ -181,8 +189,8 @@ def tell_tools(
     if not request.tools or mode == "native":
         return ToldTools(request)
     request = available_tools(request)
-    if mode == "constrained" and constraint and offered_tools(request.tools, request.tool_choice):
-        return _constrained(request, target)
+    if mode == "constrained" and constraint and (offered := _callable_tools(request)):
+        return _constrained(request, target, offered)
     spoken = dialects.for_model(target.model) if dialect in {"auto", "off"} else dialect
     why = _why(target)
     if mode == "constrained":
@@ -191,10 +199,16 @@ def tell_tools(
     return ToldTools(told, (Loss("tools", why),))
 
 
-def _constrained(request: Request, target: Target) -> ToldTools:
+def _callable_tools(request: Request) -> list[Tool]:
+    """Return the tools that the client runs; a tool of another API's servers has no schema."""
+    offered = offered_tools(request.tools, request.tool_choice)
+    return [tool for tool in offered if tool.hosted is None]
+
+
+def _constrained(request: Request, target: Target, offered: list[Tool]) -> ToldTools:
     choice, own = request.tool_choice, request.output
     schema = union_schema(
-        offered_tools(request.tools, choice),
+        offered,
         forced=choice.mode in FORCED,
         parallel=choice.parallel is not False,
         otherwise=None if own is None else own.schema or {"type": "object"},

@@ -18,7 +18,10 @@ _SENT: dict[str, tuple[bytes, ...]] = {
 _SECRET_WORDS = ("key", "auth", "token", "secret", "cookie", "iam")
 _BROWSER_ONLY = "anthropic-dangerous-direct-browser-access"
 _RETURNED = ("anthropic-", "openai-", "x-ratelimit-", "x-goog-")
-_REQUEST_IDS = ("request-id", "x-request-id", "x-goog-request-id", "cf-ray")
+_REQUEST_IDS = (
+    "request-id", "x-request-id", "x-goog-request-id", "x-amzn-requestid", "apim-request-id",
+    "cf-ray",
+)  # fmt: skip
 
 
 def headers_of_client(exchange: HttpExchange, api: str) -> dict[str, str]:

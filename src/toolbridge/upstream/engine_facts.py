@@ -104,6 +104,8 @@ def _listed(row: JsonObject, name: str) -> EngineModel:
     top, meta = _object(row, "top_provider"), _object(row, "meta")
     window = _count(row, *_WINDOWS) or _count(top, "context_length") or _count(meta, "n_ctx")
     most = _count(row, *_OUTPUTS) or _count(top, "max_completion_tokens")
+    # Anthropic, models: `max_tokens` is the maximum of output tokens; elsewhere it may be the window.
+    most = most or (_count(row, "max_tokens") if "max_input_tokens" in row else 0)
     known = msgspec.structs.replace(
         _abilities(row), window=window, max_output=most, retires=_date(row.get("retires_at"))
     )
@@ -114,8 +116,7 @@ _WINDOWS = (
     "max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens",
     "inputTokenLimit",
 )  # fmt: skip
-# Anthropic, models: `max_tokens` is the maximum of output tokens.
-_OUTPUTS = ("max_completion_tokens", "max_output_tokens", "max_tokens", "outputTokenLimit")
+_OUTPUTS = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
 
 
 def _abilities(row: JsonObject) -> KnownModel:
@@ -152,7 +153,8 @@ def _of_anthropic(can: JsonObject) -> KnownModel:
     }
     known = stated_facts(stated)
     if types:
-        accepted = tuple(name for name, value in types.items() if _supported(value))
+        # A type that is newer than this version cannot be requested, so that it does not count.
+        accepted = tuple(name for name in _TYPES if _supported(types.get(name)))
         known = msgspec.structs.replace(
             known, thinking_types=accepted, always_thinks="disabled" not in accepted
         )
@@ -162,6 +164,7 @@ def _of_anthropic(can: JsonObject) -> KnownModel:
     return known
 
 
+_TYPES = ("adaptive", "enabled", "disabled", "between_tools")
 _EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 

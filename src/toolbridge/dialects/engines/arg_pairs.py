@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from toolbridge.dialects.engines.arguments import Arguments, RawValue
 from toolbridge.dialects.engines.calls_json import stream_object
 from toolbridge.dialects.engines.event_writer import EventWriter, NotACall
-from toolbridge.dialects.engines.partial_marks import STOPS, drop_half, is_half, value_until
+from toolbridge.dialects.engines.partial_marks import STOPS, is_half, value_until
 from toolbridge.dialects.engines.values import typed
-from toolbridge.wire.tags import Marks, Wait
+from toolbridge.wire.tags import SPACE, Marks, Wait
 
 _NAME = re.compile(r"(?:\\(?!n)|[^\s<>{}\[\]()\"'`,;\\])+")
 _SUFFIX = re.compile(r":[^<>\s]{0,32}")
@@ -58,6 +58,7 @@ class PairCalls:
         if self.wrapper_close and (yield from cursor.follows(*self.wrapper_close, at_end=False)):
             yield from self._space(writer)
             yield from self._accept(writer, *self.wrapper_close)
+            self._drops_half(writer)
 
     def _accept(self, writer: EventWriter, *marks: str) -> Wait[str]:
         """Read a mark with its suffix and `>`."""
@@ -158,14 +159,23 @@ class PairCalls:
         """End a call whose end mark is missing; at the end of the stream it may be cut off."""
         cursor = writer.cursor
         rest = cursor.text[cursor.at :]
-        if not rest or (not self.key.startswith(rest) and is_half(cursor, self.closing)):
-            cursor.take(len(rest))
-            arguments.end_or_cut()
-        elif cursor.ended and (self.key.startswith(rest) or _half(rest, self.key)):
+        if cursor.ended and rest and _is_cut(rest, self.key):
             cursor.take(len(rest))
             arguments.cut()
+        elif not rest or self._drops_half(writer):
+            arguments.end_or_cut()
         else:
             arguments.end()
+
+    def _drops_half(self, writer: EventWriter) -> bool:
+        """Consume the rest of a stream that ends inside an end mark; return whether it does."""
+        cursor = writer.cursor
+        rest = cursor.text[cursor.at :].strip(SPACE)
+        marks = (*self.call_close, *self.wrapper_close)
+        if not cursor.ended or not rest or not any(_is_cut(rest, mark) for mark in marks):
+            return False
+        cursor.take(len(cursor.text))
+        return True
 
     def _end_of_mark(self, writer: EventWriter) -> Wait[bool]:
         """Read the rest of a mark: `>`, or a suffix and `>`."""
@@ -184,8 +194,9 @@ class PairCalls:
         if not (yield from self._accept(writer, self.value)):
             if (yield from cursor.stands(self.key, *self.call_close)):
                 return True  # a key without a value
-            if is_half(cursor, [self.value]):
-                drop_half(cursor, [self.value])
+            rest = cursor.text[cursor.at :]
+            if cursor.ended and _is_cut(rest.strip(SPACE), self.value):
+                cursor.take(len(rest))
                 arguments.cut()
                 return False
         value = RawValue(arguments, key, arguments.types(key), quotes=True)
@@ -210,8 +221,10 @@ class PairCalls:
             value.feed(cursor.take(len(self.value_close)))
 
 
-def _half(rest: str, mark: str) -> bool:
-    """Whether `rest` is `mark` without its `>`."""
+def _is_cut(rest: str, mark: str) -> bool:
+    """Whether `rest` is the beginning of `mark`, or all of it with a suffix but without its `>`."""
+    if mark.startswith(rest):
+        return True
     return rest.startswith(mark) and not rest.removeprefix(mark).strip(
         ":abcdefghijklmnopqrstuvwxyz"
     )

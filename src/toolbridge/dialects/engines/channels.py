@@ -177,6 +177,11 @@ class Channels:
         return False
 
 
+def escaped_attribute(value: str) -> str:
+    """Return `value` as the template's macro `escape_attr` writes it."""
+    return value.replace("&", "&amp;").replace('"', "&quot;")
+
+
 def _unescaped(value: str) -> str:
-    """Undo the template's macro `escape_attr`, which writes exactly these two entities."""
+    """Undo `escaped_attribute`; the template writes no other entity."""
     return value.replace("&quot;", '"').replace("&amp;", "&")

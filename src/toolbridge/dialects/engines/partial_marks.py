@@ -17,13 +17,14 @@ STOPS = (
     "<｜end▁of▁sentence｜>", "<|end_of_sentence|>", "<end_of_sentence>", "<end_of_turn>", "<turn|>",
     "<start_function_response>", "<eos>", "[EOS]", "<seed:eos>", "[e~[", "<|user|>",
     "<|observation|>", "<|assistant_end|>", "</assistant>", "<|role_end|>", "<|endofresponse|>",
-    "<|EOT|>", "<|eos|>", "<|flush|>", "</longcat_s>", "<|stop|>", "</s>",
+    "<|EOT|>", "<|eos|>", "<｜hy_eos:opensource｜>", "<｜hy_eos｜>", "<|flush|>", "</longcat_s>",
+    "<|stop|>", "</s>",
 )  # fmt: skip
 """Tokens that end a turn, in the templates of the supported models.
 
 Among them the stop of FunctionGemma (`<start_function_response>`), of MiniMax M1
 (`<end_of_sentence>`), Apertus (`<|assistant_end|>`), Laguna (`</assistant>`), Ling (`<|role_end|>`),
-dots (`<|endofresponse|>`), Step 3 (`<|EOT|>`), Hunyuan A13B (`<|eos|>`), Solar Open (`<|flush|>`),
+dots (`<|endofresponse|>`), Step 3 (`<|EOT|>`), Hunyuan A13B (`<|eos|>`), Hy3 (`<｜hy_eos:opensource｜>`), Solar Open (`<|flush|>`),
 ERNIE (`<|end_of_sentence|>`), LongCat (`</longcat_s>`) and Functionary 2 (`<|stop|>`).
 """
 _CERTAIN = 8

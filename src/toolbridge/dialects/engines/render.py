@@ -3,7 +3,6 @@
 The templates follow each model's chat template: the history has the format of its training data.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import Template
@@ -11,12 +10,8 @@ from string import Template
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Call
 from toolbridge.dialects.dialect import ResultText
+from toolbridge.dialects.engines.spaced_json import spaced
 from toolbridge.dialects.engines.values import type_of
-
-
-def spaced(value: Json) -> str:
-    """Return JSON with a space after commas and colons, as chat templates write it."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def raw(value: Json) -> str:
@@ -36,6 +31,11 @@ def python(value: Json) -> str:
             return "{" + ", ".join(members) + "}"
         case _:
             return spaced(value)
+
+
+def python_text(value: Json) -> str:
+    """Return a Python literal with texts in single quotes, and an object as JSON (LFM2)."""
+    return spaced(value) if isinstance(value, dict) else repr(value)
 
 
 def quoted_with(mark: str) -> Callable[[Json], str]:
@@ -91,6 +91,8 @@ class Renderer:
     results_close: str = ""
     between_results: str = "\n"
     spell: Callable[[Json], str] = raw
+    escape: Callable[[str], str] = str
+    """Escapes names and keys, for templates that write them into attributes."""
 
     def calls(self, calls: Sequence[Call]) -> str:
         written = (self._call(call, index) for index, call in enumerate(calls))
@@ -107,7 +109,7 @@ class Renderer:
 
     def _call(self, call: Call, index: int) -> str:
         return Template(self.call).safe_substitute(
-            name=call.name,
+            name=self.escape(call.name),
             json_name=spaced(call.name),
             id=call.id,
             index=index,
@@ -122,7 +124,7 @@ class Renderer:
     def _parameter(self, key: str, value: Json) -> str:
         kind = type_of(value)
         return Template(self.parameter).safe_substitute(
-            key=key,
+            key=self.escape(key),
             value=self.spell(value),
             type="number" if kind == "integer" else kind,
             text="true" if kind == "string" else "false",
