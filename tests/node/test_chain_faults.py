@@ -270,7 +270,7 @@ class TestSending:
 
     async def test_a_number_that_is_always_taken_is_an_error(self, home, chain, tmp_path):
         async with three_hosts(home), home.provider(tmp_path) as provider:
-            chain.faults[SEND] = ["nonce too low"] * 3
+            chain.faults[SEND] = ["nonce too low"] * 5
             with pytest.raises(Reverted, match="another program uses"):
                 await told(provider)
             assert (await provider.balance()).spent == 0

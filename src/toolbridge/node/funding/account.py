@@ -15,6 +15,7 @@ from toolbridge.node.chain.address import address_of
 from toolbridge.node.chain.amounts import ETH
 from toolbridge.node.chain.calls import ContractCall
 from toolbridge.node.chain.client import ChainClient, Receipt, advised
+from toolbridge.node.chain.contracts import NATIVE
 from toolbridge.node.chain.reverts import Reverted
 from toolbridge.node.chain.rpc import RpcRejected
 from toolbridge.node.chain.transaction import Transaction, sign
@@ -157,6 +158,17 @@ class Account:
                 state="done" if receipt.succeeded else "failed", note=row.function,
             )  # fmt: skip
             self._ledger.record_in(db, entry, ETH)
+            if receipt.succeeded and row.function in {"withdrawNative", "withdrawToken"}:
+                self._record_withdrawal(db, row)
+
+    def _record_withdrawal(self, db: sqlite3.Connection, row: JournalRow) -> None:
+        """Write a withdrawal into the books, by the arguments of its call."""
+        words = row.transaction.data[4:]
+        token = NATIVE if row.function == "withdrawNative" else "0x" + words[12:32].hex()
+        currency = self._chain.network.currency(token)
+        amount = int.from_bytes(words[-32:], "big")
+        entry = BookEntry("withdrawal", token, currency.decimals, amount, hash=row.hash)
+        self._ledger.record_in(db, entry, currency)
 
     async def again(self, raw: bytes) -> None:
         """Send the same signed transaction again; its nonce prevents a second payment."""

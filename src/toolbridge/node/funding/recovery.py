@@ -178,8 +178,6 @@ class Recovery:
             except ToolbridgeError as error:
                 yield Withdrawal(currency, held, why=str(error))
                 continue
-            entry = BookEntry("withdrawal", address, currency.decimals, held, hash=receipt.hash)
-            await context.ledger.record(entry, currency)
             yield Withdrawal(currency, held, receipt.hash)
 
     # ── stuck transactions ──
