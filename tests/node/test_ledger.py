@@ -17,7 +17,7 @@ from toolbridge.node.chain.amounts import Currency
 from toolbridge.node.chain.transaction import Transaction, sign
 from toolbridge.node.funding import leases
 from toolbridge.node.funding.caps import HardCap
-from toolbridge.node.funding.journal import Journal, Sending
+from toolbridge.node.funding.journal import Journal, NonceTaken, Sending
 from toolbridge.node.funding.ledger import DAY, Budget, Ledger, LimitReached
 from toolbridge.node.protocol.encryption import Secret
 
@@ -358,3 +358,14 @@ async def test_a_ledger_of_the_first_version_is_used_on(tmp_path):
     (payment,) = await book.find("open")
     assert (payment.job, payment.amount, payment.held_until, payment.delivered) == ("9", 400, 0, 0)
     assert await book.spent(COIN) == 400
+
+
+@pytest.mark.parametrize("outcome", ["pending", "included"])
+async def test_the_same_transaction_is_not_two_payments(tmp_path, outcome):
+    one, other = make(tmp_path), make(tmp_path)
+    first, second = await one.reserve(COIN, 1), await other.reserve(COIN, 1)
+    await Journal(one).write(signed(), Sending("create", first))
+    await Journal(one).close(signed().hash, outcome)
+    with pytest.raises(NonceTaken):
+        await Journal(other).write(signed(), Sending("create", second))
+    await Journal(other).write(signed(nonce=2), Sending("create", second))

@@ -151,6 +151,12 @@ class Journal:
         same = self._find(db, "nonce = ? and state = 'pending'", one.nonce)
         if what.kind == "call" and any(row.held_until for row in same):
             raise NonceTaken
+        # Two processes with the same host, fee and nonce sign the same bytes: one payment, not two.
+        equal = self._find(
+            db, "hash = ? and state in ('pending', 'included', 'failed')", signed.hash
+        )
+        if what.payment and any(row.payment not in {0, what.payment} for row in equal):
+            raise NonceTaken
         if note is not None:
             note(db, signed)
         leases.extend(db, ledger.owner, ledger.clock())
@@ -189,7 +195,7 @@ class Journal:
                 (row.hash,),
             )
 
-    def _find(self, db: sqlite3.Connection, where: str, *values: int) -> list[JournalRow]:
+    def _find(self, db: sqlite3.Connection, where: str, *values: int | str) -> list[JournalRow]:
         ledger = self._ledger
         rows = db.execute(
             f"select {_COLUMNS} from transactions where chain = ? and account = ? and {where} "  # noqa: S608  conditions are constants
