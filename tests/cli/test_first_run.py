@@ -101,7 +101,9 @@ def test_the_money_of_a_foreign_file_is_not_spent(env, tmp_path):
     (tmp_path / "toolbridge.toml").write_text(
         '[providers.mine]\napi = "node"\n[providers.mine.node]\nmodel = "a/b:c"\ndeposit = "9"\n'
     )
-    done = run(env | {"CLAUDE_BRIDGE_PRIVATE_KEY": "c3" * 32}, "node", "balance", cwd=tmp_path)
+    key = env | {"CLAUDE_BRIDGE_PRIVATE_KEY": "c3" * 32}
+    done = run(key, "node", "serve", "--rpc-url", "http://127.0.0.1:1", cwd=tmp_path)
+    assert done.returncode == 1
     assert "you have not allowed it" in done.stderr
     assert "no `model` is set" in done.stderr
 
