@@ -21,7 +21,7 @@ class CloudSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     region: str = ""
     """AWS: the region; unset for AWS_REGION or AWS_DEFAULT_REGION."""
     profile: str = ""
-    """AWS: the profile of the shared configuration; needs `toolbridge[aws]`."""
+    """AWS: the profile of the shared configuration; needs the extra `aws`."""
     project: str = ""
     """Google Cloud: the project; unset for GOOGLE_CLOUD_PROJECT or that of the credentials."""
     location: str = ""

@@ -179,14 +179,15 @@ class TestSettling:
             assert await provider.settle() == []
             await provider._paid.close(Job("99", Host("", b""), "m"))  # of which it knows nothing
 
-    async def test_an_end_that_can_never_succeed_is_an_error(self, home, tmp_path):
+    async def test_a_payment_of_another_account_is_named_with_the_next_command(self, home, tmp_path):
         async with three_hosts(home):
             async with home.provider(tmp_path) as provider:
                 await told(provider)
             async with home.provider(tmp_path) as provider:
                 provider._context.account.address = account(HOSTS[0])  # somebody who may not end it
                 (left,) = await provider.settle()
-                assert (left.job, "Not auth" in left.why) == ("1", True)
+                assert "has no SessionJobCreated log" in left.why
+                assert "`toolbridge node transactions`" in left.why
 
     async def test_a_disk_that_fails_at_the_end_is_a_warning(self, home, tmp_path, caplog):
         async with three_hosts(home), home.provider(tmp_path / "s") as provider:

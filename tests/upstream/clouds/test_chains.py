@@ -12,9 +12,9 @@ from toolbridge.upstream.clouds.sigv4 import AwsKeys
 @pytest.mark.parametrize(
     ("package", "fetch", "extra"),
     [
-        ("botocore", lambda: chains.aws_keys("", "there"), "toolbridge[aws]"),
-        ("google.auth", lambda: chains.google_token("there"), "toolbridge[google]"),
-        ("azure.identity", lambda: chains.azure_token("s", "there"), "toolbridge[azure]"),
+        ("botocore", lambda: chains.aws_keys("", "there"), ".[aws]"),
+        ("google.auth", lambda: chains.google_token("there"), ".[google]"),
+        ("azure.identity", lambda: chains.azure_token("s", "there"), ".[azure]"),
     ],
 )
 async def test_a_missing_package_is_named_with_what_works_without_it(

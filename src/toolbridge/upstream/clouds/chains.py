@@ -1,6 +1,6 @@
 """Credential chains of the vendors' own packages: profiles, single sign-on, instance roles.
 
-The packages are optional (`toolbridge[aws]`, `[google]`, `[azure]`) and large, so they are imported
+The packages are optional (the extras `aws`, `google`, `azure`) and large, so they are imported
 when first used, in a thread.
 """
 
@@ -37,7 +37,7 @@ def _aws_keys(profile: str, provider: str) -> Expiring[str | AwsKeys]:
         raise ConfigError(
             f"{provider} has no AWS credentials; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or `token_command`; for profiles, single sign-on and roles run "
-            "`pip install 'toolbridge[aws]'`"
+            "`pip install '.[aws]'`"
         ) from None
     try:
         found = Session(profile=profile or None).get_credentials()
@@ -66,7 +66,7 @@ def _google_token(provider: str) -> tuple[Expiring[str], str]:
         raise ConfigError(
             f"{provider} has no credentials for Google Cloud; set GOOGLE_APPLICATION_CREDENTIALS, run "
             "`gcloud auth application-default login`, or set `token_command`; for the metadata server "
-            "run `pip install 'toolbridge[google]'`"
+            "run `pip install '.[google]'`"
         ) from None
     request = _urllib_request()
     try:
@@ -138,7 +138,7 @@ def _azure_token(scope: str, provider: str) -> Expiring[str]:
     except ImportError:
         raise ConfigError(
             f"{provider} has no key; set AZURE_OPENAI_API_KEY or the provider's `key`, or "
-            "`token_command`; for Microsoft Entra ID run `pip install 'toolbridge[azure]'`"
+            "`token_command`; for Microsoft Entra ID run `pip install '.[azure]'`"
         ) from None
     try:
         found = DefaultAzureCredential().get_token(scope)

@@ -117,7 +117,7 @@ def _sign(key: str, text: bytes) -> bytes:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     except ImportError:
         raise ConfigError(
-            "a service account's key needs a package: run `pip install 'toolbridge[google]'`, or set "
+            "a service account's key needs a package: run `pip install '.[google]'`, or set "
             '`token_command = ["gcloud", "auth", "print-access-token"]`'
         ) from None
     try:
