@@ -13,6 +13,7 @@ from tests.node.server import HOST, Scene
 from toolbridge.node.chain.address import address_of
 from toolbridge.node.hosts.records import FILE, HostRecords
 from toolbridge.node.protocol import encryption
+from toolbridge.node.provider import LEDGER
 
 ADDRESS = address_of(encryption.public_key(HOST))
 APIS = ["anthropic", "openai"]
@@ -156,6 +157,8 @@ class TestPaid:
             await soon(lambda: found.node.closed)
         records = HostRecords(tmp_path / "toolbridge" / FILE, found.world.network.chain_id)
         assert list(await records.excluded()) == [ADDRESS.lower()]
+        for ledger in (tmp_path / "toolbridge").glob(f"{LEDGER}*"):
+            ledger.unlink()  # the second chain is a new one, on which the nonces begin again
         async with paid(tmp_path) as again:
             reply = await ask(again.url, wait=PATIENCE + 20)
             assert reply.status == 502
