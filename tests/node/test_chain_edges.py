@@ -179,7 +179,9 @@ class TestSettling:
             assert await provider.settle() == []
             await provider._paid.close(Job("99", Host("", b""), "m"))  # of which it knows nothing
 
-    async def test_a_payment_of_another_account_is_named_with_the_next_command(self, home, tmp_path):
+    async def test_a_payment_of_another_account_is_named_with_the_next_command(
+        self, home, tmp_path
+    ):
         async with three_hosts(home):
             async with home.provider(tmp_path) as provider:
                 await told(provider)
