@@ -130,7 +130,7 @@ class PreparedRequest(msgspec.Struct, frozen=True):
 
 
 def plan(
-    request: Request, codec: RequestEncoder | None, target: Target, wishes: RequestOptions
+    request: Request, codec: RequestEncoder | None, target: Target, options: RequestOptions
 ) -> PreparedRequest:
     """Return `request` prepared and encoded for `target`, with all losses.
 
@@ -139,8 +139,8 @@ def plan(
     verdict = decide(
         request,
         capable=target.can("thinking"),
-        setting=wishes.thinking,
-        attaches=wishes.attaches,
+        setting=options.thinking,
+        attaches=options.attaches,
     )
     wanted, decided = verdict.request, verdict.losses
     names = _field_names(request.origin)
@@ -157,15 +157,15 @@ def plan(
     prepared = prepare(
         wanted,
         _rules(codec.rules, target, wanted),
-        sequential=wishes.sequential,
+        sequential=options.sequential,
         heal=heal,
         same_api=codec.name == wanted.origin,
     )
-    mode = wishes.tool_mode
+    mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
-    told = tell_tools(prepared.request, target, mode, wishes.constraint, wishes.dialect)
-    limited, lowered = _limited(told.request, target, wishes.prompt_tokens)
+    told = tell_tools(prepared.request, target, mode, options.constraint, options.dialect)
+    limited, lowered = _limited(told.request, target, options.prompt_tokens)
     outgoing = codec.encode_request(limited, target)
     losses = join_losses(
         [
@@ -183,7 +183,7 @@ def plan(
         prepared.names,
         tools=prepared.request.tools,
         stops=outgoing.stops,
-        ignored=wishes.ignored,
+        ignored=options.ignored,
         reader=told.reader,
     )
 

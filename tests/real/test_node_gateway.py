@@ -25,8 +25,8 @@ CALL = '<tool_call>{"name": "Write", "arguments": {"file_path": "a", "content": 
 def configure(place: Path, home: Deployed) -> dict[str, str]:
     """Write a configuration and return an environment in which commands find it."""
     network = home.network
-    place.mkdir(parents=True, exist_ok=True)
-    file = place / "toolbridge.toml"
+    file = place / ".config" / "toolbridge" / "toolbridge.toml"  # the user's own: it may pay
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"""
 [providers.mine]
 api = "node"
@@ -41,7 +41,7 @@ multicall = "{network.multicall}"
 """)
     return {
         "PATH": os.environ["PATH"], "HOME": str(place), "XDG_STATE_HOME": str(place / "state"),
-        "TOOLBRIDGE_CONFIG": str(file), "CLAUDE_BRIDGE_PRIVATE_KEY": PAYER.reveal().hex(),
+        "CLAUDE_BRIDGE_PRIVATE_KEY": PAYER.reveal().hex(),
     }  # fmt: skip
 
 

@@ -39,10 +39,10 @@ class Recorder:
         self._output = 0
         self._forget_answer()
 
-    def begin(self, order: StreamRequest) -> None:
+    def begin(self, stream_request: StreamRequest) -> None:
         if self._artifacts is None:
             return
-        self._prompt = {"order": msgspec.to_builtins(order), "model": self._route.address}
+        self._prompt = {"order": msgspec.to_builtins(stream_request), "model": self._route.address}
         self._files = self._artifacts.open(self._run, self._prompt)
 
     def requested(self, request: Request) -> None:

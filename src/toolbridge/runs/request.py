@@ -111,22 +111,22 @@ def read_request(
     given = {name: value for name, value in body.items() if value is not None}
     values = {**(defaults or {}), **profiles.get(str(profile), {}), **given}
     try:
-        order = msgspec.convert(values, StreamRequest)
+        stream_request = msgspec.convert(values, StreamRequest)
     except msgspec.ValidationError as error:
         raise _fault(str(error)) from None
-    _check_question(order)
-    return order
+    _check_question(stream_request)
+    return stream_request
 
 
-def _check_question(order: StreamRequest) -> None:
-    if order.prompt and order.messages:
+def _check_question(stream_request: StreamRequest) -> None:
+    if stream_request.prompt and stream_request.messages:
         raise MalformedRequest("give `prompt` or `messages`, not both", where="prompt")
-    if not order.prompt.strip() and not order.messages:
+    if not stream_request.prompt.strip() and not stream_request.messages:
         raise MalformedRequest("`prompt` or `messages` is required", where="prompt")
-    if order.messages and order.messages[-1].role != "user":
+    if stream_request.messages and stream_request.messages[-1].role != "user":
         raise MalformedRequest("the last message must have the role `user`", where="messages")
     names: set[str] = set()
-    for at, tool in enumerate(order.tools):
+    for at, tool in enumerate(stream_request.tools):
         name = tool if isinstance(tool, str) else tool.name
         if name in names:
             raise MalformedRequest(f"{name!r} is listed twice", where=f"tools.{at}")
@@ -172,7 +172,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def contract_of(
-    order: StreamRequest,
+    stream_request: StreamRequest,
     terms: Catalog,
     model: str,
     mode: Mode,
@@ -184,38 +184,38 @@ def contract_of(
     With a `tag`, only frames whose ids end in it are accepted. `support` describes the provider.
     """
     support = support or OutputSupport()
-    schemas = terms.schemas.extended(order.schemas)
-    objects = _objects(order)
-    for where, names in (("result", (order.result,)), ("objects", objects)):
+    schemas = terms.schemas.extended(stream_request.schemas)
+    objects = _objects(stream_request)
+    for where, names in (("result", (stream_request.result,)), ("objects", objects)):
         for name in names:
             _check_schema(name, schemas, where)
-    is_object = schemas.get(order.result).get("type") == "object"
+    is_object = schemas.get(stream_request.result).get("type") == "object"
     return Contract(
         model=model,
-        turns=order.turns,
+        turns=stream_request.turns,
         schemas=schemas,
         objects=objects,
-        result=order.result,
-        tools=tuple(_offer(tool, at, terms.tools) for at, tool in enumerate(order.tools)),
-        system=order.system,
+        result=stream_request.result,
+        tools=tuple(_offer(tool, at, terms.tools) for at, tool in enumerate(stream_request.tools)),
+        system=stream_request.system,
         mode=mode,
         tag=tag if mode == "sentinel" else "",
         bound=support.bound,
         with_tools=support.with_tools,
         document=mode == "native" and support.bound and (bool(objects) or not is_object),
-        hold_results=order.hold_results,
-        limits=order.limits.under(terms.limits),
-        sampling=Sampling(temperature=order.temperature, seed=order.seed),
-        max_tokens=order.max_tokens,
-        repair_retries=order.repair_retries,
-        max_tool_calls=order.max_tool_calls,
+        hold_results=stream_request.hold_results,
+        limits=stream_request.limits.under(terms.limits),
+        sampling=Sampling(temperature=stream_request.temperature, seed=stream_request.seed),
+        max_tokens=stream_request.max_tokens,
+        repair_retries=stream_request.repair_retries,
+        max_tool_calls=stream_request.max_tool_calls,
     )
 
 
-def _objects(order: StreamRequest) -> tuple[str, ...]:
-    if order.objects is not None:
-        return order.objects
-    return tuple(name for name in order.schemas if name != order.result)
+def _objects(stream_request: StreamRequest) -> tuple[str, ...]:
+    if stream_request.objects is not None:
+        return stream_request.objects
+    return tuple(name for name in stream_request.schemas if name != stream_request.result)
 
 
 def _check_schema(name: str, schemas: Schemas, where: str) -> None:

@@ -61,15 +61,15 @@ class StreamRun:
 
     def __init__(
         self,
-        order: StreamRequest,
+        stream_request: StreamRequest,
         contract: Contract,
-        means: RunContext,
+        context: RunContext,
         log: EventLog,
         recorder: Recorder,
     ) -> None:
         self.log = log
-        self._order = order
-        self._means = means
+        self._request = stream_request
+        self._context = context
         self._recorder = recorder
         self._conversation = StructuredConversation(contract)
         self._limits = contract.limits
@@ -87,29 +87,29 @@ class StreamRun:
 
     async def drive(self) -> None:
         """Run until `RunDone` is sent, also after errors and cancellation."""
-        self._recorder.begin(self._order)
+        self._recorder.begin(self._request)
         try:
             await self._deliver(await self._run())
         except asyncio.CancelledError:
             self.log.unbind()
             await self._deliver(self._conversation.abort(*self._reason))
         except Exception as error:  # noqa: BLE001  an internal error must not leave readers waiting
-            store = self._means.context.store
+            store = self._context.context.store
             report_fault(error, Redactor() if store is None else store.redactor)
             text = f"toolbridge failed: {type(error).__name__}"
             await self._deliver(self._conversation.abort("internal", text))
         self._recorder.end(self._conversation, self._mode)
         if (valid := self._conversation.first_try) is not None:
-            counts, address = self._means.first_tries, self._means.route.address
+            counts, address = self._context.first_tries, self._context.route.address
             await counts.add(address, self._mode, valid=valid)
 
     async def _run(self) -> list[Out]:
         """Converse until the end; return the events of a failure or a timeout."""
         try:
-            async with asyncio.timeout(self._order.request_timeout_ms / 1000) as self._budget:
+            async with asyncio.timeout(self._request.request_timeout_ms / 1000) as self._budget:
                 await self._converse()
         except TimeoutError:
-            text = f"the stream took longer than {self._order.request_timeout_ms} ms"
+            text = f"the stream took longer than {self._request.request_timeout_ms} ms"
             return self._conversation.abort("request_timeout", text)
         except ToolbridgeError as error:
             return self._conversation.feed(self._failed(error.problem))
@@ -120,7 +120,7 @@ class StreamRun:
     def _failed(self, problem: Problem) -> ev.Failed:
         """Return the failure event; it names the provider if the provider is at fault."""
         if status_of(problem) >= 500:
-            problem = name_provider(problem, self._means.route.provider)
+            problem = name_provider(problem, self._context.route.provider)
         return ev.Failed(problem)
 
     def end(self, why: str, text: str) -> bool:
@@ -144,7 +144,7 @@ class StreamRun:
     async def _converse(self) -> None:
         while (request := self._conversation.request()) is not None:
             self._recorder.requested(request)
-            router, route = self._means.router, self._means.route
+            router, route = self._context.router, self._context.route
             counted = router.admit(request, route)
             note_losses = self._recorder.lost
             attempts = router.structured_attempts(request, route, counted.tokens, note_losses)
@@ -213,7 +213,7 @@ class StreamRun:
         expired = False
         try:
             while not coming.done():
-                wait = self._order.frame_timeout_ms / 1000 if expired else self._frame_left()
+                wait = self._request.frame_timeout_ms / 1000 if expired else self._frame_left()
                 if self._conversation.collecting:
                     wait = MORE_CALLS_WAIT
                 await asyncio.wait({coming}, timeout=wait)
@@ -243,7 +243,7 @@ class StreamRun:
         now = self._now()
         if self._conversation.open_frame != self._frame:
             self._frame = self._conversation.open_frame
-            self._frame_until = now + self._order.frame_timeout_ms / 1000
+            self._frame_until = now + self._request.frame_timeout_ms / 1000
         return max(0.0, self._frame_until - now) if self._frame else None
 
     # ── effects: tools and repairs ───────────────────────────────────────────
@@ -258,11 +258,11 @@ class StreamRun:
     async def _repair(self, effect: AskRepair) -> str:
         """Return the model's repaired text; an empty string if it fails or takes too long."""
         self._recorder.requested(effect.request)
-        router, route = self._means.router, self._means.route
+        router, route = self._context.router, self._context.route
         count = self._spending.begin(router.count(effect.request, route.address).tokens)
         attempts = router.attempts(effect.request, route)
         try:
-            async with asyncio.timeout(self._order.frame_timeout_ms / 1000):
+            async with asyncio.timeout(self._request.frame_timeout_ms / 1000):
                 message = await attempts.message()
         except (ToolbridgeError, TimeoutError) as error:
             self._recorder.warn(f"a repair failed: {str(error) or 'it took too long'}")
@@ -295,12 +295,12 @@ class StreamRun:
         return await (self._ask_caller(call) if call.client else self._call(call))
 
     async def _call(self, effect: RunTool) -> ToolOutcome:
-        return await self._means.tools.call(
+        return await self._context.tools.call(
             effect.name,
             effect.args,
-            replace(self._means.context, call=effect.id),
-            timeout=self._order.tool_timeout_ms / 1000,
-            retries=self._order.tool_retries,
+            replace(self._context.context, call=effect.id),
+            timeout=self._request.tool_timeout_ms / 1000,
+            retries=self._request.tool_retries,
             most=self._limits.result,
         )
 
@@ -308,7 +308,7 @@ class StreamRun:
         """Wait until the caller answers a client-side tool."""
         started = self._now()
         answer = self._awaited[effect.id]
-        wait = self._order.tool_timeout_ms
+        wait = self._request.tool_timeout_ms
         await asyncio.wait({answer}, timeout=wait / 1000)
         took = (ToolAttempt(round((self._now() - started) * 1000, 3)),)
         if not answer.done():
@@ -328,7 +328,7 @@ class StreamRun:
             if isinstance(event, RunDone):
                 if self._counting:
                     return
-                event = RunDone(await self._spending.total(self._means.route))
+                event = RunDone(await self._spending.total(self._context.route))
             self._unsent.pop(0)
             self._send(event)
             await self.log.settle()

@@ -76,9 +76,9 @@ class StreamService:
     def _demo_catalog(self) -> Catalog:
         return with_demo(self.catalog)
 
-    def _catalog_for(self, order: StreamRequest, route: Route) -> Catalog:
+    def _catalog_for(self, stream_request: StreamRequest, route: Route) -> Catalog:
         """Return the catalog; with the demo's tools for the profile `demo` and the demo model."""
-        is_demo = order.profile == DEMO_PROFILE or route.is_demo
+        is_demo = stream_request.profile == DEMO_PROFILE or route.is_demo
         return self._demo_catalog if is_demo else self.catalog
 
     async def open(self, body: JsonObject, caller: str, key: str = "") -> RunSubscription:
@@ -90,33 +90,35 @@ class StreamService:
         if len(key) > LONGEST_KEY:
             text = f"may have at most {LONGEST_KEY} characters"
             raise MalformedRequest(text, where="Idempotency-Key")
-        order = read_request(body, self._profiles, self._defaults)
+        stream_request = read_request(body, self._profiles, self._defaults)
         self.streams.check_room()
-        route = await self._route(order)
-        catalog = self._catalog_for(order, route)
-        contract = await self._contract(order, catalog, route)
-        tools = await self._tools(order, catalog)
+        route = await self._route(stream_request)
+        catalog = self._catalog_for(stream_request, route)
+        contract = await self._contract(stream_request, catalog, route)
+        tools = await self._tools(stream_request, catalog)
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
         log = self.streams.log_for(id, caller)
-        context = ToolContext(
+        tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
         )
-        means = RunContext(self._router, route, tools, context, self._first_tries)
+        run_context = RunContext(self._router, route, tools, tool_context, self._first_tries)
         recorder = Recorder(id, route, self._artifacts)
-        run = StreamRun(order, contract, means, log, recorder)
+        run = StreamRun(stream_request, contract, run_context, log, recorder)
         return self.streams.begin(id, run, caller)
 
-    async def _contract(self, order: StreamRequest, catalog: Catalog, route: Route) -> Contract:
+    async def _contract(
+        self, stream_request: StreamRequest, catalog: Catalog, route: Route
+    ) -> Contract:
         """Return the contract in the requested mode; with `auto`, in the one with the best rate."""
-        model, tag, support = route.target.model, self._tag(order), _support(route)
+        model, tag, support = route.target.model, self._tag(stream_request), _support(route)
 
         def of(mode: Mode) -> Contract:
-            return contract_of(order, catalog, model, mode, tag, support)
+            return contract_of(stream_request, catalog, model, mode, tag, support)
 
-        if order.mode != "auto":
-            return of(order.mode)
+        if stream_request.mode != "auto":
+            return of(stream_request.mode)
         if route.is_demo or route.is_node:  # neither has tools or schemas of its own
             return of("sentinel")
         native = of("native")
@@ -128,17 +130,19 @@ class StreamService:
         mode = best_mode(expected, await self._first_tries.of(route.address))
         return native if mode == "native" else of(mode)
 
-    def _tag(self, order: StreamRequest) -> str:
-        wanted = self._config.frame_tag if order.frame_tag is None else order.frame_tag
+    def _tag(self, stream_request: StreamRequest) -> str:
+        wanted = (
+            self._config.frame_tag if stream_request.frame_tag is None else stream_request.frame_tag
+        )
         return secrets.token_hex(2) if wanted else ""
 
-    async def _route(self, order: StreamRequest) -> Route:
+    async def _route(self, stream_request: StreamRequest) -> Route:
         await self._router.sources.corrections.load()
-        return await self._router.model_routes.route(order.model)
+        return await self._router.model_routes.route(stream_request.model)
 
-    async def _tools(self, order: StreamRequest, catalog: Catalog) -> Registry:
+    async def _tools(self, stream_request: StreamRequest, catalog: Catalog) -> Registry:
         """Return the tools of one stream: the server's, and the caller's tools that have a URL."""
-        there = [tool for tool in order.given if tool.url]
+        there = [tool for tool in stream_request.given if tool.url]
         if not there:
             return catalog.tools
         if self._http is None:

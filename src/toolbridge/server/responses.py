@@ -85,10 +85,10 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
     route = await gateway.model_routes.route(request.model)
     entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
-    order = summary_request(request)
-    counted = gateway.router.admit(order, route)
+    summary = summary_request(request)
+    counted = gateway.router.admit(summary, route)
     client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
-    message = await gateway.router.attempts(order, route, counted.tokens, client=client).message()
+    message = await gateway.router.attempts(summary, route, counted.tokens, client=client).message()
     if not message.text:
         raise Truncated(f"{route.provider} returned an empty summary; send the request again")
     entry.finish(await priced(message, route, entry.at))
