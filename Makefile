@@ -95,8 +95,9 @@ conformance: setup ## score this toolbridge with the cases of conformance/: APIs
 	@$(BIN)/toolbridge conform --self
 	@$(BIN)/toolbridge conform --self --stream --save docs
 
-node-stories: setup ## 200 random stories about the money of nodes: faults, kills, lies, reorganisations
-	@NODE_STORIES=200 $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=600 tests/node/test_random_stories.py
+node-stories: setup ## 200 random stories about the money of nodes, on a local chain and on anvil
+	@NODE_STORIES=200 $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=600 -m 'real or not real' -k coin \
+	  tests/node/test_random_stories.py tests/real/test_chain.py
 
 soak: setup ## 10,000 mixed requests with random faults and departures, at most five minutes
 	@$(BIN)/python -m tests.soak

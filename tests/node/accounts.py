@@ -34,8 +34,22 @@ class Truth:
 
 
 async def truth(home: Deployed, since: int = GENESIS, key=PAYER) -> Truth:
-    """Count the coins of an account; gas is that of the blocks after `since`."""
-    who, chain = account(key), home.chain
+    """Count the coins of an account; gas is that of the blocks after `since`.
+
+    A real chain makes a block while it is read, so the count is repeated until the head has stayed.
+    """
+    while True:
+        head = await home.chain.block_number()
+        found = await _count(home, since, account(key))
+        if found is not None and await home.chain.block_number() == head:
+            return found
+
+
+async def _count(home: Deployed, since: int, who: str) -> Truth | None:
+    chain = home.chain
+    gas = await _gas(home, who, since)
+    if gas is None:
+        return None
     jobs = []
     for job in range(1, await home.jobs() + 1):
         session = await home.session(str(job))
@@ -46,7 +60,7 @@ async def truth(home: Deployed, since: int = GENESIS, key=PAYER) -> Truth:
     (credited,) = await chain.read(home.network.marketplace, "getDepositBalance", who, NATIVE)
     return Truth(
         await chain.balance(who),
-        await _gas(home, who, since),
+        gas,
         sum(one[4] for one in active),
         credited,
         sum(one[4] - one[14] for one in over),
@@ -56,12 +70,17 @@ async def truth(home: Deployed, since: int = GENESIS, key=PAYER) -> Truth:
     )
 
 
-async def _gas(home: Deployed, who: str, since: int) -> int:
+async def _gas(home: Deployed, who: str, since: int) -> int | None:
+    """Return the gas that was paid; None if a block or receipt is not there yet."""
     total = 0
     for height in range(since + 1, await home.chain.block_number() + 1):
         block = await home.chain.rpc.ask("eth_getBlockByNumber", hex(height), True)
+        if block is None:
+            return None
         for one in block["transactions"]:
             if word(one["from"]) == word(who):
                 receipt = await home.chain.rpc.ask("eth_getTransactionReceipt", one["hash"])
+                if receipt is None:
+                    return None
                 total += number(receipt["gasUsed"]) * number(receipt["effectiveGasPrice"])
     return total

@@ -203,12 +203,27 @@ class Story:
                     await act(one.row.hash)
 
     async def reorganise(self) -> None:
-        """Take blocks back, but none from before the story."""
-        height = await self.world.home.chain.block_number()
-        depth = min(self.dice.randint(1, 3), height - self.since)
-        if depth > 0:
-            self.rolled_back = True
-            await self.world.home.chain.rpc.ask("anvil_rollback", depth)
+        """Take blocks back, but none from before the story.
+
+        No block may be made meanwhile: anvil 1.7 would put it on a parent that it has removed.
+        """
+        chain = self.world.home.chain
+        await chain.rpc.ask("evm_setAutomine", False)
+        try:
+            height = await chain.block_number()
+            while height != (height := await self._later_height()):
+                pass
+            depth = min(self.dice.randint(1, 3), height - self.since)
+            if depth > 0:
+                self.rolled_back = True
+                await chain.rpc.ask("anvil_rollback", depth)
+        finally:
+            await chain.rpc.ask("evm_mine")
+            await chain.rpc.ask("evm_setAutomine", True)
+
+    async def _later_height(self) -> int:
+        await asyncio.sleep(0.02)
+        return await self.world.home.chain.block_number()
 
     async def reorganise_under_a_session(self) -> None:
         async with self.process() as provider:

@@ -19,6 +19,8 @@ from toolbridge.node.chain.rpc import Rpc
 pytestmark = pytest.mark.real
 
 ANVIL = "@foundry-rs/anvil@1.7.1"
+STORIES = int(os.environ.get("NODE_STORIES", "60"))
+_EACH = 20
 
 
 @pytest.fixture(scope="session")
@@ -89,11 +91,11 @@ class TestMalicious(malicious_stories.Malicious):
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(0, 200, 20))
+@pytest.mark.parametrize("first", range(0, STORIES, _EACH))
 async def test_every_coin_of_a_random_story_is_accounted_for(
     home, anvil, tmp_path, monkeypatch, first
 ):
-    monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 0.3)
+    monkeypatch.setattr("toolbridge.node.funding.resolving.LAG", 2.0)
     async with worlds(home, anvil) as world:
-        for seed in range(first, first + 20):
+        for seed in range(first, first + _EACH):
             await play(world, seed, tmp_path / str(seed))
