@@ -5,12 +5,14 @@ with `python -m toolbridge`.
 """
 
 import asyncio
-import io
+import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import TemporaryFile
+from typing import NamedTuple, TextIO
 
 import pytest
 
@@ -33,18 +35,24 @@ def run_command(
     Environment, directory and standard streams belong to the whole process: nothing else may run
     beside the command that depends on them.
     """
-    out, err = _stream(), _stream()
-    with pytest.MonkeyPatch.context() as changed:
+    with ExitStack() as stack:
+        given_stream, out, err = (stack.enter_context(_stream(it)) for it in (given, b"", b""))
+        changed = stack.enter_context(pytest.MonkeyPatch.context())
         for name in os.environ.keys() - env.keys():
             changed.delenv(name)
         for name, value in env.items():
             changed.setenv(name, value)
         if cwd is not None:
             changed.chdir(cwd)
-        for name, stream in (("stdin", _stream(given)), ("stdout", out), ("stderr", err)):
+        for name, stream in (("stdin", given_stream), ("stdout", out), ("stderr", err)):
             changed.setattr(sys, name, stream)
-        status = _status(args)
-    return Finished(status, _written(out), _written(err))
+        # Warnings go to standard error and not to pytest; what a command sets up ends with it.
+        changed.setattr(logging.root, "handlers", [])
+        payments = logging.getLogger("toolbridge.node")
+        stack.callback(payments.setLevel, payments.level)
+        changed.setattr(payments, "handlers", [])
+        changed.setattr(payments, "propagate", payments.propagate)
+        return Finished(_status(args), _written(out), _written(err))
 
 
 async def run_beside(env: Mapping[str, str], *args: str) -> tuple[int, str, str]:
@@ -58,16 +66,18 @@ def _status(args: tuple[str, ...]) -> int:
     try:
         return main(list(args))
     except SystemExit as left:  # argparse
-        assert isinstance(left.code, int)
-        return left.code
+        return left.code if isinstance(left.code, int) else 1
 
 
-def _stream(content: bytes = b"") -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(content), "utf-8")
+def _stream(content: bytes) -> TextIO:
+    """Return a file, because commands write to file descriptors too."""
+    file = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+    file.buffer.write(content)
+    file.seek(0)
+    return file
 
 
-def _written(stream: io.TextIOWrapper) -> bytes:
-    stream.flush()
-    written = stream.buffer
-    assert isinstance(written, io.BytesIO)
-    return written.getvalue()
+def _written(file: TextIO) -> bytes:
+    file.flush()
+    file.buffer.seek(0)
+    return file.buffer.read()

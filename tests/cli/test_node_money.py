@@ -4,7 +4,6 @@ import asyncio
 import csv
 import io
 import json
-import os
 import signal
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.node.gateways import ask, works
 from tests.node.local_chain import local_chain
 from tests.node.server import HOST, running
 
-from toolbridge.cli import main
 from toolbridge.cli.node import history
 from toolbridge.node.chain.amounts import ETH
 from toolbridge.node.funding.books import BookEntry
@@ -76,9 +74,7 @@ class TestConsent:
                 assert (status, f"toolbridge allow {file}" in err) == (1, True), err
             assert (await truth(home)).deposits == 0
 
-    async def test_the_hard_cap_holds_over_an_allowed_file_flags_and_variables(
-        self, env, tmp_path
-    ):
+    async def test_the_hard_cap_holds_over_an_allowed_file_flags_and_variables(self, env, tmp_path):
         async with money(env, own=False) as (env, home, _):
             await home.give(PAYER, 10 * ETHER)
             file = tmp_path / "repository.toml"
