@@ -1,7 +1,11 @@
-"""Everything that may be asked and answered, for hypothesis to choose from."""
+"""Everything that may be asked and answered, for hypothesis to choose from.
+
+Strategies are built once and not in each draw: hypothesis validates every new one.
+"""
 
 import string
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -75,15 +79,17 @@ json_objects = st.dictionaries(texts, json_values, max_size=3)
 # ── answers ──────────────────────────────────────────────────────────────────
 
 
+_counts = st.integers(0, 100_000)
+
+
 @st.composite
 def usages(draw: st.DrawFn) -> Usage:
-    count = st.integers(0, 100_000)
-    write = draw(count)
-    output = draw(count)
+    write = draw(_counts)
+    output = draw(_counts)
     return Usage(
-        input=draw(count),
+        input=draw(_counts),
         output=output,
-        cache_read=draw(count),
+        cache_read=draw(_counts),
         cache_write=write,
         cache_write_long=draw(st.integers(0, write)),
         reasoning=draw(st.integers(0, output)),
@@ -129,10 +135,14 @@ def _seal(opaque: Opaque) -> Write:
     return lambda draft: draft.seal(opaque)
 
 
+_some_texts = st.lists(some_text, min_size=1, max_size=3)
+_booleans = st.booleans()
+
+
 @st.composite
 def _thought_tracks(draw: st.DrawFn, origin: str) -> Track:
-    track = [_flow_thought(piece) for piece in draw(st.lists(some_text, min_size=1, max_size=3))]
-    if draw(st.booleans()):
+    track = [_flow_thought(piece) for piece in draw(_some_texts)]
+    if draw(_booleans):
         seal = _seal(Opaque(origin, "signature", draw(_word)))
         track.append(lambda draft: seal(draft) + draft.end(FLOW))  # one signature a thought
     return track
@@ -145,17 +155,19 @@ def _redacted_tracks(draw: st.DrawFn, origin: str) -> Track:
     return [lambda draft: draft.end(FLOW) + seal(draft) + draft.end(FLOW)]
 
 
-_text_tracks = st.lists(some_text, min_size=1, max_size=3).map(
-    lambda found: [_flow_text(piece) for piece in found]
-)
+_text_tracks = _some_texts.map(lambda found: [_flow_text(piece) for piece in found])
+
+
+_ids_or_none = st.just("") | call_ids
+_written_objects = st.just("") | json_objects.map(dumps)
 
 
 @st.composite
 def _call_tracks(draw: st.DrawFn, *, broken: bool) -> Track:
     key = object()
-    name, id = draw(names), draw(st.just("") | call_ids)
-    written = draw(st.just("") | json_objects.map(dumps))
-    if broken and written and draw(st.booleans()):
+    name, id = draw(names), draw(_ids_or_none)
+    written = draw(_written_objects)
+    if broken and written and draw(_booleans):
         written = written[: draw(st.integers(0, len(written) - 1))]
 
     def write(piece: str) -> Write:
@@ -197,7 +209,7 @@ def _interleaved(draw: st.DrawFn, tracks: list[Track]) -> Track:
     left = [list(track) for track in tracks if track]
     together: Track = []
     while left:
-        chosen = draw(st.sampled_from(left)) if draw(st.booleans()) else left[0]
+        chosen = draw(st.sampled_from(left)) if draw(_booleans) else left[0]
         together.append(chosen.pop(0))
         left = [track for track in left if track]
     return together
@@ -217,6 +229,16 @@ def answers(
     `failed` decides how it ends, `broken` whether the JSON of a call may be cut, `parts` whether
     pictures are in it.
     """
+    tracks = draw(_tracks(origin, broken=broken, parts=parts))
+    draft = Draft(Ids("answers"))
+    events = draft.start(id=draw(message_ids), model=MODEL)
+    for write in draw(_interleaved(tracks)):
+        events += write(draft)
+    return events + draw(_ends(draft, failed=failed))
+
+
+@cache
+def _tracks(origin: str, *, broken: bool, parts: bool) -> st.SearchStrategy[list[Track]]:
     kinds = [
         _text_tracks,
         _thought_tracks(origin),
@@ -228,20 +250,20 @@ def answers(
     ]
     if parts:
         kinds.append(_part_tracks())
-    tracks = draw(st.lists(st.one_of(kinds), max_size=5))
-    draft = Draft(Ids("answers"))
-    events = draft.start(id=draw(message_ids), model=MODEL)
-    for write in draw(_interleaved(tracks)):
-        events += write(draft)
-    return events + draw(_ends(draft, failed=failed))
+    return st.lists(st.one_of(kinds), max_size=5)
+
+
+_one_in_three = st.sampled_from([False, False, True])
+_reasons = st.sampled_from(
+    ["end", "length", "tool_use", "stop_sequence", "refusal", "pause", "context_overflow"]
+)
 
 
 @st.composite
 def _ends(draw: st.DrawFn, draft: Draft, *, failed: bool | None) -> list[ev.Event]:
-    if draw(st.sampled_from([False, False, True])) if failed is None else failed:
+    if draw(_one_in_three) if failed is None else failed:
         return draft.fail(draw(problems))
-    reasons = ["end", "length", "tool_use", "stop_sequence", "refusal", "pause", "context_overflow"]
-    reason = draw(st.sampled_from(reasons))
+    reason = draw(_reasons)
     return draft.finish(reason, stop_sequence=draw(_word) if reason == "stop_sequence" else "")
 
 
@@ -293,32 +315,46 @@ def calls(ids: st.SearchStrategy[str] = call_ids) -> st.SearchStrategy[Call]:
     return st.builds(Call, ids, names, json_objects, cache=caches)
 
 
+_shown_parts = st.lists(st.one_of(_text_parts, _image_parts), max_size=2)
+
+
 @st.composite
 def _results(draw: st.DrawFn, call: Call) -> Result:
-    content = draw(st.lists(st.one_of(_text_parts, _image_parts), max_size=2))
+    content = draw(_shown_parts)
     return Result(
         call.id,
         tuple(content),
-        is_error=draw(st.booleans()),
+        is_error=draw(_booleans),
         name=draw(st.sampled_from(["", call.name])),
         cache=draw(caches),
     )
 
 
+_user_parts = st.lists(
+    st.one_of(_text_parts, _image_parts, _document_parts, _audio_parts), max_size=2
+)
+_asked_calls = st.lists(calls(), max_size=2, unique_by=lambda call: call.id)
+_no_or_one_text = st.lists(_text_parts, max_size=1)
+
+
+@cache
+def _speech(origin: str) -> st.SearchStrategy[list[Text | Thinking | Foreign]]:
+    kinds = st.one_of(_text_parts, _thinking_parts(origin), _foreign_parts(origin))
+    return st.lists(kinds, max_size=2)
+
+
 @st.composite
 def _exchanges(draw: st.DrawFn, origin: str) -> list[Turn]:
     """The user speaks; the model answers, perhaps with calls; each call gets its result."""
-    user = st.one_of(_text_parts, _image_parts, _document_parts, _audio_parts)
     # An API that cannot hear or read a file has at least a text to send.
-    turns = [Turn("user", (draw(_text_parts), *draw(st.lists(user, max_size=2))))]
-    speech = st.one_of(_text_parts, _thinking_parts(origin), _foreign_parts(origin))
-    answer = draw(st.lists(speech, max_size=2))
-    asked = draw(st.lists(calls(), max_size=2, unique_by=lambda call: call.id))
+    turns = [Turn("user", (draw(_text_parts), *draw(_user_parts)))]
+    answer = draw(_speech(origin))
+    asked = draw(_asked_calls)
     if answer or asked:
         turns.append(Turn("assistant", (*answer, *asked)))
     if asked:
         results = [draw(_results(call)) for call in asked]
-        after = draw(st.lists(_text_parts, max_size=1))
+        after = draw(_no_or_one_text)
         turns.append(Turn("user", (*results, *after)))
     return turns
 
@@ -349,13 +385,17 @@ tools = st.builds(
 )
 
 
+_modes = st.sampled_from(["auto", "none", "required", "named"])
+_yes_no_or_unset = st.sampled_from([None, True, False])
+
+
 @st.composite
 def _choices(draw: st.DrawFn, offered: list[Tool]) -> ToolChoice:
     if not offered:
         return ToolChoice()
-    mode = draw(st.sampled_from(["auto", "none", "required", "named"]))
+    mode = draw(_modes)
     chosen = (draw(st.sampled_from(offered)).name,) if mode == "named" else ()
-    parallel = None if mode == "none" else draw(st.sampled_from([None, True, False]))
+    parallel = None if mode == "none" else draw(_yes_no_or_unset)
     return ToolChoice(mode, chosen, parallel)
 
 
@@ -383,27 +423,39 @@ thinks = st.one_of(
 outputs = st.none() | st.just(OutputFormat()) | st.builds(OutputFormat, schema=_schemas)
 
 
+_offered_tools = st.lists(tools, max_size=3, unique_by=lambda tool: tool.name)
+_system_parts = st.lists(_text_parts, max_size=2)
+_most_tokens = st.integers(1, 4096)
+_stop_words = st.lists(_word, max_size=2, unique=True)
+_users = st.just("") | names
+
+
+@cache
+def _conversations(origin: str) -> st.SearchStrategy[list[list[Turn]]]:
+    return st.lists(_exchanges(origin), max_size=2)
+
+
 @st.composite
 def requests(draw: st.DrawFn, *, origin: str = "anthropic") -> Request:
     """A legal conversation: pairs of calls and results are whole, the user speaks first and last."""
-    exchanges = draw(st.lists(_exchanges(origin), max_size=2))
+    exchanges = draw(_conversations(origin))
     turns = [turn for exchange in exchanges for turn in exchange]
     if not turns or turns[-1].role != "user":
         turns.append(Turn("user", (draw(_text_parts),)))
-    offered = draw(st.lists(tools, max_size=3, unique_by=lambda tool: tool.name))
+    offered = draw(_offered_tools)
     return Request(
         model=MODEL,
         turns=tuple(_merged(turns)),
-        system=tuple(draw(st.lists(_text_parts, max_size=2))),
+        system=tuple(draw(_system_parts)),
         tools=tuple(offered),
         tool_choice=draw(_choices(offered)),
-        max_tokens=draw(st.integers(1, 4096)),
-        stop=tuple(draw(st.lists(_word, max_size=2, unique=True))),
+        max_tokens=draw(_most_tokens),
+        stop=tuple(draw(_stop_words)),
         sampling=draw(samplings),
         think=draw(thinks),
         output=draw(outputs),
-        stream=draw(st.booleans()),
-        user=draw(st.just("") | names),
+        stream=draw(_booleans),
+        user=draw(_users),
         origin=origin,
     )
 

@@ -70,7 +70,8 @@ def test_an_install_command_works(argument, clone, libraries, tmp_path):
     )
     python = tmp_path / "venv" / "bin" / "python"
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(libraries)}
-    flags = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    flags = ["--no-deps", "--no-build-isolation", "--no-index", "--no-compile"]
+    flags += ["--disable-pip-version-check"]
     done = subprocess.run(
         [python, "-m", "pip", "install", *flags, argument],
         cwd=clone, env=env, capture_output=True, text=True, check=False,

@@ -16,7 +16,8 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,8 +68,9 @@ class Names(NamedTuple):
     used: dict[Name, set[Name]]
 
 
+@cache
 def read(src: Path) -> Names:
-    """Return the names of every module below `src`."""
+    """Return the names of every module below `src`, which is read once."""
     files = {_module_name(file.relative_to(src)): file for file in sorted(src.rglob("*.py"))}
     names = Names({}, {}, {})
     for module, file in files.items():
@@ -177,10 +179,13 @@ def unused(names: Names, entry_points: Iterable[str]) -> list[Name]:
             by_class[_class_of(it)].append(it)
             by_name[it.name].append(it)
     exported = _exported(names)
+    is_entry_point = re.compile("|".join(map(translate, entry_points)) or r"(?!)").match
     free = {
         it
         for it in names.defined
-        if _is_free(it, names, entry_points) or (_class_of(it) in exported and it.name[0] != "_")
+        if is_entry_point(str(it))
+        or _is_free(it, names)
+        or (_class_of(it) in exported and it.name[0] != "_")
     }
     waiting = [it for it in names.used if not it.name]  # code outside of definitions
     waiting += [it for it in free if not it.owner]
@@ -206,9 +211,9 @@ def _class_of(method: Name) -> Name:
     return Name(method.module, method.owner)
 
 
-def _is_free(it: Name, names: Names, entry_points: Iterable[str]) -> bool:
+def _is_free(it: Name, names: Names) -> bool:
     """Whether a definition needs no reference, or a method none but that to its class."""
-    if it.name.startswith("__") or any(fnmatchcase(str(it), one) for one in entry_points):
+    if it.name.startswith("__"):
         return True
     return Name(it.module, "Protocol") in names.used.get(_class_of(it), ())
 

@@ -1,4 +1,4 @@
-"""The command line as a person uses it, in processes of its own."""
+"""The command line as a person uses it: what serves, in a process of its own, the rest in this one."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.commands import run_command as run
 from tests.peers import model_server, ollama, whole
 
 from toolbridge.cli import COMMANDS, main
@@ -23,7 +24,8 @@ TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
 RECORDED = Path(__file__).parents[1] / "recorded"
 
 
-def run(env, *args, given: bytes = b"", cwd=None) -> subprocess.CompletedProcess[bytes]:
+def start(env, *args, given: bytes = b"", cwd=None) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process of its own."""
     return subprocess.run(
         [*TOOLBRIDGE, *args], input=given, capture_output=True, env=env, timeout=30, cwd=cwd, check=False
     )  # fmt: skip
@@ -104,7 +106,7 @@ def test_a_port_that_is_taken_is_said_when_it_was_asked_for(env, tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run(env, "serve", "--port", str(port), cwd=tmp_path)
+        done = start(env, "serve", "--port", str(port), cwd=tmp_path)
     assert done.returncode == 1
     assert len(done.stderr.decode().splitlines()) == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr.decode()
@@ -114,14 +116,14 @@ def test_a_port_that_is_taken_is_said_when_it_was_asked_for(env, tmp_path):
 @pytest.mark.req("PX-X7")
 def test_a_gateway_in_the_background_is_found_and_stopped(env, tmp_path):
     assert run(env, "status").returncode == 3
-    started = run(env, "serve", "--background", "--port", "0", cwd=tmp_path)
+    started = start(env, "serve", "--background", "--port", "0", cwd=tmp_path)
     try:
         assert started.returncode == 0, started.stderr
         url = re.search(r"http://\S+", started.stdout.decode())[0]
         found = run(env, "status")
         assert found.returncode == 0
         assert url in found.stdout.decode()
-        assert b"already runs" in run(env, "serve", "--background", cwd=tmp_path).stdout
+        assert b"already runs" in start(env, "serve", "--background", cwd=tmp_path).stdout
         assert (tmp_path / "state" / "toolbridge" / "toolbridge.log").exists()
     finally:
         stopped = run(env, "stop")
@@ -140,7 +142,7 @@ def test_a_stale_pid_is_forgotten(env, tmp_path):
 
 def test_a_background_that_cannot_start_shows_why(env, tmp_path):
     (tmp_path / "bad.toml").write_text("prot = 1")
-    done = run(env, "serve", "--background", "--config", str(tmp_path / "bad.toml"))
+    done = start(env, "serve", "--background", "--config", str(tmp_path / "bad.toml"))
     assert done.returncode == 1
     assert b"did you mean `port`?" in done.stderr
 
@@ -153,7 +155,7 @@ def recorded(name: str) -> bytes:
 
 def test_translate_is_a_filter(env):
     stream = recorded("ollama/jinja/chat_thinktool_stream.txt")
-    done = run(env, "translate", "--from", "ollama", "--to", "anthropic", given=stream)
+    done = start(env, "translate", "--from", "ollama", "--to", "anthropic", given=stream)
     assert done.returncode == 0
     assert done.stdout.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
     assert b'"stop_reason":"tool_use"' in done.stdout
@@ -381,7 +383,7 @@ def test_claude_starts_a_gateway_runs_the_client_and_stops_it(env, tmp_path):
         "exit 7\n"
     )
     client.chmod(0o755)
-    done = run(env, "claude", "--claude", str(client), "--", "-p", "hi", cwd=tmp_path)
+    done = start(env, "claude", "--claude", str(client), "--", "-p", "hi", cwd=tmp_path)
     assert done.returncode == 7
     url, model, window, *args = done.stdout.decode().split()
     assert (model, window, args) == ("demo/toolbridge-demo", "200000", ["-p", "hi"])

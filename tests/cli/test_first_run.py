@@ -10,6 +10,7 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
+from tests.commands import run_command
 from tests.peers import model_server, ollama, replay
 
 SAID = {
@@ -21,6 +22,15 @@ TOOLBRIDGE = [sys.executable, "-m", "toolbridge"]
 
 
 def run(env, *args, cwd) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process."""
+    done = run_command(env, *args, cwd=cwd)
+    return subprocess.CompletedProcess(
+        args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+def start(env, *args, cwd) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
     return subprocess.run(
         [*TOOLBRIDGE, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=30,
         cwd=cwd, check=False,
@@ -203,7 +213,7 @@ def test_a_busy_port_is_said_in_one_line(env, tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        done = run(env | {"TOOLBRIDGE_PORT": port}, "serve", cwd=tmp_path)
+        done = start(env | {"TOOLBRIDGE_PORT": port}, "serve", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
@@ -213,7 +223,7 @@ def test_a_busy_port_is_said_in_one_line(env, tmp_path):
 def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
     with serving(env, "--port", "0", cwd=tmp_path) as (url, _):
         port = url.rpartition(":")[2]
-        done = run(env, "serve", "--port", port, cwd=tmp_path)
+        done = start(env, "serve", "--port", port, cwd=tmp_path)
     assert done.returncode == 1
     assert (
         f"a gateway with the model demo/toolbridge-demo runs there; use it at {url}" in done.stderr
@@ -221,10 +231,10 @@ def test_a_port_with_a_toolbridge_on_it_is_recognised(env, tmp_path):
 
 
 def test_a_toolbridge_in_the_background_can_be_stopped(env, tmp_path):
-    started = run(env, "serve", "--background", "--port", "0", cwd=tmp_path)
+    started = start(env, "serve", "--background", "--port", "0", cwd=tmp_path)
     try:
         port = re.search(r"http://\S+:(\d+)", started.stdout)[1]
-        done = run(env, "serve", "--port", port, cwd=tmp_path)
+        done = start(env, "serve", "--port", port, cwd=tmp_path)
     finally:
         run(env, "stop", cwd=tmp_path)
     assert done.returncode == 1

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.commands import run_beside as run
 from tests.node.deployed import MODEL as CHAIN_MODEL
 from tests.node.deployed import PAYER, account, deployed
 from tests.node.gateways import MODEL, PUBLIC, ask, soon, works
@@ -314,16 +315,6 @@ async def started(env, *given: str):
         if process.returncode is None:
             process.kill()
         await process.communicate()
-
-
-async def run(env, *given: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "toolbridge", *given, env=env, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    async with asyncio.timeout(60):
-        out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
 
 
 @pytest.mark.req("CB-27", "CB-28")

@@ -4,20 +4,19 @@ import asyncio
 import csv
 import io
 import json
-import os
 import signal
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.cli.test_node import started
+from tests.commands import run_beside as run
 from tests.node.accounts import truth
 from tests.node.deployed import MODEL, PAYER, account, deployed
 from tests.node.gateways import ask, works
 from tests.node.local_chain import local_chain
 from tests.node.server import HOST, running
 
-from toolbridge.cli import main
 from toolbridge.cli.node import history
 from toolbridge.node.chain.amounts import ETH
 from toolbridge.node.funding.books import BookEntry
@@ -48,24 +47,6 @@ async def money(env, *, own: bool = True):
         yield env | {"CLAUDE_BRIDGE_PRIVATE_KEY": PAYER.reveal().hex()}, home, chain
 
 
-@pytest.fixture
-def run(capsys):
-    """Return a function that runs a command in this process: what does not serve needs no other."""
-
-    async def command(env, *given: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.MonkeyPatch.context() as changed:
-            for name in list(os.environ):
-                changed.delenv(name)
-            for name, value in env.items():
-                changed.setenv(name, value)
-            status = await asyncio.to_thread(main, list(given))
-        said = capsys.readouterr()
-        return status, said.out, said.err
-
-    return command
-
-
 class TestConsent:
     async def test_a_file_of_the_working_directory_spends_nothing(self, env, tmp_path, monkeypatch):
         async with money(env) as (env, home, _):
@@ -82,7 +63,7 @@ class TestConsent:
             assert (await truth(home)).deposits == 2 * 10**14
 
     @pytest.mark.parametrize("way", ["flag", "variable"])
-    async def test_nor_does_a_file_that_was_given_and_not_allowed(self, env, tmp_path, way, run):
+    async def test_nor_does_a_file_that_was_given_and_not_allowed(self, env, tmp_path, way):
         async with money(env, own=False) as (env, home, _):
             file = tmp_path / "repository.toml"
             file.write_text(toml(home.network, deposit="1", daily_limit="100"))
@@ -93,9 +74,7 @@ class TestConsent:
                 assert (status, f"toolbridge allow {file}" in err) == (1, True), err
             assert (await truth(home)).deposits == 0
 
-    async def test_the_hard_cap_holds_over_an_allowed_file_flags_and_variables(
-        self, env, tmp_path, run
-    ):
+    async def test_the_hard_cap_holds_over_an_allowed_file_flags_and_variables(self, env, tmp_path):
         async with money(env, own=False) as (env, home, _):
             await home.give(PAYER, 10 * ETHER)
             file = tmp_path / "repository.toml"
@@ -109,7 +88,7 @@ class TestConsent:
                 assert (reply.status, "hard cap" in str(reply.body)) == (429, True)
             assert (await truth(home)).deposits == 0
 
-    async def test_an_env_file_cannot_move_the_ledger(self, env, tmp_path, run):
+    async def test_an_env_file_cannot_move_the_ledger(self, env, tmp_path):
         file = tmp_path / "node.env"
         file.write_text(f"XDG_STATE_HOME={tmp_path / 'elsewhere'}\n")
         status, _, err = await run(env, "node", "balance", "--env-file", str(file))
@@ -117,7 +96,7 @@ class TestConsent:
 
 
 class TestLimit:
-    async def test_it_is_shown_set_and_kept_in_private(self, env, run):
+    async def test_it_is_shown_set_and_kept_in_private(self, env):
         async with money(env) as (env, home, _):
             status, out, err = await run(env, "node", "limit")
             assert status == 0, err
@@ -138,7 +117,7 @@ class TestLimit:
                 assert (await ask(url)).status == 429
             assert await home.jobs() == 1
 
-    async def test_a_wrong_amount_is_said(self, env, run):
+    async def test_a_wrong_amount_is_said(self, env):
         async with money(env) as (env, _, _):
             status, _, err = await run(env, "node", "limit", "--day", "much")
             assert (status, "--day must be a decimal number" in err) == (1, True)
@@ -161,7 +140,7 @@ async def killed_in_the_deposit(env):
 
 
 class TestRecovery:
-    async def test_a_payment_that_a_kill_interrupted_comes_back(self, env, run):
+    async def test_a_payment_that_a_kill_interrupted_comes_back(self, env):
         async with killed_in_the_deposit(env) as (env, home, chain):
             before = (await truth(home)).wallet
             status, out, _ = await run(env, "node", "settle")
@@ -175,7 +154,7 @@ class TestRecovery:
             now = await truth(home)
             assert now.wallet + now.gas + now.billed == before
 
-    async def test_or_is_cancelled(self, env, run):
+    async def test_or_is_cancelled(self, env):
         async with killed_in_the_deposit(env) as (env, home, chain):
             _, out, _ = await run(env, "node", "transactions")
             hash = out.split()[0]
@@ -191,7 +170,7 @@ class TestRecovery:
             assert (await run(env, "node", "transactions"))[1] == "no transaction is pending\n"
             assert (await truth(home)).deposits == 0
 
-    async def test_balances_are_withdrawn(self, env, run):
+    async def test_balances_are_withdrawn(self, env):
         async with money(env) as (env, home, _):
             assert (await run(env, "node", "withdraw"))[1].startswith("the marketplace holds no")
             await home.act(PAYER, home.network.marketplace, "depositNative()", value=10**15)
@@ -206,7 +185,7 @@ class TestRecovery:
 
 
 class TestHistory:
-    async def test_the_books_are_printed_in_three_forms(self, env, run):
+    async def test_the_books_are_printed_in_three_forms(self, env):
         async with money(env) as (env, home, _):
             assert (await run(env, "node", "history"))[1] == "no payment is recorded\n"
             async with started(env, "node", "serve", "--port", "0") as (process, url, _):

@@ -8,6 +8,7 @@ import sys
 from hashlib import sha256
 
 import pytest
+from tests.commands import run_beside
 from tests.node.deployed import MODEL, deployed
 from tests.node.gateways import ask, body, soon, works
 from tests.node.local_chain import local_chain
@@ -135,13 +136,9 @@ async def test_the_key_stands_in_no_log_no_answer_and_no_file(env, tmp_path, how
     assert {p for p in written if leaks(p.read_bytes())} == set()
 
 
-async def _run(env: dict, *given: str) -> tuple[bytes, bytes]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "toolbridge", *given, env=env, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    async with asyncio.timeout(120):
-        return await process.communicate()
+async def _run(env: dict, *given: str) -> list[bytes]:
+    _, out, err = await run_beside(env, *given)
+    return [out.encode(), err.encode()]
 
 
 @pytest.fixture

@@ -23,6 +23,12 @@ def _run_of(characters: str) -> "re.Pattern[str]":
     return re.compile(f"[{re.escape(characters)}]*")
 
 
+@lru_cache(maxsize=1024)
+def _extent_of(marks: tuple[str, ...]) -> tuple[int, frozenset[str]]:
+    """Return the length of the longest mark, and the first characters of all."""
+    return max(map(len, marks), default=0), frozenset(mark[0] for mark in marks if mark)
+
+
 _DEPTH = 4
 """Characters of a mark that are compared first: fewer, such as ` to`, occur in every sentence."""
 
@@ -136,7 +142,8 @@ class Cursor:
 
     def peek(self) -> Wait[str]:
         """Return the next character without taking it; an empty string at the end."""
-        yield from self.need(1)
+        while self.at >= len(self.text) and not self.ended:
+            yield
         return self.text[self.at : self.at + 1]
 
     def skip(self, characters: str = SPACE) -> Wait[str]:
@@ -153,12 +160,18 @@ class Cursor:
 
     def stands(self, *marks: str, offset: int = 0) -> Wait[str]:
         """Return the longest of `marks` at `offset` from here; an empty string for no match."""
-        longest = max(map(len, marks), default=0)
+        longest, first = _extent_of(marks)
         while True:
             start = self.at + offset
             rest = self.text[start : start + longest]
-            best = max((mark for mark in marks if rest.startswith(mark)), key=len, default="")
-            longer = any(len(m) > len(rest) and m.startswith(rest) for m in marks)
+            if rest and rest[0] not in first:  # nearly always
+                return ""
+            best, longer = "", False
+            for mark in marks:
+                if rest.startswith(mark):
+                    best = max(best, mark, key=len)
+                elif mark.startswith(rest):
+                    longer = True
             if not longer or self.ended:
                 return best
             yield
