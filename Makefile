@@ -8,6 +8,8 @@ RUN_STAMP := $(VENV)/.ready-run
 STAMP := $(VENV)/.ready
 # The suite starts many processes, and bytecode that is kept halves their start.
 unexport PYTHONDONTWRITEBYTECODE
+# One worker more than cores: while a test waits for a process or a socket, another one computes.
+WORKERS = $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 ))
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-thorough check setup test-real test-typescript test-browser test-wheel demo build bless \
@@ -34,7 +36,7 @@ run: $(RUN_STAMP) ## serve on http://127.0.0.1:3456; installs only what serving 
 	@$(BIN)/toolbridge serve
 
 test: setup ## the whole suite, offline
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-thorough: setup ## the suite with twenty times as many random examples, new ones in each run
 	@TOOLBRIDGE_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -o timeout=3600

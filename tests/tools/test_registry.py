@@ -373,15 +373,19 @@ async def test_a_repeat_waits_for_the_first_while_that_still_runs(store):
 async def test_a_repeat_runs_itself_when_the_first_was_given_up(store):
     runs = []
 
+    begun = asyncio.Event()
+
     async def slow(arguments, context):
         runs.append(1)
-        await asyncio.sleep(0.05)
+        begun.set()
+        if len(runs) == 1:
+            await asyncio.Event().wait()
         return len(runs)
 
     registry = Registry([RegisteredTool("slow", "", {}, slow)])
     mine = ToolContext(idempotency_key="k", store=store)
     first = asyncio.create_task(registry.call("slow", {}, mine))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     second = asyncio.create_task(registry.call("slow", {}, mine))
     await asyncio.sleep(0.01)
     first.cancel()
