@@ -109,6 +109,8 @@ class RequestOptions(msgspec.Struct, frozen=True):
     """How the tools reach the model. A model without native tools gets them in its prompt."""
     constraint: Constraint = ""
     """How the provider can constrain an answer."""
+    tagged_calls: bool = False
+    """Whether the provider can constrain the calls in a text and leave the text free."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
@@ -164,7 +166,7 @@ def plan(
     mode = options.tool_mode
     if mode == "native" and not target.can("tools"):
         mode = "prompt"
-    told = tell_tools(prepared.request, target, mode, options.constraint, options.dialect)
+    told = tell_tools(prepared.request, target, mode, options)
     limited, lowered = _limited(told.request, target, options.prompt_tokens)
     outgoing = codec.encode_request(limited, target)
     losses = join_losses(

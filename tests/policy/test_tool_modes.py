@@ -23,6 +23,7 @@ from toolbridge.policy.tool_modes import (
     outcome_of,
     tell_tools,
 )
+from toolbridge.translate import RequestOptions
 
 AUTO, REQUIRED, NAMED = ToolChoice(), ToolChoice("required"), ToolChoice("named", ("get_time",))
 FULL = ToolSupport(constraint="json_schema")
@@ -91,7 +92,7 @@ def told(mode="constrained", constraint="json_schema", **fields):
         Turn("user", (Result("c1", (Text("noon"),)), Text("and now?"))),
     )
     request = Request(model="m", turns=turns, tools=TOOLS, **fields)
-    return tell_tools(request, Target(model="m"), mode, constraint, "auto")
+    return tell_tools(request, Target(model="m"), mode, RequestOptions(constraint=constraint))
 
 
 def test_native_tools_stay_where_they_are():

@@ -3,9 +3,10 @@
 import json
 from contextlib import asynccontextmanager
 
+import jsonschema_rs
 import pytest
 from tests.asking import ask, request
-from tests.peers import bridged, gateway, line_of, model_server, replay
+from tests.peers import bridged, gateway, line_of, model_server, replay, whole
 from tests.streams import chunk
 
 from toolbridge import codecs
@@ -33,14 +34,14 @@ def says(text: str):
 
 
 @asynccontextmanager
-async def chat(answer, mode=None, **place):
+async def chat(answer, mode=None, *, tools=None, **place):
     async with model_server(answer) as server:
         there = ProviderConfig(api="openai_chat", url=server.url, retries=0, **place)
         config = Config(
             log="off",
             map={"default": "there/m"},
             providers={"there": there},
-            models={"there/m": ModelConfig(tool_mode=mode)},
+            models={"there/m": ModelConfig(tool_mode=mode, tools=tools)},
         )
         async with gateway(config) as (url, _):
             yield url, server
@@ -151,3 +152,58 @@ async def test_a_mode_that_contradicts_tools_is_a_config_error():
     with pytest.raises(Exception, match=r"models\.there/m\.tool_mode: .*tools = false"):
         async with gateway(Config(log="off", models=models)):
             pass
+
+
+# ── calls in a text, constrained by tags ─────────────────────────────────────
+
+BINDS = {"structural_tags": True, "schema_subset": "xgrammar"}
+
+
+@every_api
+@both
+async def test_calls_in_a_text_are_constrained_where_the_provider_has_tags(api, stream):
+    async with chat(says(f"I look. {TAGGED}"), "prompt", quirks=BINDS) as (url, server):
+        found = await ask(url, api, request(), stream=stream)
+    assert found.calls == [PARIS]
+    assert found.seen.text.strip() == "I look."
+    body = sent(server)
+    assert "tools" not in body
+    form = body["response_format"]
+    assert (form["type"], form["triggers"]) == ("structural_tag", ["<tool_call>"])
+    (structure,) = form["structures"]
+    assert structure["begin"].startswith(form["triggers"][0])
+    example = json.loads(TAGGED.removeprefix(structure["begin"]).removesuffix(structure["end"]))
+    wrong = ({**example, "name": "other"}, {**example, "arguments": {"city": 1}})
+    valid = [jsonschema_rs.is_valid(structure["schema"], one) for one in (example, *wrong)]
+    assert valid == [True, False, False]
+
+
+async def test_small_talk_is_free_beside_tags():
+    async with chat(says("Hello!"), "prompt", quirks=BINDS) as (url, _):
+        found = await ask(url, "anthropic", request(), stream=True)
+    assert (found.calls, found.seen.text) == ([], "Hello!")
+
+
+async def test_a_server_without_tags_is_asked_without_them_from_then_on():
+    """vLLM, structured outputs: the text of its rejection."""
+    text = "Invalid response_format structural_tag specification."
+
+    async def answer(heard, line) -> None:
+        if "response_format" in heard.json:
+            await whole(line, {"error": {"message": text, "code": 400}}, 400)
+        else:
+            await says(TAGGED)(heard, line)
+
+    async with chat(answer, tools=False, quirks=BINDS) as (url, server):
+        for _ in range(2):
+            found = await ask(url, "openai_chat", request(), stream=True)
+            assert found.calls == [PARIS]
+    bodies = [one.json for one in server.heard if one.method == "POST"]
+    assert ["response_format" in body for body in bodies] == [True, False, False]
+
+
+async def test_a_schema_of_the_client_comes_before_tags():
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    async with chat(says("{}"), "prompt", quirks=BINDS) as (url, server):
+        await ask(url, "openai_chat", request(), stream=True, response_format=form)
+    assert sent(server)["response_format"]["type"] == "json_schema"

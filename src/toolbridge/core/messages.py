@@ -239,6 +239,14 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     """The number of answers, where the client asks for more than one."""
 
 
+class TaggedJson(msgspec.Struct, frozen=True):
+    """JSON between two tags in a text."""
+
+    begin: str
+    schema: JsonObject
+    end: str
+
+
 class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer must be JSON, valid for `schema` where one is given."""
 
@@ -247,6 +255,8 @@ class OutputFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     strict: bool | None = None
     checked: bool = False
     """Whether the caller checks the answer against `schema` and removes null for optional keys."""
+    tagged: TaggedJson | None = None
+    """If given, the answer is text, and only JSON between these tags is constrained."""
 
 
 class Completion(msgspec.Struct, frozen=True, omit_defaults=True):

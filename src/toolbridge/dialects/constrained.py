@@ -11,7 +11,7 @@ may ignore the constraint.
 import re
 
 from toolbridge.core.json import Json, JsonObject
-from toolbridge.core.messages import Tool
+from toolbridge.core.messages import TaggedJson, Tool
 from toolbridge.dialects import for_model
 from toolbridge.dialects.auto import auto_reader
 from toolbridge.dialects.dialect import Dialect, ReadStream
@@ -50,11 +50,18 @@ def union_schema(
     return only if len(forms) == 1 and isinstance(only, dict) else {"anyOf": forms}
 
 
-def _call_schema(tool: Tool) -> JsonObject:
+def tagged_calls(tools: list[Tool]) -> TaggedJson:
+    """Return the form of a call in a text, as the dialect `hermes_json` writes it."""
+    calls: list[Json] = [_call_schema(tool, "arguments") for tool in tools]
+    schema: JsonObject = {"anyOf": calls} if len(calls) > 1 else _call_schema(tools[0], "arguments")
+    return TaggedJson("<tool_call>\n", schema, "\n</tool_call>")
+
+
+def _call_schema(tool: Tool, key: str = "parameters") -> JsonObject:
     # References point into the tool's own schema, which is no longer the root of the document.
     parameters, _ = inline(tool.input_schema)
     parameters = {key: value for key, value in parameters.items() if key != "$schema"}
-    return _object({"name": {"type": "string", "enum": [tool.name]}, "parameters": parameters})
+    return _object({"name": {"type": "string", "enum": [tool.name]}, key: parameters})
 
 
 def _object(properties: JsonObject) -> JsonObject:

@@ -13,7 +13,7 @@ knows a provider or a model by its name. `tell_tools` prepares the request for t
 """
 
 import re
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +30,12 @@ from toolbridge.core.messages import (
     Tool,
     ToolChoice,
 )
-from toolbridge.dialects.constrained import CONSTRAINED, constrained_reader, union_schema
+from toolbridge.dialects.constrained import (
+    CONSTRAINED,
+    constrained_reader,
+    tagged_calls,
+    union_schema,
+)
 from toolbridge.dialects.dialect import ReadStream
 from toolbridge.dialects.prompt import offered_tools, render_history
 from toolbridge.history.references import available_tools
@@ -87,7 +92,7 @@ class ModeOutcome(msgspec.Struct, frozen=True):
     why: str = ""
     """Why it did not work, for the user."""
     certain: bool = False
-    """Whether the mode can never work: the provider rejects tools, or the constraint."""
+    """Whether it can never work: the provider rejects tools, or the constraint of the mode."""
 
 
 class LearnedMode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -105,6 +110,8 @@ class LearnedMode(msgspec.Struct, frozen=True, omit_defaults=True):
     """Failures since it worked last."""
     unbound: bool = False
     """Whether the provider has rejected the constraint."""
+    untagged: bool = False
+    """Whether the provider has rejected the constraint of calls in a text."""
 
 
 MAX_FAILURES = 3
@@ -119,6 +126,8 @@ def learn(known: LearnedMode, mode: ToolMode, outcome: ModeOutcome) -> LearnedMo
     """
     if mode == "constrained" and outcome.certain:
         return replace(known, unbound=True)
+    if mode == "prompt" and outcome.certain:
+        return replace(known, untagged=True)
     if mode != known.mode:
         return known
     if outcome.worked:
@@ -173,6 +182,19 @@ _CONSTRAINT = re.compile(
 )
 
 
+class ModeOptions(Protocol):
+    """What the tool modes need of the options of a request."""
+
+    @property
+    def constraint(self) -> Constraint: ...
+
+    @property
+    def tagged_calls(self) -> bool: ...
+
+    @property
+    def dialect(self) -> str: ...
+
+
 class ToldTools(msgspec.Struct, frozen=True):
     """A request whose tools are in its prompt."""
 
@@ -182,21 +204,30 @@ class ToldTools(msgspec.Struct, frozen=True):
     """The reader of the answer, where that is not the reader of a dialect."""
 
 
-def tell_tools(
-    request: Request, target: Target, mode: ToolMode, constraint: Constraint, dialect: str
-) -> ToldTools:
+def tell_tools(request: Request, target: Target, mode: ToolMode, options: ModeOptions) -> ToldTools:
     """Return `request` with its tools where `mode` puts them."""
     if not request.tools or mode == "native":
         return ToldTools(request)
     request = available_tools(request)
-    if mode == "constrained" and constraint and (offered := _callable_tools(request)):
+    if mode == "constrained" and options.constraint and (offered := _callable_tools(request)):
         return _constrained(request, target, offered)
+    dialect = options.dialect
     spoken = dialects.for_model(target.model) if dialect in {"auto", "off"} else dialect
     why = _why(target)
     if mode == "constrained":
         why += ", and its provider has no constraint for the calls (`constraint`)"
     told = render_history(request, spoken or DEFAULT_DIALECT)
+    if options.tagged_calls and (spoken or DEFAULT_DIALECT) == DEFAULT_DIALECT:
+        told = _tagged(told, request)
     return ToldTools(told, (Loss("tools", why),))
+
+
+def _tagged(told: Request, request: Request) -> Request:
+    """Return `told` with the form of its calls as a constraint, unless the client sets another."""
+    offered = _callable_tools(request)
+    if told.output is not None or not offered:
+        return told
+    return replace(told, output=OutputFormat(tagged=tagged_calls(offered)))
 
 
 def _callable_tools(request: Request) -> list[Tool]:

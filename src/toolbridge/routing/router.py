@@ -147,6 +147,7 @@ class Router:
             ignored=ignored,
             tool_mode=self.tool_modes.mode(request, route),
             constraint=constraint_of(route),
+            tagged_calls=self.tool_modes.tags_calls(route),
         )
 
     def _attempts(

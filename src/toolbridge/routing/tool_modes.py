@@ -70,6 +70,10 @@ class ToolModes:
             support = msgspec.structs.replace(support, constraint="")
         return choose_mode(request.tool_choice, support, known.mode)
 
+    def tags_calls(self, route: Route) -> bool:
+        """Whether the provider can constrain the calls that the model writes into its text."""
+        return bool(route.target.quirks.get("structural_tags")) and not self.learned(route).untagged
+
     def explain(self, route: Route) -> tuple[ToolMode, str]:
         """Return the mode of the model for calls that it may make, and the reason for it."""
         setting = _setting(route)

@@ -147,8 +147,8 @@ class TranslatedRequest:
         """
         if is_unparsed(problem):
             return self._avoid_parser()
-        if self._options.tool_mode == "constrained" and rejects_constraint(problem):
-            return self._avoid_constraint()
+        if rejects_constraint(problem) and self._avoid_constraint():
+            return True
         if self._adapt(problem):
             return True
         if self._corrections.find(problem, self._plan.outgoing.body):
@@ -183,9 +183,17 @@ class TranslatedRequest:
         return True
 
     def _avoid_constraint(self) -> bool:
-        """Send the tools in the prompt only: the provider cannot constrain this answer."""
+        """Send the tools in the prompt only, if the provider was to constrain the calls."""
+        output = self._plan.request.output
+        tagged = output is not None and output.tagged is not None
+        if self._options.tool_mode != "constrained" and not tagged:
+            return False
         self._note(ModeOutcome(worked=False, why="no constraint", certain=True))
-        self._options = msgspec.structs.replace(self._options, tool_mode="prompt")
+        self._options = msgspec.structs.replace(
+            self._options,
+            tool_mode="prompt",
+            tagged_calls=self._options.tagged_calls and not tagged,
+        )
         self._plan = self._prepare()
         return True
 

@@ -99,6 +99,8 @@ class _RequestEncoder:
             return False
         if request.output.schema is not None and self._quirks.json_schema:
             return False
+        if request.output.tagged is not None:
+            return False
         contents = (request.system, *(turn.content for turn in request.turns))
         texts = (part.text for parts in contents for part in parts if isinstance(part, Text))
         return not any("json" in text.lower() for text in texts)

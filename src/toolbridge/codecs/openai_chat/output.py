@@ -10,7 +10,7 @@ from toolbridge.codecs.openai_chat.quirks import Quirks, read_quirks
 from toolbridge.codecs.openai_chat.shapes import ORIGIN
 from toolbridge.core.codec import OutputSupport, Target
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Loss, OutputFormat, Request
+from toolbridge.core.messages import Loss, OutputFormat, Request, TaggedJson
 from toolbridge.wire.output_schema import OPTIONAL, fit_output
 from toolbridge.wire.schema_fit import SchemaMisfit
 from toolbridge.wire.schema_subsets import SUBSETS
@@ -44,6 +44,8 @@ def encode_output(
     output = request.output
     if output is None:
         return {}
+    if output.tagged is not None:
+        return _structural_tag(output.tagged, quirks, losses)
     if output.schema is None:
         return {"response_format": _PLAIN}
     if not quirks.json_schema:
@@ -60,6 +62,30 @@ def encode_output(
     if (strict := _is_strict(quirks, model)) is None:
         return _constrained(output, quirks, losses)
     return _strict(output, quirks, losses) if strict else _format(output)
+
+
+def _structural_tag(tagged: TaggedJson, quirks: Quirks, losses: list[Loss]) -> JsonObject:
+    """Return the format that constrains the JSON after a trigger.
+
+    vLLM and SGLang, structured outputs: `structures` with `triggers` is the form that all versions
+    accept; a trigger is the beginning of `begin`.
+    """
+    subset = SUBSETS.get(quirks.schema_subset)
+    schema = tagged.schema
+    if subset is not None:
+        try:
+            schema = fit_output(OutputFormat(schema), subset, []).schema
+        except SchemaMisfit as misfit:
+            losses.append(Loss("tools", f"the calls are not constrained: {misfit}", minor=True))
+            return {}
+    structure: JsonObject = {"begin": tagged.begin, "schema": schema, "end": tagged.end}
+    return {
+        "response_format": {
+            "type": "structural_tag",
+            "structures": [structure],
+            "triggers": [tagged.begin.strip()],
+        }
+    }
 
 
 def _constrained(output: OutputFormat, quirks: Quirks, losses: list[Loss]) -> JsonObject:

@@ -85,6 +85,9 @@ class Quirks(msgspec.Struct, frozen=True):
     """The models that accept `strict` in `response_format`; empty for all (Groq has two)."""
     schema_with_tools: bool = True
     """False if no tool is called while `response_format` has a schema, or both are an error."""
+    structural_tags: bool = False
+    """Whether `response_format` can constrain the JSON between two tags and leave other text free
+    (vLLM and SGLang, `structural_tag`)."""
     thinking_field: Literal["reasoning_content", "reasoning", ""] = ""
     """The field in which thoughts of the history are sent back; empty if they are rejected.
     DeepSeek and Kimi, thinking mode: an assistant message with tool calls must have it."""
