@@ -34,7 +34,7 @@ from toolbridge.policy.rescue import RescueContext, rescue
 from toolbridge.policy.server_tools import announce
 from toolbridge.policy.stops import StopScanner
 from toolbridge.policy.thinking import decide, with_levels
-from toolbridge.policy.tool_modes import Constraint, ToolMode, tell_tools
+from toolbridge.policy.tool_modes import Constraint, ToolMode, offered_choice, tell_tools
 
 
 def translate(
@@ -145,6 +145,10 @@ def plan(
         attaches=options.attaches,
     )
     wanted, decided = verdict.request, verdict.losses
+    if (choice := offered_choice(wanted)) != wanted.tool_choice:
+        why = f"there is no tool {', '.join(wanted.tool_choice.names)!r}"
+        decided = (*decided, Loss("tool_choice", why))
+        wanted = msgspec.structs.replace(wanted, tool_choice=choice)
     names = _field_names(request.origin)
     if wanted.completion is not None and not (codec and codec.completes(wanted, target)):
         wanted, unfilled = completion_as_chat(wanted)

@@ -387,6 +387,42 @@ QUOTA = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stop_sequence_that_is_rejected_still_ends_the_answer(stream):
+    async with in_front_of(picky({"stop": REFUSED["stop"]})) as (url, server, _):
+        for _ in range(2):
+            reply, text = await ask(url, "openai_chat", stream=stream, stop=[SAID[2:]])
+            assert reply.status == 200
+            assert SAID not in text
+            assert SAID[:2] in text
+            assert "the answer is searched for it" in reply.headers["x-toolbridge-warning"]
+        assert ["stop" in heard.json for heard in server.heard] == [True, False, False]
+
+
+@pytest.mark.parametrize("client", sorted(CLIENTS))
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["openai_chat", "openai_responses"])
+async def test_an_account_without_credit_is_asked_once_also_if_a_stream_says_so(
+    api, client, stream
+):
+    error = QUOTA[api]["error"]
+    event = {"error": error} if api == "openai_chat" else {"type": "error", "error": error}
+
+    async def answer(heard, line):
+        if heard.json.get("stream"):
+            await line.head(200, "text/event-stream")
+            await line.send(f"event: error\ndata: {json.dumps(event)}\n\n")
+            await line.end()
+        else:
+            await whole(line, QUOTA[api], 429)
+
+    async with in_front_of(answer, api) as (url, server, _):
+        reply, _ = await ask(url, client, stream=stream)
+        assert reply.status == 429
+        assert reply.headers["x-should-retry"] == "false"
+        assert len(server.heard) == 1
+
+
 @pytest.mark.parametrize("client", sorted(CLIENTS))
 @pytest.mark.parametrize("api", sorted(QUOTA))
 async def test_an_account_without_credit_is_asked_once(api, client):

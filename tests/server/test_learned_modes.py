@@ -269,3 +269,13 @@ async def test_a_rejected_constraint_is_sent_once(status, text):
         assert (await ask_for(url, "required")).calls == [PARIS]
         assert (await ask_for(url, "required")).calls == [PARIS]
     assert engine.modes == ["constrained", "prompt", "prompt"]
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+async def test_a_choice_of_a_tool_that_is_not_offered_teaches_nothing(api):
+    engine = Engine()
+    async with bridged(engine) as url:
+        for _ in range(4):
+            await ask(url, api, request(choice="get_wether"), stream=True)
+        await ask(url, api, request(), stream=True)
+    assert engine.modes == ["native"] * 5

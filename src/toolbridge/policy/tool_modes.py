@@ -204,6 +204,13 @@ class ToldTools(msgspec.Struct, frozen=True):
     """The reader of the answer, where that is not the reader of a dialect."""
 
 
+def offered_choice(request: Request) -> ToolChoice:
+    """Return the tool choice, or `auto` if it names a tool that the client does not offer."""
+    choice = request.tool_choice
+    offered = {tool.name for tool in request.tools}
+    return choice if choice.mode != "named" or offered & {*choice.names} else ToolChoice()
+
+
 def tell_tools(request: Request, target: Target, mode: ToolMode, options: ModeOptions) -> ToldTools:
     """Return `request` with its tools where `mode` puts them."""
     if not request.tools or mode == "native":

@@ -20,6 +20,7 @@ from toolbridge.policy.tool_modes import (
     ToolSupport,
     choose_mode,
     learn,
+    offered_choice,
 )
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import DEMO, OLLAMA, is_first_party
@@ -68,7 +69,7 @@ class ToolModes:
         known, support = self.learned(route), support_of(route)
         if known.unbound:
             support = msgspec.structs.replace(support, constraint="")
-        return choose_mode(request.tool_choice, support, known.mode)
+        return choose_mode(offered_choice(request), support, known.mode)
 
     def tags_calls(self, route: Route) -> bool:
         """Whether the provider can constrain the calls that the model writes into its text."""

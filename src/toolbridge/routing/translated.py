@@ -23,6 +23,7 @@ from toolbridge.policy.tool_modes import (
     ModeOutcome,
     ToolMode,
     lower_mode,
+    offered_choice,
     outcome_of,
     rejects_constraint,
 )
@@ -121,7 +122,7 @@ class TranslatedRequest:
     def _note_end(self, end: ev.Finished, broken: bool) -> None:  # noqa: FBT001  a callback
         request = self._request
         outcome = outcome_of(
-            request.tool_choice, end.reason, broken=broken, limit=request.max_tokens
+            offered_choice(request), end.reason, broken=broken, limit=request.max_tokens
         )
         if outcome is not None:
             self._note(outcome)
@@ -218,6 +219,9 @@ class TranslatedRequest:
     def _prepare(self) -> PreparedRequest:
         ready = _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
+        if any(_is_stop(loss) for loss in corrected):
+            ready = msgspec.structs.replace(ready, stops=self._request.stop)
+            corrected = tuple(map(_searched, corrected))
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
         self._client.losses((*self._adapted, *left_out, *corrected, *ready.losses))
         if not self._client.headers and body is ready.outgoing.body:
@@ -225,6 +229,17 @@ class TranslatedRequest:
         headers = merged_headers(ready.outgoing.headers, self._client.headers)
         outgoing = msgspec.structs.replace(ready.outgoing, headers=headers, body=body)
         return msgspec.structs.replace(ready, outgoing=outgoing)
+
+
+def _is_stop(loss: Loss) -> bool:
+    return loss.what.rpartition(".")[2] in {"stop", "stop_sequences", "stopSequences"}
+
+
+def _searched(loss: Loss) -> Loss:
+    """Return the loss of stop sequences as what it is: the gateway searches the answer for them."""
+    if not _is_stop(loss):
+        return loss
+    return msgspec.structs.replace(loss, why=f"{loss.why}; the answer is searched for it")
 
 
 def _without_billing_line(request: Request, route: Route) -> Request:

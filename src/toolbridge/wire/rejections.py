@@ -60,6 +60,8 @@ def read_rejection(
     )
 
 
+NO_CREDIT_STATUS = 429
+"""The status of an account without credit, also where the error came in a stream."""
 _NO_CREDIT = (
     "insufficient_quota", "insufficient quota", "insufficient balance", "insufficient credit",
     "credit balance is too low", "used all available credits", "monthly spending limit",
@@ -68,11 +70,12 @@ _NO_CREDIT = (
 
 
 def is_out_of_credit(status: int, text: str) -> bool:
-    """Return whether a 429 means that no credit is left, so that no retry can succeed.
+    """Return whether a 429, or an error in a stream, means that no credit is left.
 
-    OpenAI and Moonshot, error codes: `insufficient_quota`; xAI, Z.ai and Ollama report it in words.
+    No retry can succeed then. OpenAI and Moonshot, error codes: `insufficient_quota`; xAI, Z.ai and
+    Ollama report it in words.
     """
-    lower = text.lower() if status == 429 else ""
+    lower = text.lower() if status in {0, NO_CREDIT_STATUS} else ""
     return any(sign in lower for sign in _NO_CREDIT)
 
 
@@ -84,8 +87,8 @@ def read_problem(status: int, type: str, text: str, kinds: Mapping[str, str]) ->
     if status == 500 and any(sign in text.lower() for sign in _IMPOSSIBLE):
         return Problem(kind="unsupported", text=text, status=status)
     kind = kinds.get(type) or _BY_STATUS.get(status, "rejected")
-    if kind == "rate_limited" and is_out_of_credit(status, f"{type} {text}"):
-        kind = "rejected"
+    if kind in {"rate_limited", "rejected"} and is_out_of_credit(status, f"{type} {text}"):
+        kind, status = "rejected", NO_CREDIT_STATUS
     if status in {401, 403}:
         text = f"the provider rejected the API key: {text}"
     return Problem(kind=kind, text=text, status=status, generated=read_generated(text))

@@ -16,6 +16,7 @@ from toolbridge.core.messages import Problem
 from toolbridge.core.retry_after import read_retry_after, retry_headers
 from toolbridge.wire.generated import read_generated
 from toolbridge.wire.rejections import (
+    NO_CREDIT_STATUS,
     is_out_of_credit,
     read_error,
     read_overflow,
@@ -88,8 +89,10 @@ def _read_error(status: int, body: bytes, error: JsonObject) -> Problem:
     kind = next((_KINDS[word] for word in words if word in _KINDS), "")
     if kind == "context_overflow":
         return Problem(kind, _overflow_text(error, text), status=status)
-    if kind == "rate_limited" and is_out_of_credit(status, text):
-        kind = "rejected"
+    if kind in {"", "rate_limited", "rejected"} and is_out_of_credit(
+        status, f"{' '.join(words)} {text}"
+    ):
+        return Problem("rejected", text, status=NO_CREDIT_STATUS)
     if kind:
         return Problem(kind, text, status=status)
     if status == 404 and error.get("param") == "model":
