@@ -186,6 +186,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: Literal["json", "pretty", "auto", "off"] = "auto"
     store_bytes: Size = 256 * 1024 * 1024
     """The maximum size of events, stored responses and tool results in the database, in bytes."""
+    explain_bytes: Size = 16 * 1024 * 1024
+    """The maximum size of past requests that are kept in memory for `toolbridge explain`, in bytes."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}

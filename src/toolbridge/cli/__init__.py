@@ -20,6 +20,7 @@ COMMANDS = {
     "read": "parse tool calls and thoughts in a model's text, from stdin to stdout",
     "conform": "score a gateway against upstreams that misbehave",
     "heal": "fix broken tool arguments, from stdin to stdout",
+    "explain": "show how a request was routed, changed and answered",
     "demo": "run a structured stream with tools, a repair and a pause",
     "runs": "list the recorded structured streams",
     "show": "show a recorded stream on a time axis",

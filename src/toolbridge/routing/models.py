@@ -186,6 +186,10 @@ class ModelRoutes:
         except UnknownModel:  # it may be in a list that was not fetched yet
             return name
 
+    def explain_name(self, name: str) -> str:
+        """Return the rule by which `name` is resolved, as the lists of models are now."""
+        return self._names.explain(name)
+
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")
         provider_config = config_for(self.provider_configs[provider], model)

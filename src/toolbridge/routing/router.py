@@ -5,6 +5,7 @@ request it counts the tokens, checks them against the model's context window, an
 attempts that produce the answer.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +20,7 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
-from toolbridge.routing.attempts import AnswerAttempts
+from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.providers import config_for, is_first_party
@@ -65,6 +66,8 @@ class Router:
         self.tool_modes = ToolModes()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
+        self.pause: Pause = asyncio.sleep
+        """Waits before a retry."""
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
@@ -156,9 +159,10 @@ class Router:
         heal = self.config.heal if own is None else own
         if request.tools:
             client = msgspec.structs.replace(client, tools=partial(self.tool_modes.note, route))
-        return AnswerAttempts(
-            TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
+        sendable = TranslatedRequest(
+            self.sources, route, request, options, heal=heal, client=client
         )
+        return AnswerAttempts(sendable, client.trace, self.pause)
 
     async def close(self) -> None:
         """Close the connections to nodes; the owner of `upstream` closes that."""

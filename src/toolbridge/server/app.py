@@ -102,3 +102,5 @@ class App:
         self.metrics.record(entry, status, time.monotonic() - entry.started)
         if self._request_log.writes:
             self._request_log.write(entry.line(status))
+        if entry.on_end is not None:
+            entry.on_end(status)

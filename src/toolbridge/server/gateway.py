@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import msgspec
 
@@ -21,7 +20,6 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.server_tools import forced_tool, refuse
@@ -33,9 +31,11 @@ from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
+from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
+from toolbridge.server.kept_requests import KeptRequest, KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     PassthroughWriter,
@@ -54,29 +54,6 @@ MAX_HEADER = 1000
 _SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
-class DecodeBody(Protocol):
-    def __call__(self, body: bytes, *, model: str = "", stream: bool | None = None) -> Request: ...
-
-
-@dataclass(frozen=True)
-class ApiEndpoint:
-    """How an endpoint decodes a request: its codec, and the values from the path."""
-
-    codec: Codec
-    model: str = ""
-    stream: bool | None = None
-    decode: DecodeBody | None = None
-    """Decodes the body in place of the codec's own function, for endpoints with another shape."""
-    extra: JsonObject = field(default_factory=dict)
-
-    def read(self, body: bytes) -> Request:
-        decode = self.decode or self.codec.decode_request
-        request = decode(body, model=self.model, stream=self.stream)
-        if not self.extra:
-            return request
-        return msgspec.structs.replace(request, extra=request.extra | self.extra)
-
-
 @dataclass(frozen=True)
 class _Turn:
     """One client request, and what is needed to write its response."""
@@ -85,6 +62,7 @@ class _Turn:
     entry: Entry
     codec: Codec
     asked: AnswerContext
+    kept: KeptRequest
     same_api: bool = False
     prompt_tokens: int = 0
     """The estimate by which the answer's token limit is set."""
@@ -152,6 +130,7 @@ class Gateway:
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
+        self.kept_requests = KeptRequests(config.explain_bytes)
 
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
@@ -167,12 +146,14 @@ class Gateway:
     async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
         """Answer one request to a chat model."""
         body = entry.body = await exchange.body(self.config.max_body)
+        kept = self.kept_requests.begin(exchange, ask, body, entry)
         request = ask.read(body)
         if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
         _note(entry, ask.codec, request, route)
+        kept.request_model, kept.session, kept.route = request.model, request.session, route
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
@@ -180,7 +161,8 @@ class Gateway:
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
-        turn = _Turn(exchange, entry, ask.codec, AnswerContext(request, entry.at), same_api)
+        asked = AnswerContext(request, entry.at)
+        turn = _Turn(exchange, entry, ask.codec, asked, kept, same_api)
         try:
             await self._serve(turn, route, body if passes else None)
         except ToolbridgeError as error:
@@ -202,6 +184,7 @@ class Gateway:
             entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
             return
         counted = self.router.admit(request, route)
+        turn.kept.estimate = counted
         asked = AnswerContext(request, entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         turn = replace(turn, asked=asked, prompt_tokens=counted.tokens)
@@ -256,13 +239,14 @@ class Gateway:
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
         headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
-        client = ClientSide(headers, turn.lose, turn.on_head)
+        client = ClientSide(headers, turn.lose, turn.on_head, trace=turn.kept.trace)
         request = passthrough_request(
             self.router.sources, route, exchange, body, turn.asked.request, client
         )
         passing = replace(turn, passed=request.passed)
         try:
-            return await self._answer(passing, AnswerAttempts(request))
+            attempts = AnswerAttempts(request, turn.kept.trace, self.router.pause)
+            return await self._answer(passing, attempts)
         except ToolbridgeError:
             if request.needs_other_api and not exchange.status:
                 return await self._translated(turn, route)
@@ -278,7 +262,7 @@ class Gateway:
             route,
             turn.prompt_tokens,
             attaches=turn.from_agent,
-            client=ClientSide(headers, turn.lose, turn.on_head),
+            client=ClientSide(headers, turn.lose, turn.on_head, trace=turn.kept.trace),
         )
         return await self._answer(turn, attempts)
 

@@ -8,7 +8,7 @@ when the caller reads, so a slow client slows its provider down.
 import io
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from errno import ECONNREFUSED
 from functools import lru_cache
 from types import TracebackType
@@ -44,6 +44,8 @@ class Incoming:
         self._idle = idle
         self._mask = KeyMask(secrets) if secrets else None
         self._unwrapping: Stage[bytes, bytes] | None = None
+        self.on_bytes: Callable[[bytes], None] | None = None
+        """Called with the bytes that `read` returns."""
 
     @property
     def status(self) -> int:
@@ -58,6 +60,13 @@ class Incoming:
 
     async def read(self) -> bytes:
         """Return the next bytes from the network, empty at the end."""
+        if self.on_bytes is None:
+            return await self._read_masked()
+        piece = await self._read_masked()
+        self.on_bytes(piece)
+        return piece
+
+    async def _read_masked(self) -> bytes:
         mask = self._mask
         if mask is None:
             return await self._read_unwrapped()
