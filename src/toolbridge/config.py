@@ -188,6 +188,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum size of events, stored responses and tool results in the database, in bytes."""
     explain_bytes: Size = 16 * 1024 * 1024
     """The maximum size of past requests that are kept in memory for `toolbridge explain`, in bytes."""
+    record: str = ""
+    """The directory to which every model request is recorded; empty for none."""
+    record_files: Size = 1000
+    """The number of recordings that are kept."""
+    record_bytes: Size = 256 * 1024 * 1024
+    """The maximum size of all recordings, in bytes."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}

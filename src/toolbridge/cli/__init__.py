@@ -24,7 +24,7 @@ COMMANDS = {
     "demo": "run a structured stream with tools, a repair and a pause",
     "runs": "list the recorded structured streams",
     "show": "show a recorded stream on a time axis",
-    "replay": "print the events of a recorded stream at their own pace",
+    "replay": "run a recorded request again and show the difference, or print a recorded stream",
     "models": "list the models that can be used",
     "probe": "print a report card of a model: tool calls, schemas, thinking, speed",
     "init": "write a toolbridge.toml",

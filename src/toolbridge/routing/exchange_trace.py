@@ -7,11 +7,14 @@ is asked, and `toolbridge serve --record` writes the bytes to a file. Without a 
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from toolbridge.core.messages import Loss, Problem
 from toolbridge.routing.models import Route
 from toolbridge.translate import PreparedRequest
+
+MAX_RECORDED = 16 * 1024 * 1024
+"""Bytes of the responses of one request that a recording holds."""
 
 
 class TracedAttempt:
@@ -37,6 +40,9 @@ class TracedAttempt:
         self.response_headers: Mapping[str, str] = {}
         self.pieces: list[tuple[float, bytes]] = []
         """The bytes of the response with their times, if the trace records."""
+        self.answered_at = 0.0
+        self.broken: Problem | None = None
+        """Why the response did not arrive, or not to its end."""
         self.problem: Problem | None = None
         self.outcome = ""
         """Why the request was sent again; empty for the last attempt."""
@@ -45,21 +51,16 @@ class TracedAttempt:
 class ExchangeTrace:
     """The attempts to answer one request of a client."""
 
-    def __init__(
-        self,
-        *,
-        records: bool = False,
-        seed: bytes = b"",
-        on_bytes: Callable[[int], None] | None = None,
-    ) -> None:
-        self.records = records
+    def __init__(self, seed: bytes = b"") -> None:
+        self.records = False
         """Whether the bytes of responses are kept."""
         self.seed = seed or random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
         """The seed of the ids in the answer; a replay with the same seed writes the same ids."""
         self.started = time.monotonic()
         self.attempts: list[TracedAttempt] = []
-        self._on_bytes = on_bytes
-        """Called with the size of each recorded piece."""
+        self._room = MAX_RECORDED
+        self.truncated = False
+        """Whether bytes were left out, because the request has too many."""
 
     def begin(self, route: Route) -> TracedAttempt:
         """Return a new attempt."""
@@ -81,14 +82,24 @@ class ExchangeTrace:
         """Note the head of the response to the current attempt."""
         if self.attempts:
             self.attempts[-1].status = status
+            self.attempts[-1].answered_at = self.elapsed
             self.attempts[-1].response_headers = headers
 
     def received(self, piece: bytes) -> None:
         """Keep a piece of the response."""
-        if self.attempts and piece:
+        if self.attempts and piece and self.take_room(len(piece)):
             self.attempts[-1].pieces.append((self.elapsed, piece))
-            if self._on_bytes is not None:
-                self._on_bytes(len(piece))
+
+    def broke(self, problem: Problem) -> None:
+        """Note that the response to the current attempt did not arrive or was cut."""
+        if self.attempts:
+            self.attempts[-1].broken = problem
+
+    def take_room(self, size: int) -> bool:
+        """Return whether `size` further bytes may be kept."""
+        self._room -= size
+        self.truncated = self.truncated or self._room < 0
+        return not self.truncated
 
     def failed(self, problem: Problem, outcome: str = "") -> None:
         """Note how the current attempt failed, and why the request is sent again."""

@@ -68,6 +68,8 @@ class Router:
         self._provider_counts = ProviderCounts(upstream)
         self.pause: Pause = asyncio.sleep
         """Waits before a retry."""
+        self.pinned_count: TokenCount | None = None
+        """The count of every request, in a replay."""
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
@@ -101,6 +103,8 @@ class Router:
 
     def admit(self, request: Request, route: Route) -> TokenCount:
         """Return the token count; raise `Overflow` if `request` exceeds the context window."""
+        if self.pinned_count is not None:
+            return self.pinned_count
         counted = self.count(request, route.address)
         # Calibration may lower an estimate, but not so far that this check never applies.
         size = max(counted.tokens, round(counted.raw * LEAST_SHARE))

@@ -221,10 +221,8 @@ class RequestSender:
         """Return the response or the rejection; raise for a redirect and other statuses."""
         if self.route.provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
             raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
-        trace, request = self._trace, self._request
-        if trace is not None:
-            trace.sent(request.path, request.body, request.headers)
-        incoming = await self._ask()
+        trace = self._trace
+        incoming = await (self._ask() if trace is None else self._ask_traced(trace))
         endpoint = self.route.endpoint
         if endpoint is not None:
             if incoming.status in {401, 403} and endpoint.renew():
@@ -236,14 +234,22 @@ class RequestSender:
         self._on_head(incoming.headers)
         if trace is not None:
             trace.answered(incoming.status, incoming.headers)
-            if trace.records:
-                incoming.on_bytes = trace.received
+            incoming.observer = trace if trace.records else None
         try:
             check_status(incoming, self.route.provider)
         except ToolbridgeError:
             await incoming.release()
             raise
         return incoming
+
+    async def _ask_traced(self, trace: ExchangeTrace) -> Incoming:
+        request = self._request
+        trace.sent(request.path, request.body, request.headers)
+        try:
+            return await self._ask()
+        except ToolbridgeError as error:
+            trace.broke(error.problem)
+            raise
 
     async def _ask(self) -> Incoming:
         provider_config = self.route.provider_config

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -49,6 +50,9 @@ from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
 from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 from toolbridge.upstream.http import Upstream
+
+if TYPE_CHECKING:
+    from toolbridge.server.exchange_recorder import ExchangeRecorder
 
 MAX_HEADER = 1000
 _SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
@@ -121,9 +125,8 @@ class Gateway:
         self.client_headers = ClientHeaders(secret(config.key, env))
         self._opaque_tokens = OpaqueTokens()
         self.state = state_dir(env)
-        self.redactor = Redactor(
-            secrets_of(config, self.model_routes.provider_configs.values(), env)
-        )
+        secrets = secrets_of(config, self.model_routes.provider_configs.values(), env)
+        self.redactor = Redactor(secrets)
         path = self._store_file = self.state / STORE_FILE if self.state else None
         self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
         self.router.sources.corrections.attach(
@@ -131,6 +134,9 @@ class Gateway:
         )
         self.stored_responses = StoredResponses(self.store)
         self.kept_requests = KeptRequests(config.explain_bytes)
+        self._recorder = _recorder(config, secrets) if config.record else None
+        self.answers_in: Codec | None = None
+        """The API of every answer, in place of the client's own; a replay may set it."""
 
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
@@ -140,13 +146,20 @@ class Gateway:
         await self.model_routes.discover()
 
     async def close(self) -> None:
+        if self._recorder is not None:
+            await self._recorder.close()
         await self.router.close()
         await self.store.close()
 
     async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
         """Answer one request to a chat model."""
         body = entry.body = await exchange.body(self.config.max_body)
+        if self.answers_in is not None:
+            decode = ask.decode or ask.codec.decode_request
+            ask = replace(ask, codec=self.answers_in, decode=decode)
         kept = self.kept_requests.begin(exchange, ask, body, entry)
+        if self._recorder is not None:
+            self._recorder.attach(exchange, kept)
         request = ask.read(body)
         if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
@@ -337,6 +350,12 @@ def _as_shown(message: Message, encoder: Encoder) -> Message:
     """Return `message` with the id that the client got: a keep-alive may have been sent first."""
     id = getattr(encoder, "id", "")
     return msgspec.structs.replace(message, id=id) if id else message
+
+
+def _recorder(config: Config, secrets: list[str]) -> "ExchangeRecorder":
+    from toolbridge.server.exchange_recorder import ExchangeRecorder
+
+    return ExchangeRecorder(config, secrets)
 
 
 class _Identified(msgspec.Struct):

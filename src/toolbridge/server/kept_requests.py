@@ -7,6 +7,7 @@ entry; the answer's text is not kept. Nothing is compared or copied while a requ
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
@@ -27,18 +28,22 @@ MOST = 1000
 class KeptRequest:
     """One request of a client, and what is needed to explain it."""
 
-    def __init__(self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry) -> None:
+    def __init__(
+        self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry, seed: bytes
+    ) -> None:
         self.id = exchange.id
         self.owner = owner_of(exchange.caller)
         self.path = exchange.path
         self.ask = ask
         self.body = body
         self.entry = entry
-        self.trace = ExchangeTrace()
+        self.trace = ExchangeTrace(seed)
         self.request_model = ""
         self.session = ""
         self.route: Route | None = None
         self.estimate: TokenCount | None = None
+        self.on_finish: Callable[[KeptRequest], None] | None = None
+        """Called once at the end, with the request."""
         self.status = 0
         self.duration = 0.0
 
@@ -51,6 +56,9 @@ class KeptRequest:
             self.entry.message = msgspec.structs.replace(
                 message, content=(), alternatives=(), logprobs=(), envelope=None
             )
+        on_finish, self.on_finish = self.on_finish, None
+        if on_finish is not None:
+            on_finish(self)
 
     @property
     def address(self) -> str:
@@ -69,8 +77,10 @@ class KeptRequest:
 class KeptRequests:
     """The last requests, limited by their size in bytes."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, seed: bytes = b"") -> None:
         self._limit = limit
+        self._seed = seed
+        """The seed of every answer's ids in a replay; otherwise each answer has its own."""
         self._kept: deque[KeptRequest] = deque()
         self._size = 0
 
@@ -78,7 +88,7 @@ class KeptRequests:
         self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry
     ) -> KeptRequest:
         """Return a new request, which is kept from its end on."""
-        kept = KeptRequest(exchange, ask, body, entry)
+        kept = KeptRequest(exchange, ask, body, entry, self._seed)
 
         def end(status: int) -> None:
             kept.finish(status)
