@@ -20,6 +20,10 @@ _STRUCTS = ("sampling", "think", "tool_choice", "output", "completion")
 _PLAIN = ("model", "max_tokens", "stop", "stream", "user", "session")
 
 
+_MEDIA = frozenset({"image", "document", "audio"})
+_CONTENT = ("data", "url", "file_id", "text")
+
+
 class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     """One difference between the client's request and the request that was sent."""
 
@@ -59,12 +63,17 @@ class _Item(NamedTuple):
         return str(self.value.get("type"))
 
 
-def find_edits(came: Request, sent: Request) -> list[Edit]:
-    """Return every difference between two requests, without reasons."""
+def find_edits(
+    came: Request, sent: Request, tool_names: Mapping[str, str] | None = None
+) -> list[Edit]:
+    """Return every difference between two requests, without reasons.
+
+    `tool_names` maps names of tools at the target to the client's names.
+    """
     found = [*_plain_edits(came, sent)]
     found += _member_edits("extra", came.extra, sent.extra)
     found += _item_edits(_system(came), _system(sent))
-    found += _tool_edits(came.tools, sent.tools)
+    found += _tool_edits(came.tools, sent.tools, tool_names or {})
     found += _item_edits(_parts(came.turns), _parts(sent.turns))
     before, after = _grouping(came.turns), _grouping(sent.turns)
     if before != after and not any(edit.place.startswith("turns.") for edit in found):
@@ -74,10 +83,10 @@ def find_edits(came: Request, sent: Request) -> list[Edit]:
 
 def _plain_edits(came: Request, sent: Request) -> Iterator[Edit]:
     for name in _PLAIN:
-        before, after = _json(getattr(came, name)), _json(getattr(sent, name))
+        before, after = json_of(getattr(came, name)), json_of(getattr(sent, name))
         yield from _difference(name, before, after)
     for name in _STRUCTS:
-        before, after = _json(getattr(came, name)), _json(getattr(sent, name))
+        before, after = json_of(getattr(came, name)), json_of(getattr(sent, name))
         yield from _member_edits(name, _members(before), _members(after))
         if (before is None) != (after is None) and not _members(before) and not _members(after):
             yield Edit(name, "removed" if after is None else "added", before, after)
@@ -106,7 +115,7 @@ def _member_edits(place: str, before: JsonObject, after: JsonObject) -> Iterator
             yield from _difference(f"{place}.{name}", before.get(name), after.get(name))
 
 
-def _json(value: object) -> Json:
+def json_of(value: object) -> Json:
     """Return a struct, tuple or plain value as JSON, without the client's JSON of its parts."""
     found: Json = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_raw)
     return _without_sources(found)
@@ -130,7 +139,7 @@ def _bare(part: Part | Tool) -> JsonObject:
     if isinstance(plain, Result):
         content = tuple(msgspec.structs.replace(one, source=None) for one in plain.content)
         plain = msgspec.structs.replace(plain, content=content)
-    return _members(_json(plain))
+    return _members(json_of(plain))
 
 
 # ── lists ────────────────────────────────────────────────────────────────────
@@ -170,7 +179,9 @@ def _block_edits(came: list[_Item], sent: list[_Item]) -> Iterator[Edit]:
         return
     waiting = list(sent)
     for item in came:
-        other = next((one for one in waiting if _pairs(item, one)), None)
+        paired = [one for one in waiting if _pairs(item, one)]
+        other = next((one for one in paired if _has_same_id(item, one)), None)
+        other = other or next(iter(paired), None)
         if other is None:
             yield Edit(item.place, "removed", {"role": item.role, **item.value})
             continue
@@ -181,12 +192,23 @@ def _block_edits(came: list[_Item], sent: list[_Item]) -> Iterator[Edit]:
 
 
 def _pairs(item: _Item, other: _Item) -> bool:
-    return item.kind == other.kind
+    if item.kind != other.kind or item.role != other.role:
+        return False
+    if item.kind not in _MEDIA:
+        return True
+    given = [name for name in _CONTENT if name in item.value]
+    return any(item.value[name] == other.value.get(name) for name in given)
+
+
+def _has_same_id(item: _Item, other: _Item) -> bool:
+    """Whether both are the same call, or results of the same call."""
+    names = [name for name in ("id", "call_id") if name in item.value]
+    return any(item.value[name] == other.value.get(name) for name in names)
 
 
 def _is_regrouped(came: list[_Item], sent: list[_Item]) -> bool:
     """Whether these are the same words in another number of texts."""
-    if not came or len(came) == len(sent) or not _has_texts_only(came, sent):
+    if not came or not sent or len(came) == len(sent) or not _has_texts_only(came, sent):
         return False
     return _words(came) == _words(sent)
 
@@ -206,9 +228,11 @@ def _item_difference(item: _Item, other: _Item) -> Iterator[Edit]:
     yield from _member_edits(item.place, item.value, other.value)
 
 
-def _tool_edits(came: Sequence[Tool], sent: Sequence[Tool]) -> Iterator[Edit]:
+def _tool_edits(
+    came: Sequence[Tool], sent: Sequence[Tool], tool_names: Mapping[str, str]
+) -> Iterator[Edit]:
     """Yield the edits of tools; a tool keeps its position, or its name if its position changed."""
-    names = {tool.name: n for n, tool in enumerate(sent)}
+    names = {tool_names.get(tool.name, tool.name): n for n, tool in enumerate(sent)}
     left = set(range(len(sent)))
     for n, tool in enumerate(came):
         at = names.get(tool.name, n if n < len(sent) and n in left else None)
