@@ -179,6 +179,20 @@ async def test_another_key_sees_nothing_and_secrets_are_masked():
             assert app.gateway.kept_requests.find(id, "another-key") is None
 
 
+async def test_a_secret_is_masked_before_a_text_is_cut():
+    async with bridged(replay(line_of("Hi", done=True))) as (url, _, _):
+        head = {"x-session-id": "s"}
+        # The first change of the prompt is in a secret that is longer than what is shown of it.
+        key = "sk-proj-" + "aB3" * 60
+        words = [f"{'x' * 385} {key}", f"{'x' * 385} {key[:-6]}999999"]
+        for word in words:
+            system = [{"type": "text", "text": word}, {"type": "text", "text": "Two."}]
+            id, _ = await post(url, asked(system=system), head)
+        _, found = await get(url, id)
+    assert found["prefix"]["place"] == "messages.0"
+    assert "aB3aB3" not in json.dumps(found)
+
+
 class Kept:
     def __init__(self, id, size):
         self.id, self.size, self.owner = id, size, ""

@@ -257,6 +257,49 @@ async def test_planted_secrets_are_in_no_file(tmp_path, capsys):
     assert await replay(str(file)) == 0, capsys.readouterr().out
 
 
+async def test_the_login_of_a_caller_that_is_forwarded_is_in_no_file(tmp_path, capsys):
+    async def answer(heard, line):
+        assert LOGIN in heard.headers["authorization"]
+        message = {"role": "assistant", "content": f"You are {LOGIN}."}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        await whole(line, {"id": "c", "model": "m", "choices": [choice]})
+
+    async with model_server(answer) as server:
+        provider = ProviderConfig(api="openai_chat", url=server.url, key="caller")
+        places = {"map": {"default": "p/m"}, "providers": {"p": provider}}
+        async with (
+            gateway(Config(log="off", record=str(tmp_path / "r"), **places)) as (url, _),
+            aiohttp.ClientSession() as session,
+            session.post(
+                f"{url}/v1/chat/completions",
+                json={"model": "m", "messages": BODY["messages"]},
+                headers={"authorization": f"Bearer {LOGIN}"},
+            ) as reply,
+        ):
+            assert reply.status == 200
+    (file,) = files(tmp_path / "r")
+    assert LOGIN.encode() not in file.read_bytes()
+    assert await replay(str(file)) == 0, capsys.readouterr().out
+
+
+async def test_an_id_that_a_server_repeats_replays_identical(tmp_path, capsys):
+    words = [*said("Hello there."), chunk({}, "stop"), "data: [DONE]\n\n"]
+    async with model_server(streaming(words)) as server:
+        provider = ProviderConfig(api="openai_chat", url=server.url)
+        places = {"map": {"default": "p/m"}, "providers": {"p": provider}}
+        async with gateway(Config(log="off", record=str(tmp_path / "r"), **places)) as (url, _):
+            for _ in range(2):
+                body = {"model": "m", "stream": True, "messages": BODY["messages"]}
+                async with (
+                    aiohttp.ClientSession() as session,
+                    session.post(f"{url}/v1/chat/completions", json=body) as reply,
+                ):
+                    await reply.read()
+    assert len(files(tmp_path / "r")) == 2
+    for file in files(tmp_path / "r"):
+        assert await replay(str(file)) == 0, capsys.readouterr().out
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13])
 def test_a_secret_that_is_split_between_events_is_masked_and_pieces_keep_their_number(size):
     text = "".join(said(f"ä {SPLIT} ü"))

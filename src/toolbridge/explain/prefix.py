@@ -5,7 +5,7 @@ prompt and messages, in this order. `compare_prompts` finds the first part that 
 are not part of the prompt and are left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -61,10 +61,17 @@ class _PromptPart(msgspec.Struct, frozen=True):
     text: str
 
 
-def compare_prompts(before: JsonObject, after: JsonObject, id: str, tokens: int = 0) -> Prefix:
+def compare_prompts(
+    before: JsonObject,
+    after: JsonObject,
+    id: str,
+    tokens: int = 0,
+    redact: Callable[[str], str] = str,
+) -> Prefix:
     """Return the prefix of `after` that `before`, the request `id`, had too.
 
-    `tokens` is the number of input tokens of `after`, where it is known.
+    `tokens` is the number of input tokens of `after`, where it is known. The shown parts of texts
+    pass `redact` as a whole, because half a secret has no shape.
     """
     old, new = list(_parts(before)), list(_parts(after))
     same = _common(old, new)
@@ -73,6 +80,9 @@ def compare_prompts(before: JsonObject, after: JsonObject, id: str, tokens: int 
     total = sum(len(part.text) for part in new)
     share = tokens / total if tokens and total else 1 / _CHARACTERS
     changed = same < len(old)
+    was = redact(old[same].text) if changed else ""
+    now = redact(new[same].text) if changed and same < len(new) else ""
+    at = _common_text(was, now)
     return Prefix(
         against=id,
         unchanged_parts=same,
@@ -83,8 +93,8 @@ def compare_prompts(before: JsonObject, after: JsonObject, id: str, tokens: int 
         characters=characters,
         extends=not changed,
         place=(new[same].place if same < len(new) else old[same].place) if changed else "",
-        before=_shown(old[same].text, inside) if changed else "",
-        after=_shown(new[same].text, inside) if changed and same < len(new) else "",
+        before=_shown(was, at),
+        after=_shown(now, at),
         settings=tuple(name for name in _SETTINGS if before.get(name) != after.get(name)),
     )
 

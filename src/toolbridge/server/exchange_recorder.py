@@ -26,7 +26,7 @@ from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest
 from toolbridge.server.response_tap import RecordingTap
 from toolbridge.store import private_files
-from toolbridge.store.notices import notice
+from toolbridge.store.notices import notice, report_fault
 
 _NAME = re.compile(r"\d{8}T\d{6}-req_[0-9a-f]+\.json")
 _MOST_WAITING = 64
@@ -83,6 +83,8 @@ class ExchangeRecorder:
                 self._report(
                     f"{self._folder}: {error.strerror or error}; requests are not recorded"
                 )
+            except Exception as error:  # noqa: BLE001  a recording must not stop the server
+                report_fault(error, Redactor(self._secrets))
             else:
                 self._trouble = False
 

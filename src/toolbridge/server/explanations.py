@@ -12,8 +12,9 @@ import msgspec
 
 from toolbridge import codecs
 from toolbridge.core.errors import ToolbridgeError, UnknownRoute
-from toolbridge.core.json import Json, JsonObject, maybe_object
+from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import HealingReport, Loss, Request
+from toolbridge.core.redaction import Redactor
 from toolbridge.explain.edits import Comparison, Edit
 from toolbridge.explain.prefix import Prefix, compare_prompts
 from toolbridge.explain.reasons import explain_edits
@@ -51,8 +52,9 @@ async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         came = error
     why = app.gateway.model_routes.explain_name(kept.request_model) if kept.route else ""
     earlier = kept_requests.before(kept)[:_COMPARED]
-    explained = await asyncio.to_thread(_explain, kept, came, why, earlier)
-    await exchange.reply(200, app.gateway.redactor.json(_bounded(explained)))
+    redactor = app.gateway.redactor
+    explained = await asyncio.to_thread(_explain, kept, came, why, earlier, redactor)
+    await exchange.reply(200, explained)
 
 
 def _missing(id: str) -> str:
@@ -65,8 +67,19 @@ def _missing(id: str) -> str:
 
 
 def _explain(
-    kept: KeptRequest, came: Request | ToolbridgeError, why: str, earlier: list[KeptRequest]
-) -> JsonObject:
+    kept: KeptRequest,
+    came: Request | ToolbridgeError,
+    why: str,
+    earlier: list[KeptRequest],
+    redactor: Redactor,
+) -> bytes:
+    """Return the explanation as JSON, redacted before it is shortened: half a secret has no shape."""
+    shown = _collect(kept, came, why)
+    shown["prefix"] = _prefix(kept, earlier, redactor)
+    return dump_bytes(_bounded(redactor.value(shown)))
+
+
+def _collect(kept: KeptRequest, came: Request | ToolbridgeError, why: str) -> JsonObject:
     last = kept.trace.attempts[-1] if kept.trace.attempts else None
     shown: JsonObject = {
         "id": kept.id,
@@ -78,7 +91,7 @@ def _explain(
         "edits": [],
         "healings": [_healing(report) for report in kept.entry.healed],
         "losses": _losses(kept, last),
-        "prefix": _prefix(kept, earlier),
+        "prefix": None,
         "tokens": _tokens(kept),
         "times": _times(kept),
     }
@@ -201,7 +214,7 @@ def _loss(loss: Loss) -> Json:
 # ── the prompt prefix, tokens and times ──────────────────────────────────────
 
 
-def _prefix(kept: KeptRequest, earlier: list[KeptRequest]) -> Json:
+def _prefix(kept: KeptRequest, earlier: list[KeptRequest], redactor: Redactor) -> Json:
     """Return the longest prefix that an earlier request had; null for the first of a session."""
     sent = maybe_object(kept.sent) if kept.sent else None
     if sent is None:
@@ -210,7 +223,7 @@ def _prefix(kept: KeptRequest, earlier: list[KeptRequest]) -> Json:
     tokens = message.usage.input_total if message is not None else 0
     tokens = tokens or (kept.estimate.tokens if kept.estimate else 0)
     found: list[Prefix] = [
-        compare_prompts(body, sent, one.id, tokens)
+        compare_prompts(body, sent, one.id, tokens, lambda text: redactor.json_pieces([text])[0])
         for one in earlier
         if (body := maybe_object(one.sent)) is not None
     ]

@@ -15,8 +15,11 @@ from typing_extensions import override
 
 from toolbridge import codecs
 from toolbridge.config import Config, ModelConfig
+from toolbridge.core import events as ev
 from toolbridge.core.errors import MalformedRequest, Unreachable, error_of
+from toolbridge.core.ids import Ids
 from toolbridge.explain.recording import RecordedAttempt, Recording
+from toolbridge.routing.models import Route
 from toolbridge.routing.recorded_route import route_from_json
 from toolbridge.routing.router import TokenCount
 from toolbridge.server.app import App
@@ -80,9 +83,22 @@ def _configure(app: App, recording: Recording, changes: ReplayChanges) -> None:
             ) from None
         if route.is_node:
             raise MalformedRequest("the answers of nodes are not recorded, so there is no replay")
+        _note_seen_id(app, recording, route)
         settings = _changed(route.settings, changes)
         route = msgspec.structs.replace(route, settings=settings)
         gateway.model_routes.pin(recording.model, route)
+
+
+def _note_seen_id(app: App, recording: Recording, route: Route) -> None:
+    """Note the id of the provider's answer as seen, if the client got another one in its place."""
+    if recording.api != route.provider_config.api or not recording.attempts:
+        return
+    data = b"".join(recording.attempts[-1].response.data())
+    events = route.codec.stream_decoder(Ids("replay")).feed(data)
+    id = next((event.id for event in events if isinstance(event, ev.Started)), "")
+    got = b"".join(recording.response.body.data())
+    if id and id.encode() not in got:
+        app.gateway.router.sources.seen_ids.is_new(id)
 
 
 def _changed(settings: ModelConfig, changes: ReplayChanges) -> ModelConfig:
