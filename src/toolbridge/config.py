@@ -35,8 +35,6 @@ Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
 """More than zero: a timer of zero seconds would keep the event loop busy."""
 Grace: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-
-
 ToolModeSetting: TypeAlias = Literal["auto", "native", "prompt", "constrained"]
 
 

@@ -134,9 +134,10 @@ def _route_lines(client: JsonObject, route: JsonObject) -> Iterator[str]:
     address = f"{_text(route.get('provider'))}/{_text(route.get('model'))}"
     yield f"→ {address} ({_text(route.get('api'))}, {how}): {_text(route.get('why'))}"
     for number, one in enumerate(_objects(route.get("attempts")), 1):
-        status = one.get("status") or "no answer"
-        line = f"attempt {number} at {_text(one.get('at_ms'))} ms, {_text(one.get('bytes'))} bytes"
-        yield f"{line}: {_text(status)}"
+        line = f"attempt {number} at {_text(one.get('at_ms'))} ms"
+        if "bytes" in one:
+            line += f", {_text(one.get('bytes'))} bytes: {_text(one.get('status') or 'no answer')}"
+        yield line
         if one.get("problem"):
             yield f"  {_text(one.get('problem'))}; {_text(one.get('then'))}"
 

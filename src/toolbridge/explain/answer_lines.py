@@ -32,7 +32,7 @@ def event_lines(api: str, status: int, text: str) -> list[str]:
     """Return a response in `api` as events of toolbridge, with the pieces of each text joined.
 
     APIs divide a text in different ways, and so do answers whose secrets were masked. Ids differ
-    between APIs and are left out.
+    between APIs, and so does the time of token counts: only those at the end are shown.
     """
     if status >= 400:
         problem = codecs.load(api).decode_rejection(status, {}, text.encode())
@@ -40,7 +40,8 @@ def event_lines(api: str, status: int, text: str) -> list[str]:
     decoder = codecs.load(api).stream_decoder(Ids("replay"))
     events = decoder.feed(text.encode()) + decoder.close()
     joined = _joined([_without_id(event) for event in events])
-    return [f"HTTP {status}", *tell_events(joined).splitlines()]
+    lines = tell_events(joined).splitlines()
+    return [f"HTTP {status}", *(line for line in lines if not line.startswith("usage_reported"))]
 
 
 def _joined(events: list[ev.Event]) -> list[ev.Event]:

@@ -20,6 +20,9 @@ FORMAT = 1
 _INDEXES = ("index", "output_index", "content_index", "summary_index", "item_id", "id")
 _HEADER_WORDS = ("key", "auth", "token", "secret", "cookie", "credential", "password")
 
+_COUNTS = ("-token-count", "ratelimit", "rate-limit")
+"""Names with `token` in them that are counts of tokens."""
+
 
 class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that arrived or were sent at once."""
@@ -124,7 +127,9 @@ def read_recording(data: bytes, name: str) -> Recording:
 
 def is_secret_header(name: str) -> bool:
     """Whether a header of this name may hold a key, a login or a cookie."""
-    return any(word in name.lower() for word in _HEADER_WORDS)
+    lower = name.lower()
+    counts = any(word in lower for word in _COUNTS)
+    return not counts and any(word in lower for word in _HEADER_WORDS)
 
 
 def redact_headers(headers: Sequence[tuple[str, str]], redactor: Redactor) -> dict[str, str]:

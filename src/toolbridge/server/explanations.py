@@ -137,6 +137,9 @@ def _attempt(attempt: TracedAttempt) -> JsonObject:
         "status": attempt.status,
         "tool_mode": attempt.tool_mode,
     }
+    if attempt.ready is not None:  # the demo model and nodes have no HTTP
+        for name in ("path", "bytes", "status"):
+            del shown[name]
     if attempt.problem is not None:
         shown["problem"] = f"{attempt.problem.kind}: {attempt.problem.text}"
         shown["then"] = attempt.outcome or "the error was returned to the client"

@@ -32,7 +32,7 @@ from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
-from toolbridge.server.api_endpoint import ApiEndpoint
+from toolbridge.server.api_endpoint import ApiEndpoint, session_of
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from toolbridge.server.exchange_recorder import ExchangeRecorder
 
 MAX_HEADER = 1000
-_SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
 @dataclass(frozen=True)
@@ -156,12 +155,14 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         if self.answers_in is not None:
             decode = ask.decode or ask.codec.decode_request
-            ask = replace(ask, codec=self.answers_in, decode=decode)
+            # Chat Completions: a stream reports usage only if the request asks for it.
+            extra = ask.extra | {"stream_options": {"include_usage": True}}
+            ask = replace(ask, codec=self.answers_in, decode=decode, extra=extra)
         kept = self.kept_requests.begin(exchange, ask, body, entry)
         if self._recorder is not None:
             self._recorder.attach(exchange, kept)
         request = ask.read(body)
-        if not request.session and (session := _session(exchange)):
+        if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
@@ -370,14 +371,6 @@ def _loaded(request: Request) -> list[ev.Event]:
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _session(exchange: HttpExchange) -> str:
-    """Return the client's name of the conversation; providers use it to find their prompt cache."""
-    for name in _SESSIONS:
-        if found := exchange.header(name):
-            return found
-    return ""
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
