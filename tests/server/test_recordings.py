@@ -198,6 +198,33 @@ async def test_a_retry_a_rejection_and_a_cut_stream_replay_identical(tmp_path, c
     assert await replay(str(file)) == 0, capsys.readouterr().out
 
 
+async def test_passthrough_and_a_client_that_left_replay_identical(tmp_path, capsys):
+    events = [
+        {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "real", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}} for _ in range(50)),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+        {"type": "message_stop"},
+    ]  # fmt: skip
+    pieces = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+    async with model_server(streaming(pieces, pause=0.01)) as server:
+        provider = ProviderConfig(api="anthropic", url=server.url, passthrough=True)
+        places = {"map": {"default": "p/real"}, "providers": {"p": provider}}
+        config = Config(log="off", record=str(tmp_path / "r"), **places)
+        async with gateway(config) as (url, _), aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/v1/messages", json=BODY) as reply:
+                assert (await reply.read()).decode() == "".join(pieces)
+            async with session.post(f"{url}/v1/messages", json=BODY) as reply:
+                await reply.content.readany()
+                reply.close()
+            await asyncio.sleep(0.3)
+    found = [json.loads(file.read_text()) for file in files(tmp_path / "r")]
+    assert sorted(one["response"].get("client_left", False) for one in found) == [False, True]
+    for file in files(tmp_path / "r"):
+        assert await replay(str(file)) == 0, capsys.readouterr().out
+
+
 # ── secrets ──────────────────────────────────────────────────────────────────
 
 SPLIT = "sk-proj-0007aAbBcCdDeEfFgGhH"

@@ -71,7 +71,9 @@ class KeptRequest:
 
     @property
     def size(self) -> int:
-        return _BASE + len(self.body) + sum(len(one.body) for one in self.trace.attempts)
+        bodies = len(self.body) + sum(len(one.body) for one in self.trace.attempts)
+        steps = (step for report in self.entry.healed for step in report.steps)
+        return _BASE + bodies + sum(len(step.before) + len(step.after) for step in steps)
 
 
 class KeptRequests:
