@@ -133,6 +133,16 @@ async def test_the_prefix_names_the_first_change_since_the_last_turn():
     assert alone["prefix"] is None
 
 
+async def test_the_user_id_of_claude_code_is_its_conversation():
+    async with bridged(replay(line_of("Hi", done=True))) as (url, _, _):
+        found = []
+        for user in ("a", "b", "a"):
+            id, _ = await post(url, asked(metadata={"user_id": user}))
+            found.append((await get(url, id))[1]["prefix"])
+    assert found[:2] == [None, None]
+    assert found[2]["extends"]
+
+
 async def test_last_is_the_newest_request_and_an_unknown_id_names_the_remedy():
     async with bridged(replay(line_of("Hi", done=True))) as (url, _, _):
         status, error = await get(url, "last")

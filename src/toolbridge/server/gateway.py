@@ -167,7 +167,8 @@ class Gateway:
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
         _note(entry, ask.codec, request, route)
-        kept.request_model, kept.session, kept.route = request.model, request.session, route
+        kept.request_model, kept.route = request.model, route
+        kept.session = request.session or request.user  # Claude Code's user id names its session
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
