@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from tests.event_lines import tell_events
 
 from toolbridge import codecs
 from toolbridge.core import events as ev
 from toolbridge.core.codec import AnswerContext, Codec, Target
 from toolbridge.core.errors import ClientError
+from toolbridge.core.event_lines import tell_events
 from toolbridge.core.fold import collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import dump_bytes, dumps, loads
 from toolbridge.core.messages import Problem, Request
 from toolbridge.core.source import without_sources
+from toolbridge.explain.transcript import pretty
 
 HOME = Path(__file__).parent / "transcripts"
 _FENCE = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_WIDTH = 100
 
 
 class Fence(NamedTuple):
@@ -127,18 +127,3 @@ def _tell_problem(problem: Problem, language: str) -> str:
     rejection = _codec(language).encode_rejection(problem, "req_transcript")
     headers = [f"{name}: {value}" for name, value in sorted(rejection.headers.items())]
     return "\n".join([f"HTTP {rejection.status}", *headers, rejection.body.decode()])
-
-
-def pretty(value: object, indent: int = 0) -> str:
-    """Return JSON with one member a line, and on one line whatever fits there."""
-    flat = dumps(value)
-    if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list):
-        return flat
-    inner = indent + 2
-    if isinstance(value, dict):
-        members = [f"{dumps(name)}: {pretty(item, inner)}" for name, item in value.items()]
-    else:
-        members = [pretty(item, inner) for item in value]
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    lines = ",\n".join(" " * inner + member for member in members)
-    return f"{opening}\n{lines}\n{' ' * indent}{closing}"

@@ -35,8 +35,6 @@ Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
 """More than zero: a timer of zero seconds would keep the event loop busy."""
 Grace: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-
-
 ToolModeSetting: TypeAlias = Literal["auto", "native", "prompt", "constrained"]
 
 
@@ -186,6 +184,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: Literal["json", "pretty", "auto", "off"] = "auto"
     store_bytes: Size = 256 * 1024 * 1024
     """The maximum size of events, stored responses and tool results in the database, in bytes."""
+    explain_bytes: Size = 16 * 1024 * 1024
+    """The maximum size of past requests that are kept in memory for `toolbridge explain`, in bytes."""
+    record: str = ""
+    """The directory to which every model request is recorded; empty for none."""
+    record_files: Size = 1000
+    """The number of recordings that are kept."""
+    record_bytes: Size = 256 * 1024 * 1024
+    """The maximum size of all recordings, in bytes."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}

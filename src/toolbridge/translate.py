@@ -178,7 +178,7 @@ def plan(
             *name_losses(decided, request, names),
             *foreign,
             *name_losses(prepared.losses, wanted, names),
-            *told.losses,
+            *name_losses(told.losses, request, names),
             *name_losses((*lowered, *outgoing.losses), limited, names),
         ]
     )

@@ -30,6 +30,9 @@ def add_server(parser: argparse.ArgumentParser) -> None:
         help="what to do with thinking for a model that cannot (auto)",
     )
     parser.add_argument(
+        "--record", metavar="DIR", help="write the bytes of every model request to a file in DIR"
+    )
+    parser.add_argument(
         "--log", choices=("json", "pretty", "auto", "off"), help="format of the request log (auto)"
     )
 
@@ -58,5 +61,5 @@ def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
 
 
 def _flags(args: argparse.Namespace) -> dict[str, object]:
-    names = ("host", "port", "key", "thinking", "log", "model")
+    names = ("host", "port", "key", "thinking", "log", "model", "record")
     return {name: getattr(args, name, None) for name in names}

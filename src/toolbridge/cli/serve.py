@@ -83,7 +83,7 @@ def _background(args: argparse.Namespace) -> int:
     if running is not None:
         print(f"a gateway already runs at {running.url} (pid {running.pid})")
         return 0
-    names = ("config", "host", "port", "model", "thinking", "log")
+    names = ("config", "host", "port", "model", "thinking", "log", "record")
     flags = [f"--{n}={v}" for n in names if (v := getattr(args, n)) is not None]
     if args.local is not None:
         flags.append(f"--local={args.local}" if args.local else "--local")

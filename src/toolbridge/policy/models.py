@@ -102,6 +102,28 @@ def resolve(name: str, facts: ModelFacts) -> str:
     return _address(found, facts)
 
 
+def explain_name(name: str, facts: ModelFacts) -> str:
+    """Return the rule by which `resolve` finds the model of `name`; empty where none applies."""
+    if name in facts.table:
+        return f"[map] has the name {name[:_LONGEST]!r}"
+    if not name.strip():
+        return "the request names no model: the default model"
+    plain = _LARGE.sub("", name) or name
+    if _listed(name, facts):
+        return "a provider lists the name"
+    if _addressed(plain, facts):
+        return "the name is an address, provider/model"
+    if plain.startswith(_GOOGLE) and plain != _GOOGLE:
+        return explain_name(plain.removeprefix(_GOOGLE), facts)
+    if _table_entry(plain, facts.table):
+        return "[map] has an alias or tier that the name matches"
+    if facts.fixed and facts.default:
+        return "no other rule applies: `default` of [map]"
+    if _by_vendor(plain, facts):
+        return "the name of a vendor's own model"
+    return "an Ollama that is configured and has not answered yet" if facts.silent else ""
+
+
 def split_address(name: str, providers: Collection[str]) -> tuple[str, str]:
     """Return provider and model of `provider/model`, `,`, `@` or `:`; the provider may be empty.
 

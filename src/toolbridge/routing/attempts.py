@@ -10,8 +10,8 @@ kept of the answer, not in when a request is repeated.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -23,12 +23,15 @@ from toolbridge.core.messages import Message, Problem
 from toolbridge.history.seals import maker_name
 from toolbridge.policy.rescue import is_unparsed
 from toolbridge.policy.retry import may_retry, wait
+from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.models import Route
 from toolbridge.routing.sources import Batch, Source
 from toolbridge.translate import AnswerStages
 
 __all__ = ["AnswerAttempts", "Batch", "KnownAnswer", "SendableRequest"]
 
+Pause: TypeAlias = Callable[[float], Awaitable[None]]
+"""Waits before a retry; a replay does not wait."""
 _PRELUDE = (ev.Started, ev.UsageReported, ev.LogprobsReported, ev.Lost)
 
 
@@ -59,9 +62,16 @@ class SendableRequest(Protocol):
 class AnswerAttempts:
     """The answer to one request, over as many attempts as are allowed."""
 
-    def __init__(self, request: SendableRequest) -> None:
+    def __init__(
+        self,
+        request: SendableRequest,
+        trace: ExchangeTrace | None = None,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
         self._request = request
-        self._seed = random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
+        self._trace = trace or ExchangeTrace()
+        self._seed = self._trace.seed
+        self._pause = pause
         self.attempts = 0
 
     @property
@@ -94,6 +104,7 @@ class AnswerAttempts:
                 if attempt.has_content:
                     raise
                 if rescued := self._request.rescue(error.problem, self._seed):
+                    self._trace.failed(error.problem, "the answer was read from the error")
                     yield rescued
                     return
                 if not await self._again(error.problem):
@@ -121,13 +132,16 @@ class AnswerAttempts:
                 )
             except ToolbridgeError as error:
                 if rescued := self._request.rescue(error.problem, self._seed):
+                    self._trace.failed(error.problem, "the answer was read from the error")
                     return collect(rescued)
                 if not await self._again(error.problem):
                     raise
 
     async def _again(self, problem: Problem) -> bool:
         """Return whether to send the request again; wait first unless it was downgraded."""
+        self._trace.failed(problem)
         if self._request.downgrade(problem):
+            self._trace.failed(problem, "sent again without what the provider rejected")
             self.attempts = 0
             return True
         if is_unparsed(problem):
@@ -136,7 +150,9 @@ class AnswerAttempts:
             return False
         if not may_retry(problem, attempt=self.attempts, content_sent=False):
             return False
-        await asyncio.sleep(wait(problem, self.attempts, random.random()))  # noqa: S311  jitter
+        delay = wait(problem, self.attempts, random.random())  # noqa: S311  jitter
+        self._trace.failed(problem, f"sent again after {delay:.1f} s")
+        await self._pause(delay)
         return True
 
     def _attempt(self) -> "_Attempt":

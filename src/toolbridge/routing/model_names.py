@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import UnknownModel
-from toolbridge.policy.models import ModelFacts, resolve, split_address
+from toolbridge.policy.models import ModelFacts, explain_name, resolve, split_address
 from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
 from toolbridge.routing.nodes import NODE, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, missing_key
@@ -36,6 +36,10 @@ class ModelNames:
     def resolve(self, name: str) -> str:
         """Return the address that `name` means; raise `UnknownModel` if it means none."""
         return resolve(name, self._facts())
+
+    def explain(self, name: str) -> str:
+        """Return the rule by which `name` is resolved."""
+        return explain_name(name, self._facts())
 
     def configured_default(self) -> str:
         """Return the address of the default that the user set in `[map]`."""

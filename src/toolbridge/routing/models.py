@@ -133,6 +133,7 @@ class ModelRoutes:
         self._discovery = Discovery(config, self.provider_configs, upstream, env)
         self._names = ModelNames(config, self.provider_configs, self._discovery, env)
         self._routes: dict[str, tuple[float, Route]] = {}
+        self._pinned: dict[str, Route] = {}
         self._upstream = upstream
         self._endpoints: dict[str, CloudEndpoint | None] = {}
         """Provider in a cloud → its endpoint, which keeps the credentials."""
@@ -163,6 +164,8 @@ class ModelRoutes:
     async def route(self, name: str) -> Route:
         """Return the route of a request for model `name`; raise `UnknownModel` without one."""
         check_model_name(name)
+        if (pinned := self._pinned.get(name)) is not None:
+            return pinned
         await self._rediscover()
         now = asyncio.get_running_loop().time()
         kept = self._routes.get(name)
@@ -185,6 +188,14 @@ class ModelRoutes:
             return self._names.resolve(name)
         except UnknownModel:  # it may be in a list that was not fetched yet
             return name
+
+    def pin(self, name: str, route: Route) -> None:
+        """Use `route` for `name` from now on, without asking any provider."""
+        self._pinned[name] = route
+
+    def explain_name(self, name: str) -> str:
+        """Return the rule by which `name` is resolved, as the lists of models are now."""
+        return self._names.explain(name)
 
     async def _find(self, address: str) -> Route:
         provider, _, model = address.partition("/")

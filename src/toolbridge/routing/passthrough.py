@@ -16,7 +16,7 @@ from toolbridge.core import events as ev
 from toolbridge.core.errors import ToolbridgeError, Truncated
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import JsonObject, dump_bytes, maybe_object
-from toolbridge.core.messages import Problem
+from toolbridge.core.messages import Loss, Problem
 from toolbridge.core.stage import Stage
 from toolbridge.environment import CALLER
 from toolbridge.history.prefix import BILLING
@@ -108,12 +108,18 @@ class PassthroughRequest:
         self._framing = framing
         self._client = client
         self._corrections = corrections
+        self._losses: tuple[Loss, ...] = ()
         self._body = self._corrected()
 
     def source(self, ids: Ids) -> Source:
         self.passed.reset(exact=self._framing != "array")
         request = msgspec.structs.replace(self._request, body=self._body)
-        opening = RequestSender(self._upstream, self.route, request, self._client.head)
+        trace = self._client.trace
+        if trace is not None:
+            attempt = trace.begin(self.route)
+            attempt.passed_through = True
+            attempt.losses = self._losses
+        opening = RequestSender(self._upstream, self.route, request, self._client.head, trace)
         source = PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
         return source if self._corrections is None else self._corrections.confirming(source)
 
@@ -144,6 +150,7 @@ class PassthroughRequest:
             return body
         corrected, losses = self._corrections.apply(given)
         if losses:
+            self._losses = losses
             self._client.losses(losses)
         return body if corrected is given else replace_members(body, given, corrected)
 

@@ -5,6 +5,7 @@ request it counts the tokens, checks them against the model's context window, an
 attempts that produce the answer.
 """
 
+import asyncio
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +20,7 @@ from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.messages import Loss, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
-from toolbridge.routing.attempts import AnswerAttempts
+from toolbridge.routing.attempts import AnswerAttempts, Pause
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.providers import config_for, is_first_party
@@ -65,6 +66,10 @@ class Router:
         self.tool_modes = ToolModes()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
+        self.pause: Pause = asyncio.sleep
+        """Waits before a retry."""
+        self.pinned_count: TokenCount | None = None
+        """The count of every request, in a replay."""
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
@@ -98,6 +103,8 @@ class Router:
 
     def admit(self, request: Request, route: Route) -> TokenCount:
         """Return the token count; raise `Overflow` if `request` exceeds the context window."""
+        if self.pinned_count is not None:
+            return self.pinned_count
         counted = self.count(request, route.address)
         # Calibration may lower an estimate, but not so far that this check never applies.
         size = max(counted.tokens, round(counted.raw * LEAST_SHARE))
@@ -157,9 +164,10 @@ class Router:
         heal = self.config.heal if own is None else own
         if request.tools:
             client = msgspec.structs.replace(client, tools=partial(self.tool_modes.note, route))
-        return AnswerAttempts(
-            TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
+        sendable = TranslatedRequest(
+            self.sources, route, request, options, heal=heal, client=client
         )
+        return AnswerAttempts(sendable, client.trace, self.pause)
 
     async def close(self) -> None:
         """Close the connections to nodes; the owner of `upstream` closes that."""

@@ -17,6 +17,7 @@ from toolbridge.core.json import dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.core.usage import Usage
 from toolbridge.environment import CALLER
+from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.learned_corrections import LearnedCorrections
 from toolbridge.routing.models import Route
 from toolbridge.routing.nodes import Batch, Nodes
@@ -98,7 +99,12 @@ class ProviderConnections:
         self.corrections = LearnedCorrections()
 
     def source(
-        self, route: Route, ready: PreparedRequest, ids: Ids, on_head: OnHead = ignore_head
+        self,
+        route: Route,
+        ready: PreparedRequest,
+        ids: Ids,
+        on_head: OnHead = ignore_head,
+        trace: ExchangeTrace | None = None,
     ) -> Source:
         """Return the source of the answer; the request is sent at its first read."""
         if route.is_demo:
@@ -107,7 +113,7 @@ class ProviderConnections:
             return NodeSource(self.nodes, route, ready, ids)
         outgoing = ready.outgoing
         request = HttpRequest(outgoing.path, dump_bytes(outgoing.body), outgoing.headers)
-        return HttpSource(RequestSender(self.upstream, route, request, on_head), ids)
+        return HttpSource(RequestSender(self.upstream, route, request, on_head, trace), ids)
 
     async def close(self) -> None:
         await self.corrections.close()
@@ -191,8 +197,10 @@ class RequestSender:
         route: Route,
         request: HttpRequest,
         on_head: OnHead = ignore_head,
+        trace: ExchangeTrace | None = None,
     ) -> None:
         self._upstream = upstream
+        self._trace = trace
         self._request = request
         self._on_head = on_head
         self.route = route
@@ -213,7 +221,8 @@ class RequestSender:
         """Return the response or the rejection; raise for a redirect and other statuses."""
         if self.route.provider_config.key == CALLER and _LOGIN.isdisjoint(self._request.headers):
             raise Unauthenticated(_no_login(self.route.provider), provider=self.route.provider)
-        incoming = await self._ask()
+        trace = self._trace
+        incoming = await (self._ask() if trace is None else self._ask_traced(trace))
         endpoint = self.route.endpoint
         if endpoint is not None:
             if incoming.status in {401, 403} and endpoint.renew():
@@ -223,12 +232,24 @@ class RequestSender:
             if stage := endpoint.unwrapping(self.route.provider_config.api, kind):
                 incoming.unwrap(stage)
         self._on_head(incoming.headers)
+        if trace is not None:
+            trace.answered(incoming.status, incoming.headers)
+            incoming.observer = trace if trace.records else None
         try:
             check_status(incoming, self.route.provider)
         except ToolbridgeError:
             await incoming.release()
             raise
         return incoming
+
+    async def _ask_traced(self, trace: ExchangeTrace) -> Incoming:
+        request = self._request
+        trace.sent(request.path, request.body, request.headers)
+        try:
+            return await self._ask()
+        except ToolbridgeError as error:
+            trace.broke(error.problem)
+            raise
 
     async def _ask(self) -> Incoming:
         provider_config = self.route.provider_config

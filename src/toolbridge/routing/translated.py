@@ -27,6 +27,7 @@ from toolbridge.policy.tool_modes import (
     outcome_of,
     rejects_constraint,
 )
+from toolbridge.routing.exchange_trace import ExchangeTrace
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
@@ -68,6 +69,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the provider's events as they were decoded, before any stage."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
+    trace: ExchangeTrace | None = None
+    """Keeps what is sent and received, for `toolbridge explain` and recordings."""
 
 
 class TranslatedRequest:
@@ -95,12 +98,26 @@ class TranslatedRequest:
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
         self._parser_avoided = False
         self._adapted: tuple[Loss, ...] = ()
+        self._losses: tuple[Loss, ...] = ()
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
-        source = self._sources.source(self.route, self._plan, ids, self._client.head)
+        trace = self._client.trace
+        if trace is not None:
+            self._note_attempt(trace)
+        source = self._sources.source(self.route, self._plan, ids, self._client.head, trace)
         source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
+
+    def _note_attempt(self, trace: ExchangeTrace) -> None:
+        attempt = trace.begin(self.route)
+        attempt.losses = self._losses
+        attempt.names = self._plan.names
+        attempt.dialect = self.route.settings.dialect
+        if self._request.tools:
+            attempt.tool_mode = self._options.tool_mode
+        if self.route.is_demo or self.route.is_node:
+            attempt.ready = self._plan
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:
@@ -223,7 +240,8 @@ class TranslatedRequest:
             ready = msgspec.structs.replace(ready, stops=self._request.stop)
             corrected = tuple(map(_searched, corrected))
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._client.losses((*self._adapted, *left_out, *corrected, *ready.losses))
+        self._losses = (*self._adapted, *left_out, *corrected, *ready.losses)
+        self._client.losses(self._losses)
         if not self._client.headers and body is ready.outgoing.body:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)

@@ -19,6 +19,7 @@ from toolbridge.core.errors import RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.server.auth import Guard
 from toolbridge.server.gateway import Gateway
+from toolbridge.server.http import IncomingRequest
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
 class App:
     """The services and limits of one gateway; every route function receives it."""
 
-    def __init__(self, config: Config, env: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        config: Config,
+        env: Mapping[str, str] = os.environ,
+        upstream: Upstream | None = None,
+    ) -> None:
         self.config = config
         self._env = env
         self.guard = Guard(config, secret(config.key, env))
-        self.upstream = Upstream()
+        self.upstream = upstream or Upstream()
         self.gateway = Gateway(config, self.upstream, env)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
@@ -77,6 +83,13 @@ class App:
         """Return a new request id."""
         return self._ids.request()
 
+    def open_entry(self, exchange: IncomingRequest) -> Entry:
+        """Return a new log entry for a request."""
+        entry = Entry(exchange.id)
+        entry.fields["http.request.method"] = exchange.method
+        entry.fields["url.path"] = exchange.path
+        return entry
+
     def admit(self) -> None:
         """Count this task as a concurrent request; raise `RateLimited` above the limit.
 
@@ -102,3 +115,5 @@ class App:
         self.metrics.record(entry, status, time.monotonic() - entry.started)
         if self._request_log.writes:
             self._request_log.write(entry.line(status))
+        if entry.on_end is not None:
+            entry.on_end(status)

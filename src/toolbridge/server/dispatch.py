@@ -66,7 +66,7 @@ class Dispatcher:
         """Answer one request and record it."""
         exchange.id = self._app.request_id()
         exchange.path = plain_path(exchange.path)
-        entry = _entry(exchange.id, exchange.method, exchange.path)
+        entry = self._app.open_entry(exchange)
         try:
             await self._answer(exchange, entry)
         except Aborted as error:
@@ -88,7 +88,7 @@ class Dispatcher:
         """Record a request that is not valid HTTP; return the response for the API at its path."""
         request = IncomingRequest(Head(method, plain_path(path), b"", {}))
         request.id = self._app.request_id()
-        entry = _entry(request.id, method, request.path)
+        entry = self._app.open_entry(request)
         entry.note(error__type=error.kind, error__message=str(error))
         rejection = _rejection(request, error.problem)
         self._app.record(entry, rejection.status)
@@ -156,13 +156,6 @@ def _route(exchange: HttpExchange) -> routes.Serve:
         exchange.extra_headers["allow"] = ", ".join(methods)
         raise WrongMethod(f"{exchange.path} takes {' or '.join(methods)}, not {exchange.method}")
     return methods[method]
-
-
-def _entry(id: str, method: str, path: str) -> Entry:
-    entry = Entry(id)
-    entry.fields["http.request.method"] = method
-    entry.fields["url.path"] = path
-    return entry
 
 
 def _note_disconnect(exchange: HttpExchange, entry: Entry, error: Aborted) -> None:

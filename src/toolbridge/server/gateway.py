@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +21,6 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.policy.server_tools import forced_tool, refuse
@@ -33,9 +32,11 @@ from toolbridge.routing.passthrough import PassedBytes
 from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
+from toolbridge.server.api_endpoint import ApiEndpoint, session_of
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
 from toolbridge.server.http import HttpExchange
+from toolbridge.server.kept_requests import KeptRequest, KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
     PassthroughWriter,
@@ -50,31 +51,10 @@ from toolbridge.state_dir import state_dir
 from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 from toolbridge.upstream.http import Upstream
 
+if TYPE_CHECKING:
+    from toolbridge.server.exchange_recorder import ExchangeRecorder
+
 MAX_HEADER = 1000
-_SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
-
-
-class DecodeBody(Protocol):
-    def __call__(self, body: bytes, *, model: str = "", stream: bool | None = None) -> Request: ...
-
-
-@dataclass(frozen=True)
-class ApiEndpoint:
-    """How an endpoint decodes a request: its codec, and the values from the path."""
-
-    codec: Codec
-    model: str = ""
-    stream: bool | None = None
-    decode: DecodeBody | None = None
-    """Decodes the body in place of the codec's own function, for endpoints with another shape."""
-    extra: JsonObject = field(default_factory=dict)
-
-    def read(self, body: bytes) -> Request:
-        decode = self.decode or self.codec.decode_request
-        request = decode(body, model=self.model, stream=self.stream)
-        if not self.extra:
-            return request
-        return msgspec.structs.replace(request, extra=request.extra | self.extra)
 
 
 @dataclass(frozen=True)
@@ -85,6 +65,7 @@ class _Turn:
     entry: Entry
     codec: Codec
     asked: AnswerContext
+    kept: KeptRequest
     same_api: bool = False
     prompt_tokens: int = 0
     """The estimate by which the answer's token limit is set."""
@@ -143,15 +124,18 @@ class Gateway:
         self.client_headers = ClientHeaders(secret(config.key, env))
         self._opaque_tokens = OpaqueTokens()
         self.state = state_dir(env)
-        self.redactor = Redactor(
-            secrets_of(config, self.model_routes.provider_configs.values(), env)
-        )
+        secrets = secrets_of(config, self.model_routes.provider_configs.values(), env)
+        self.redactor = Redactor(secrets)
         path = self._store_file = self.state / STORE_FILE if self.state else None
         self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
         self.router.sources.corrections.attach(
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
+        self.kept_requests = KeptRequests(config.explain_bytes)
+        self._recorder = _recorder(config, secrets) if config.record else None
+        self.answers_in: Codec | None = None
+        """The API of every answer, in place of the client's own; a replay may set it."""
 
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
@@ -161,18 +145,30 @@ class Gateway:
         await self.model_routes.discover()
 
     async def close(self) -> None:
+        if self._recorder is not None:
+            await self._recorder.close()
         await self.router.close()
         await self.store.close()
 
     async def converse(self, exchange: HttpExchange, entry: Entry, ask: ApiEndpoint) -> None:
         """Answer one request to a chat model."""
         body = entry.body = await exchange.body(self.config.max_body)
+        if self.answers_in is not None:
+            decode = ask.decode or ask.codec.decode_request
+            # Chat Completions: a stream reports usage only if the request asks for it.
+            extra = ask.extra | {"stream_options": {"include_usage": True}}
+            ask = replace(ask, codec=self.answers_in, decode=decode, extra=extra)
+        kept = self.kept_requests.begin(exchange, ask, body, entry)
+        if self._recorder is not None:
+            self._recorder.attach(exchange, kept)
         request = ask.read(body)
-        if not request.session and (session := _session(exchange)):
+        if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
         _note(entry, ask.codec, request, route)
+        kept.request_model, kept.route = request.model, route
+        kept.session = request.session or request.user  # Claude Code's user id names its session
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
@@ -180,7 +176,8 @@ class Gateway:
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
-        turn = _Turn(exchange, entry, ask.codec, AnswerContext(request, entry.at), same_api)
+        asked = AnswerContext(request, entry.at)
+        turn = _Turn(exchange, entry, ask.codec, asked, kept, same_api)
         try:
             await self._serve(turn, route, body if passes else None)
         except ToolbridgeError as error:
@@ -202,6 +199,7 @@ class Gateway:
             entry.finish(await self._answer(turn, KnownAnswer(_loaded(request))))
             return
         counted = self.router.admit(request, route)
+        turn.kept.estimate = counted
         asked = AnswerContext(request, entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         turn = replace(turn, asked=asked, prompt_tokens=counted.tokens)
@@ -256,13 +254,14 @@ class Gateway:
     async def _passed_through(self, turn: _Turn, route: Route, body: bytes) -> Message:
         exchange = turn.exchange
         headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
-        client = ClientSide(headers, turn.lose, turn.on_head)
+        client = ClientSide(headers, turn.lose, turn.on_head, trace=turn.kept.trace)
         request = passthrough_request(
             self.router.sources, route, exchange, body, turn.asked.request, client
         )
         passing = replace(turn, passed=request.passed)
         try:
-            return await self._answer(passing, AnswerAttempts(request))
+            attempts = AnswerAttempts(request, turn.kept.trace, self.router.pause)
+            return await self._answer(passing, attempts)
         except ToolbridgeError:
             if request.needs_other_api and not exchange.status:
                 return await self._translated(turn, route)
@@ -278,7 +277,7 @@ class Gateway:
             route,
             turn.prompt_tokens,
             attaches=turn.from_agent,
-            client=ClientSide(headers, turn.lose, turn.on_head),
+            client=ClientSide(headers, turn.lose, turn.on_head, trace=turn.kept.trace),
         )
         return await self._answer(turn, attempts)
 
@@ -355,6 +354,12 @@ def _as_shown(message: Message, encoder: Encoder) -> Message:
     return msgspec.structs.replace(message, id=id) if id else message
 
 
+def _recorder(config: Config, secrets: list[str]) -> "ExchangeRecorder":
+    from toolbridge.server.exchange_recorder import ExchangeRecorder
+
+    return ExchangeRecorder(config, secrets)
+
+
 class _Identified(msgspec.Struct):
     id: str = ""
 
@@ -367,14 +372,6 @@ def _loaded(request: Request) -> list[ev.Event]:
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _session(exchange: HttpExchange) -> str:
-    """Return the client's name of the conversation; providers use it to find their prompt cache."""
-    for name in _SESSIONS:
-        if found := exchange.header(name):
-            return found
-    return ""
 
 
 def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:

@@ -5,7 +5,7 @@ its messages, and its task that waits for a disconnect, cost more than the HTTP 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 from urllib.parse import parse_qs
 
@@ -36,6 +36,20 @@ class Channel(Protocol):
 
     def answered(self, exchange: "HttpExchange") -> None:
         """Serve the next request."""
+
+
+class ResponseTap(Protocol):
+    """Gets the response of an exchange while it is written."""
+
+    beat: Callable[[], Awaitable[None]] | None
+    """Sends a keep-alive; set while a stream is written."""
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
+    def note_beat(self) -> None:
+        """Mark the next piece as a keep-alive."""
+        ...
+
+    def add(self, piece: bytes) -> None: ...
 
 
 class IncomingRequest:
@@ -78,6 +92,7 @@ class HttpExchange(IncomingRequest):
         self.finished = False
         self.client_left = False
         self.extra_headers: dict[str, str] = {}
+        self.tap: ResponseTap | None = None
         self.keeps = head.keep_alive
         self._framing = BodyFraming(chunked=False, keeps=False)
         self._pending = b""
@@ -123,6 +138,8 @@ class HttpExchange(IncomingRequest):
             every["connection"] = "close"
         elif not self.head.modern:
             every["connection"] = "keep-alive"  # HTTP/1.0 closes unless both sides send this
+        if self.tap is not None:
+            self.tap.begin(status, every)
         self._pending = encode_head(status, every, self._framing, self._channel.defaults())
 
     def _flush(self) -> None:
@@ -133,6 +150,8 @@ class HttpExchange(IncomingRequest):
     async def write(self, piece: bytes) -> None:
         """Send a chunk of the body; wait while the write buffer is full."""
         self.sent += len(piece)
+        if self.tap is not None:
+            self.tap.add(piece)
         head, self._pending = self._pending, b""
         data = head + self._framing.frame(piece)
         if data and not self.client_left and not self.finished:
@@ -147,6 +166,8 @@ class HttpExchange(IncomingRequest):
             await self._channel.drained()
         self.finished = True
         self.sent += len(last)
+        if self.tap is not None:
+            self.tap.add(last)
         head, self._pending = self._pending, b""
         if self.client_left:
             return

@@ -8,6 +8,7 @@ change any answer.
 
 import re
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from toolbridge.core.fold import without_cut_calls
@@ -37,6 +38,8 @@ class Entry:
         self.message: Message | None = None
         self.body = b""
         """The request body; quotes from it are removed from logged errors."""
+        self.on_end: Callable[[int], None] | None = None
+        """Called with the status when the request has ended; `kept_requests` keeps it then."""
 
     def note(self, **fields: Json) -> None:
         """Set fields; a double underscore in a name stands for a dot."""
@@ -53,7 +56,7 @@ class Entry:
 
     def line(self, status: int) -> dict[str, Json]:
         shown: dict[str, Json] = {
-            "time": _stamp(self.at),
+            "time": stamp(self.at),
             **self.fields,
             "http.response.status_code": status,
             "duration_ms": round((time.monotonic() - self.started) * 1000, 1),
@@ -166,6 +169,7 @@ def _pretty(line: dict[str, Json]) -> str:
     return "  ".join(shown)
 
 
-def _stamp(at: float) -> str:
+def stamp(at: float) -> str:
+    """Return a time as ISO 8601 in UTC, with milliseconds."""
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
     return f"{whole}.{int(at % 1 * 1000):03d}Z"

@@ -16,8 +16,8 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
 from toolbridge.routing.pricing import priced
 from toolbridge.routing.translated import ClientSide
+from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.app import App
-from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponse, stateless

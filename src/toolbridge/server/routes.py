@@ -14,14 +14,15 @@ from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
 from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
+from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.app import App
-from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange, IncomingRequest
 from toolbridge.server.request_log import Entry
 
 STREAM = "/v1/stream"
 WEBSOCKET = "/v1/stream/ws"
 RUNS = "/v1/runs"
+EXPLAIN = "/v1/explain"
 Serve = Callable[[App, HttpExchange, Entry], Awaitable[None]]
 
 
@@ -150,6 +151,13 @@ def _past(name: str) -> Serve:
     return serve
 
 
+async def explain(app: App, exchange: HttpExchange, entry: Entry) -> None:
+    """`GET /v1/explain/{id}`: how a request was routed and changed."""
+    from toolbridge.server import explanations
+
+    await explanations.serve(app, exchange, entry)
+
+
 def is_stream(path: str) -> bool:
     return path in {STREAM, RUNS} or path.startswith((f"{STREAM}/", f"{RUNS}/"))
 
@@ -251,6 +259,7 @@ _PATTERNS: list[tuple[re.Pattern[str], dict[str, Serve]]] = [
     ),
     (re.compile(rf"{STREAM}/run_[0-9a-f]+/results"), {"POST": _streaming("answer_tool")}),
     (re.compile(rf"{RUNS}/run_[0-9a-f]+"), {"GET": _past("one")}),
+    (re.compile(rf"{EXPLAIN}/[^/]+"), {"GET": explain}),
     (re.compile(r"/v1(beta\d?|alpha)?/models/.+:\w*[a-z][A-Z]\w*"), {"POST": gemini}),
     (re.compile(r"/v1(beta)?/models/.+"), {"GET": one_model, "POST": gemini}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": responses.input_items}),

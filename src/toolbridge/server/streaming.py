@@ -51,6 +51,8 @@ class StreamReply:
         self._content_type = content_type
         self._writer = writer
         self.opened = False
+        if exchange.tap is not None:
+            exchange.tap.beat = self._beat
         first, interval = waits
         self._pulse = KeepAlive(self._beat, first=first, interval=interval)
 
@@ -86,4 +88,6 @@ class StreamReply:
         )
 
     async def _beat(self) -> None:
+        if self._exchange.tap is not None:
+            self._exchange.tap.note_beat()
         await self.write(self._writer.keep_alive())

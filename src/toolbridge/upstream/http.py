@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from errno import ECONNREFUSED
 from functools import lru_cache
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from toolbridge.core.errors import BrokenWire, TimedOut, Truncated, Unreachable
+from toolbridge.core.errors import BrokenWire, TimedOut, ToolbridgeError, Truncated, Unreachable
+from toolbridge.core.messages import Problem
 from toolbridge.core.stage import Stage
 from toolbridge.upstream.masking import KeyMask, secrets_of
 from toolbridge.upstream.session import open_session
@@ -29,12 +30,39 @@ SUSPICION = 5.0
 """Seconds for which idle connections are not reused after one of them was found closed."""
 
 
+class ByteObserver(Protocol):
+    """Gets the bytes of a response while they are read."""
+
+    def received(self, piece: bytes) -> None: ...
+    def broke(self, problem: Problem) -> None: ...
+
+
+class HttpContent(Protocol):
+    """The body of a response, as aiohttp reads it."""
+
+    async def readany(self) -> bytes: ...
+    def at_eof(self) -> bool: ...
+
+
+class HttpResponse(Protocol):
+    """The part of aiohttp's response that is used; a replay has its own."""
+
+    status: int
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]: ...
+    @property
+    def content(self) -> HttpContent: ...
+    def close(self) -> None: ...
+    def release(self) -> object: ...
+
+
 class Incoming:
     """A response whose head has arrived. The keys in `secrets` are masked in its body and headers."""
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: HttpResponse,
         provider: str,
         idle: float,
         secrets: Sequence[str] = (),
@@ -44,6 +72,8 @@ class Incoming:
         self._idle = idle
         self._mask = KeyMask(secrets) if secrets else None
         self._unwrapping: Stage[bytes, bytes] | None = None
+        self.observer: ByteObserver | None = None
+        """Gets the bytes that `read` returns."""
 
     @property
     def status(self) -> int:
@@ -58,6 +88,17 @@ class Incoming:
 
     async def read(self) -> bytes:
         """Return the next bytes from the network, empty at the end."""
+        if self.observer is None:
+            return await self._read_masked()
+        try:
+            piece = await self._read_masked()
+        except ToolbridgeError as error:
+            self.observer.broke(error.problem)
+            raise
+        self.observer.received(piece)
+        return piece
+
+    async def _read_masked(self) -> bytes:
         mask = self._mask
         if mask is None:
             return await self._read_unwrapped()

@@ -1,0 +1,200 @@
+"""Show how a request was routed, changed and answered: `toolbridge explain last`.
+
+ID is the `request-id` of a response, which the log has too, or `last`. The running gateway keeps the
+last requests in memory. Its key is read from the configuration or TOOLBRIDGE_KEY.
+"""
+
+import argparse
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+from toolbridge.cli import options, state
+from toolbridge.cli.demo_trace import cut, plain, wants_colour
+from toolbridge.config import Config, secret
+from toolbridge.core.errors import ToolbridgeError
+from toolbridge.core.json import Json, JsonObject, dumps, maybe_object
+
+_WAIT = 60.0
+_WIDTH = 110
+_CODES = {"title": "1", "dim": "2", "removed": "31", "added": "32", "changed": "33", "bad": "31"}
+Paint = Callable[[str, str], str]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_config(parser)
+    parser.add_argument("--url", help="the address of the gateway (the one that runs here)")
+    parser.add_argument("--json", action="store_true", help="print the explanation as JSON")
+    parser.add_argument("id", metavar="ID", help="the id of a request, or `last`")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = options.load(args)
+    found = _fetch(args.url or _url(config), args.id, secret(config.key))
+    if args.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    colour = wants_colour(os.environ, is_terminal=sys.stdout.isatty())
+    for line in lines_of(found, _painter(colour=colour)):
+        print(line.rstrip())
+    return 0
+
+
+def _url(config: Config) -> str:
+    running = state.find()
+    if running is not None:
+        return running.url
+    host = "127.0.0.1" if config.host in {"0.0.0.0", "::"} else config.host  # noqa: S104  asked, not bound
+    return f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
+
+
+def _fetch(url: str, id: str, key: str) -> JsonObject:
+    headers = {"x-toolbridge-key": key} if key else {}
+    request = urllib.request.Request(f"{url.rstrip('/')}/v1/explain/{quote(id, safe='')}")  # noqa: S310
+    for name, value in headers.items():
+        request.add_header(name, value)
+    try:
+        with urllib.request.urlopen(request, timeout=_WAIT) as answer:  # noqa: S310  the user's gateway
+            found = maybe_object(answer.read())
+    except urllib.error.HTTPError as error:
+        raise ToolbridgeError(_rejection(error.read(), error.code)) from None
+    except (OSError, ValueError) as error:
+        raise ToolbridgeError(
+            f"no gateway answers at {url} ({error}); start it with `toolbridge serve`, or give its "
+            "address with --url"
+        ) from None
+    if found is None:
+        raise ToolbridgeError(f"{url} did not answer with an explanation; check --url")
+    return found
+
+
+def _rejection(body: bytes, status: int) -> str:
+    found = maybe_object(body) or {}
+    error = found.get("error")
+    text = error.get("message") if isinstance(error, dict) else error
+    return str(text or f"the gateway answered with status {status}")
+
+
+def _painter(*, colour: bool) -> Paint:
+    if not colour:
+        return lambda _, text: text
+    return lambda style, text: f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+# ── the view ─────────────────────────────────────────────────────────────────
+
+
+def lines_of(found: JsonObject, paint: Paint) -> Iterator[str]:
+    """Yield the lines of an explanation for a terminal."""
+    client, route = _object(found.get("client")), _object(found.get("route"))
+    head = (
+        f"{_text(found.get('id'))}  {_text(found.get('time'))}  status {_text(found.get('status'))}"
+    )
+    yield paint("title", head)
+    if error := _object(found.get("error")):
+        yield paint("bad", f"  {_text(error.get('type'))}: {_text(error.get('message'))}")
+    yield from _section("route", _route_lines(client, route), paint)
+    if found.get("tool_mode"):
+        mode = f"tool mode {_text(found.get('tool_mode'))}, dialect {_text(found.get('dialect'))}"
+        yield from _section("tools", iter([mode]), paint)
+    edits = _objects(found.get("edits"))
+    title = f"edits of the request: {len(edits) or 'none'}"
+    yield from _section(title, _edit_lines(edits, paint), paint)
+    if note := found.get("note"):
+        yield f"  {_text(note)}"
+    healings = _objects(found.get("healings"))
+    yield from _section(f"healings: {len(healings)}", _healing_lines(healings, paint), paint)
+    losses = _object(found.get("losses"))
+    yield from _section("losses", _loss_lines(losses), paint)
+    prefix = _object(found.get("prefix"))
+    yield from _section("prompt prefix", _prefix_lines(prefix, paint), paint)
+    tokens, times = _object(found.get("tokens")), _object(found.get("times"))
+    yield from _section("tokens and time", _number_lines(tokens, times), paint)
+
+
+def _section(title: str, lines: Iterator[str], paint: Paint) -> Iterator[str]:
+    found = list(lines)
+    if found or title.endswith("none"):
+        yield ""
+        yield paint("title", title)
+        yield from (f"  {line}" for line in found)
+
+
+def _route_lines(client: JsonObject, route: JsonObject) -> Iterator[str]:
+    asked = _text(route.get("asked")) or "(no model)"
+    yield f"{_text(client.get('api'))} {_text(client.get('path'))}, model {asked}"
+    if not route.get("provider"):
+        yield _text(route.get("why"))
+        return
+    how = "passthrough" if route.get("passthrough") else "translated"
+    address = f"{_text(route.get('provider'))}/{_text(route.get('model'))}"
+    yield f"→ {address} ({_text(route.get('api'))}, {how}): {_text(route.get('why'))}"
+    for number, one in enumerate(_objects(route.get("attempts")), 1):
+        line = f"attempt {number} at {_text(one.get('at_ms'))} ms"
+        if "bytes" in one:
+            line += f", {_text(one.get('bytes'))} bytes: {_text(one.get('status') or 'no answer')}"
+        yield line
+        if one.get("problem"):
+            yield f"  {_text(one.get('problem'))}; {_text(one.get('then'))}"
+
+
+def _edit_lines(edits: list[JsonObject], paint: Paint) -> Iterator[str]:
+    for edit in edits:
+        kind = _text(edit.get("kind"))
+        yield f"{paint(kind, kind.ljust(7))} {_text(edit.get('place'))}  {_text(edit.get('reason'))}"
+        if edit.get("before") not in (None, "", []):
+            yield paint("removed", f"  - {_value(edit.get('before'))}")
+        if edit.get("after") not in (None, "", []):
+            yield paint("added", f"  + {_value(edit.get('after'))}")
+
+
+def _healing_lines(healings: list[JsonObject], paint: Paint) -> Iterator[str]:
+    for one in healings:
+        yield f"{_text(one.get('name'))} ({_text(one.get('call'))}), level {_text(one.get('level'))}"
+        for step in _objects(one.get("steps")):
+            yield f"  {_text(step.get('what'))} (level {_text(step.get('level'))})"
+            yield paint("removed", f"    - {_value(step.get('before'))}")
+            yield paint("added", f"    + {_value(step.get('after'))}")
+
+
+def _loss_lines(losses: JsonObject) -> Iterator[str]:
+    for direction in ("request", "answer"):
+        for loss in _objects(losses.get(direction)):
+            minor = " (harmless)" if loss.get("minor") else ""
+            yield f"{direction}: {_text(loss.get('what'))}: {_text(loss.get('why'))}{minor}"
+
+
+def _prefix_lines(prefix: JsonObject, paint: Paint) -> Iterator[str]:
+    if not prefix:
+        yield "there is no earlier request of this conversation to compare with"
+        return
+    yield f"{_text(prefix.get('text'))} (compared with {_text(prefix.get('against'))})"
+    if prefix.get("before"):
+        yield paint("removed", f"- {_value(prefix.get('before'))}")
+    if prefix.get("after"):
+        yield paint("added", f"+ {_value(prefix.get('after'))}")
+
+
+def _number_lines(tokens: JsonObject, times: JsonObject) -> Iterator[str]:
+    shown = {name: value for name, value in (tokens | times).items() if value not in (None, 0, "")}
+    yield ", ".join(f"{name} {_text(value)}" for name, value in shown.items()) or "none reported"
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Json) -> str:
+    return "" if value is None else plain(str(value))
+
+
+def _value(value: Json) -> str:
+    return cut(plain(value if isinstance(value, str) else dumps(value)), _WIDTH)

@@ -1,0 +1,108 @@
+"""What was sent to providers for one request, and what came back.
+
+`AnswerAttempts` and the requests that it sends fill an `ExchangeTrace` while they run. It holds
+references to bytes that exist anyway and compares nothing: `toolbridge explain` does that when it
+is asked, and `toolbridge serve --record` writes the bytes to a file. Without a trace nothing is kept.
+"""
+
+import random
+import time
+from collections.abc import Mapping
+
+from toolbridge.core.messages import Loss, Problem
+from toolbridge.routing.models import Route
+from toolbridge.translate import PreparedRequest
+
+MAX_RECORDED = 16 * 1024 * 1024
+"""Bytes of the responses of one request that a recording holds."""
+
+
+class TracedAttempt:
+    """One request to a provider."""
+
+    def __init__(self, route: Route, at: float) -> None:
+        self.route = route
+        self.at = at
+        """Seconds since the client's request."""
+        self.path = ""
+        self.body = b""
+        self.headers: Mapping[str, str] = {}
+        """The headers of the request without the provider's credentials."""
+        self.ready: PreparedRequest | None = None
+        """The prepared request of an attempt without a body of its own: a node or the demo model."""
+        self.passed_through = False
+        self.tool_mode = ""
+        self.dialect = ""
+        self.names: Mapping[str, str] = {}
+        """Names of tools at the target → the client's names."""
+        self.losses: tuple[Loss, ...] = ()
+        self.status = 0
+        self.response_headers: Mapping[str, str] = {}
+        self.pieces: list[tuple[float, bytes]] = []
+        """The bytes of the response with their times, if the trace records."""
+        self.answered_at = 0.0
+        self.broken: Problem | None = None
+        """Why the response did not arrive, or not to its end."""
+        self.problem: Problem | None = None
+        self.outcome = ""
+        """Why the request was sent again; empty for the last attempt."""
+
+
+class ExchangeTrace:
+    """The attempts to answer one request of a client."""
+
+    def __init__(self, seed: bytes = b"") -> None:
+        self.records = False
+        """Whether the bytes of responses are kept."""
+        self.seed = seed or random.randbytes(16)  # noqa: S311  ids need to differ, not to be secret
+        """The seed of the ids in the answer; a replay with the same seed writes the same ids."""
+        self.started = time.monotonic()
+        self.attempts: list[TracedAttempt] = []
+        self._room = MAX_RECORDED
+        self.truncated = False
+        """Whether bytes were left out, because the request has too many."""
+
+    def begin(self, route: Route) -> TracedAttempt:
+        """Return a new attempt."""
+        attempt = TracedAttempt(route, self.elapsed)
+        self.attempts.append(attempt)
+        return attempt
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def sent(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        """Note the bytes of the current attempt."""
+        if self.attempts:
+            current = self.attempts[-1]
+            current.path, current.body, current.headers = path, body, headers
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """Note the head of the response to the current attempt."""
+        if self.attempts:
+            self.attempts[-1].status = status
+            self.attempts[-1].answered_at = self.elapsed
+            self.attempts[-1].response_headers = headers
+
+    def received(self, piece: bytes) -> None:
+        """Keep a piece of the response."""
+        if self.attempts and piece and self.take_room(len(piece)):
+            self.attempts[-1].pieces.append((self.elapsed, piece))
+
+    def broke(self, problem: Problem) -> None:
+        """Note that the response to the current attempt did not arrive or was cut."""
+        if self.attempts:
+            self.attempts[-1].broken = problem
+
+    def take_room(self, size: int) -> bool:
+        """Return whether `size` further bytes may be kept."""
+        self._room -= size
+        self.truncated = self.truncated or self._room < 0
+        return not self.truncated
+
+    def failed(self, problem: Problem, outcome: str = "") -> None:
+        """Note how the current attempt failed, and why the request is sent again."""
+        if self.attempts:
+            self.attempts[-1].problem = problem
+            self.attempts[-1].outcome = outcome

@@ -1,0 +1,275 @@
+"""`GET /v1/explain/{id}`: how one request was routed, changed and answered.
+
+The bodies of a kept request are decoded and compared here, in a thread, when an explanation is
+asked for. A caller sees the requests of its own key only. Every value passes the redactor and is
+shortened.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolbridge import codecs
+from toolbridge.core.errors import ToolbridgeError, UnknownRoute
+from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
+from toolbridge.core.messages import HealingReport, Loss, Request
+from toolbridge.core.redaction import Redactor
+from toolbridge.explain.edits import Comparison, Edit
+from toolbridge.explain.prefix import Prefix, compare_prompts
+from toolbridge.explain.reasons import explain_edits
+from toolbridge.routing.exchange_trace import TracedAttempt
+from toolbridge.server.http import HttpExchange
+from toolbridge.server.kept_requests import KeptRequest
+from toolbridge.server.request_log import Entry, stamp
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+PATH = "/v1/explain"
+_LONGEST = 400
+"""Characters of one text."""
+_MOST = 20
+"""Items of one list inside a value."""
+_MOST_EDITS = 200
+_NO_REASON = "no reason is recorded; please report this request"
+_COMPARED = 8
+"""Earlier requests that are compared; a client sends side requests between the turns."""
+
+
+async def serve(app: "App", exchange: HttpExchange, entry: Entry) -> None:
+    """Answer with the explanation of a request of the caller."""
+    id = exchange.path.removeprefix(f"{PATH}/")
+    entry.note(surface="explain")
+    kept_requests = app.gateway.kept_requests
+    kept = kept_requests.find(id, exchange.caller)
+    if kept is None:
+        raise UnknownRoute(_missing(id))
+    came: Request | ToolbridgeError
+    try:
+        came = await app.gateway.stored_responses.resume(kept.ask.read(kept.body), exchange.caller)
+    except ToolbridgeError as error:
+        came = error
+    why = app.gateway.model_routes.explain_name(kept.request_model) if kept.route else ""
+    earlier = kept_requests.before(kept)[:_COMPARED]
+    redactor = app.gateway.redactor
+    explained = await asyncio.to_thread(_explain, kept, came, why, earlier, redactor)
+    await exchange.reply(200, explained)
+
+
+def _missing(id: str) -> str:
+    what = "no request was made with this key" if id == "last" else f"there is no request {id!r}"
+    return (
+        f"{what} among those that the gateway keeps in memory: it is too old, was made with another "
+        "key, or the gateway was started again. The id is in the header `request-id` and in the "
+        "log; raise `explain_bytes` to keep more, or record requests with `--record DIR`"
+    )
+
+
+def _explain(
+    kept: KeptRequest,
+    came: Request | ToolbridgeError,
+    why: str,
+    earlier: list[KeptRequest],
+    redactor: Redactor,
+) -> bytes:
+    """Return the explanation as JSON, redacted before it is shortened: half a secret has no shape."""
+    shown = _collect(kept, came, why)
+    shown["prefix"] = _prefix(kept, earlier, redactor)
+    return dump_bytes(_bounded(redactor.value(shown)))
+
+
+def _collect(kept: KeptRequest, came: Request | ToolbridgeError, why: str) -> JsonObject:
+    last = kept.trace.attempts[-1] if kept.trace.attempts else None
+    shown: JsonObject = {
+        "id": kept.id,
+        "time": stamp(kept.entry.at),
+        "status": kept.status,
+        "client": _client(kept),
+        "route": _route(kept, why),
+        **({} if last is None else {"tool_mode": last.tool_mode, "dialect": last.dialect}),
+        "edits": [],
+        "healings": [_healing(report) for report in kept.entry.healed],
+        "losses": _losses(kept, last),
+        "prefix": None,
+        "tokens": _tokens(kept),
+        "times": _times(kept),
+    }
+    error = kept.entry.fields.get("error.message")
+    if error:
+        shown["error"] = {"type": kept.entry.fields.get("error.type"), "message": error}
+    if isinstance(came, Request) and last is not None:
+        shown |= _edits(kept, came, last)
+    return shown
+
+
+def _client(kept: KeptRequest) -> JsonObject:
+    return {
+        "api": kept.ask.codec.name,
+        "path": kept.path,
+        "model": kept.request_model,
+        "session": kept.session,
+        "bytes": len(kept.body),
+    }
+
+
+def _route(kept: KeptRequest, why: str) -> JsonObject:
+    route = kept.route
+    if route is None:
+        return {"asked": kept.request_model, "why": "the request was rejected before it was routed"}
+    return {
+        "asked": kept.request_model,
+        "why": why,
+        "provider": route.provider,
+        "model": route.target.model,
+        "api": route.provider_config.api,
+        "passthrough": any(one.passed_through for one in kept.trace.attempts),
+        "attempts": [_attempt(one) for one in kept.trace.attempts],
+    }
+
+
+def _attempt(attempt: TracedAttempt) -> JsonObject:
+    shown: JsonObject = {
+        "model": attempt.route.address,
+        "at_ms": round(attempt.at * 1000, 1),
+        "path": attempt.path,
+        "bytes": len(attempt.body),
+        "status": attempt.status,
+        "tool_mode": attempt.tool_mode,
+    }
+    if attempt.ready is not None:  # the demo model and nodes have no HTTP
+        for name in ("path", "bytes", "status"):
+            del shown[name]
+    if attempt.problem is not None:
+        shown["problem"] = f"{attempt.problem.kind}: {attempt.problem.text}"
+        shown["then"] = attempt.outcome or "the error was returned to the client"
+    return shown
+
+
+# ── edits ────────────────────────────────────────────────────────────────────
+
+
+def _edits(kept: KeptRequest, came: Request, attempt: TracedAttempt) -> JsonObject:
+    """Return the edits of the request; a note where the sent request cannot be decoded."""
+    api = attempt.route.provider_config.api
+    sent = _sent(attempt, came)
+    if sent is None:
+        return {"note": f"a request of the API {api} is not decoded; the losses name its changes"}
+    comparison = Comparison(
+        came,
+        sent,
+        api,
+        attempt.losses,
+        attempt.tool_mode or "native",
+        attempt.names,
+        attempt.route.target.options,
+    )
+    found = explain_edits(comparison, kept.ask.codec.field_names)
+    shown: JsonObject = {"edits": [_edit(edit) for edit in found[:_MOST_EDITS]]}
+    if len(found) > _MOST_EDITS:
+        shown["edits_left_out"] = len(found) - _MOST_EDITS
+    return shown
+
+
+def _sent(attempt: TracedAttempt, came: Request) -> Request | None:
+    """Return the request as the target's own codec decodes it."""
+    if attempt.ready is not None:
+        return attempt.ready.request
+    api = attempt.route.provider_config.api
+    if api not in codecs.names():
+        return None
+    try:
+        return codecs.load(api).decode_request(
+            attempt.body, model=attempt.route.target.model, stream=came.stream
+        )
+    except ToolbridgeError:
+        return None
+
+
+def _edit(edit: Edit) -> JsonObject:
+    return {
+        "place": edit.place,
+        "kind": edit.kind,
+        "before": edit.before,
+        "after": edit.after,
+        "reason": edit.reason or _NO_REASON,
+    }
+
+
+def _healing(report: HealingReport) -> JsonObject:
+    steps: list[Json] = [
+        {"what": one.what, "level": one.level, "before": one.before, "after": one.after}
+        for one in report.steps
+    ]
+    return {"call": report.call_id, "name": report.name, "level": report.level, "steps": steps}
+
+
+def _losses(kept: KeptRequest, last: TracedAttempt | None) -> JsonObject:
+    of_request = last.losses if last is not None else ()
+    of_answer = [loss for loss in kept.entry.losses if loss not in of_request]
+    return {"request": [_loss(one) for one in of_request], "answer": list(map(_loss, of_answer))}
+
+
+def _loss(loss: Loss) -> Json:
+    return {"what": loss.what, "why": loss.why, "minor": loss.minor}
+
+
+# ── the prompt prefix, tokens and times ──────────────────────────────────────
+
+
+def _prefix(kept: KeptRequest, earlier: list[KeptRequest], redactor: Redactor) -> Json:
+    """Return the longest prefix that an earlier request had; null for the first of a session."""
+    sent = maybe_object(kept.sent) if kept.sent else None
+    if sent is None:
+        return None
+    message = kept.entry.message
+    tokens = message.usage.input_total if message is not None else 0
+    tokens = tokens or (kept.estimate.tokens if kept.estimate else 0)
+    found: list[Prefix] = [
+        compare_prompts(body, sent, one.id, tokens, lambda text: redactor.json_pieces([text])[0])
+        for one in earlier
+        if (body := maybe_object(one.sent)) is not None
+    ]
+    if not found:
+        return None
+    best = max(found, key=lambda prefix: prefix.characters)
+    shown: JsonObject = msgspec.to_builtins(best)
+    return {"text": best.sentence, **shown}
+
+
+def _tokens(kept: KeptRequest) -> JsonObject:
+    shown: JsonObject = {}
+    if kept.estimate is not None:
+        shown = {"estimated": kept.estimate.tokens, "accuracy": kept.estimate.accuracy}
+    if (message := kept.entry.message) is not None:
+        usage = message.usage
+        shown |= {
+            "input": usage.input_total,
+            "output": usage.output,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "reasoning": usage.reasoning,
+            "cost_usd": usage.cost.total if usage.cost is not None else None,
+        }
+    return shown
+
+
+def _times(kept: KeptRequest) -> JsonObject:
+    first = kept.entry.first_token
+    return {
+        "first_token_ms": None if first is None else round(first * 1000, 1),
+        "total_ms": round(kept.duration * 1000, 1),
+    }
+
+
+def _bounded(value: Json) -> Json:
+    """Return `value` with long texts and long lists of values shortened."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        return {name: _bounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        most = _MOST_EDITS if value and isinstance(value[0], dict) else _MOST
+        more: list[Json] = [f"… ({len(value)} in all)"] if len(value) > most else []
+        return [_bounded(item) for item in value[:most]] + more
+    return value

@@ -1,0 +1,128 @@
+"""Past requests in memory, for `toolbridge explain`.
+
+A `KeptRequest` holds references to the client's body, to the bodies that were sent and to the log
+entry; the answer's text is not kept. Nothing is compared or copied while a request is served:
+`explanations.py` does that when it is asked. The oldest requests are dropped first.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from toolbridge.core.caller import owner_of
+from toolbridge.routing.exchange_trace import ExchangeTrace
+from toolbridge.routing.models import Route
+from toolbridge.routing.router import TokenCount
+from toolbridge.server.api_endpoint import ApiEndpoint
+from toolbridge.server.http import HttpExchange
+from toolbridge.server.request_log import Entry
+
+_BASE = 2048
+"""Bytes that a request takes besides its bodies."""
+MOST = 1000
+"""Requests that are kept, however small they are."""
+
+
+class KeptRequest:
+    """One request of a client, and what is needed to explain it."""
+
+    def __init__(
+        self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry, seed: bytes
+    ) -> None:
+        self.id = exchange.id
+        self.owner = owner_of(exchange.caller)
+        self.path = exchange.path
+        self.ask = ask
+        self.body = body
+        self.entry = entry
+        self.trace = ExchangeTrace(seed)
+        self.request_model = ""
+        self.session = ""
+        self.route: Route | None = None
+        self.estimate: TokenCount | None = None
+        self.on_finish: Callable[[KeptRequest], None] | None = None
+        """Called once at the end, with the request."""
+        self.status = 0
+        self.duration = 0.0
+
+    def finish(self, status: int) -> None:
+        """Note the end of the request, and drop the text of its answer."""
+        self.status = status
+        self.duration = time.monotonic() - self.entry.started
+        self.entry.on_end = None
+        if (message := self.entry.message) is not None:
+            self.entry.message = msgspec.structs.replace(
+                message, content=(), alternatives=(), logprobs=(), envelope=None
+            )
+        on_finish, self.on_finish = self.on_finish, None
+        if on_finish is not None:
+            on_finish(self)
+
+    @property
+    def address(self) -> str:
+        return self.route.address if self.route else ""
+
+    @property
+    def sent(self) -> bytes:
+        """The body of the last request to a provider."""
+        return self.trace.attempts[-1].body if self.trace.attempts else b""
+
+    @property
+    def size(self) -> int:
+        bodies = len(self.body) + sum(len(one.body) for one in self.trace.attempts)
+        steps = (step for report in self.entry.healed for step in report.steps)
+        return _BASE + bodies + sum(len(step.before) + len(step.after) for step in steps)
+
+
+class KeptRequests:
+    """The last requests, limited by their size in bytes."""
+
+    def __init__(self, limit: int, seed: bytes = b"") -> None:
+        self._limit = limit
+        self._seed = seed
+        """The seed of every answer's ids in a replay; otherwise each answer has its own."""
+        self._kept: deque[KeptRequest] = deque()
+        self._size = 0
+
+    def begin(
+        self, exchange: HttpExchange, ask: ApiEndpoint, body: bytes, entry: Entry
+    ) -> KeptRequest:
+        """Return a new request, which is kept from its end on."""
+        kept = KeptRequest(exchange, ask, body, entry, self._seed)
+
+        def end(status: int) -> None:
+            kept.finish(status)
+            self.add(kept)
+
+        entry.on_end = end
+        return kept
+
+    def add(self, kept: KeptRequest) -> None:
+        self._kept.append(kept)
+        self._size += kept.size
+        while self._kept and (self._size > self._limit or len(self._kept) > MOST):
+            self._size -= self._kept.popleft().size
+
+    def find(self, id: str, caller: str) -> KeptRequest | None:
+        """Return a request of the caller by its id, or the newest one for `last`."""
+        owner = owner_of(caller)
+        for kept in reversed(self._kept):
+            if kept.owner == owner and id in {kept.id, "last"}:
+                return kept
+        return None
+
+    def before(self, kept: KeptRequest) -> list[KeptRequest]:
+        """Return earlier requests of the same conversation to the same model, newest first.
+
+        A client that names no conversation has one for each API and model.
+        """
+        wanted = (kept.owner, kept.session, kept.address, kept.path)
+        return [
+            one
+            for one in reversed(self._kept)
+            if one.entry.at < kept.entry.at
+            and one.sent
+            and (one.owner, one.session, one.address, one.path) == wanted
+        ]
