@@ -19,11 +19,17 @@ from toolbridge.state_dir import state_dir as find_state_dir
 from toolbridge.store import private_files
 
 
-class Running(msgspec.Struct, frozen=True):
+class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process and the address of a running gateway."""
 
     pid: int
     url: str
+    started: float = 0.0
+    """When its processes were started, or replaced for the last time."""
+    reloads: int = 0
+    """How often the configuration was read again."""
+    fault: str = ""
+    """Why the last reload failed; empty if it did not."""
 
 
 def state_dir() -> Path:
@@ -44,6 +50,13 @@ def write_pid(running: Running, file: Path) -> None:
     if file.parent == state_dir() or not file.parent.exists():
         private_files.make_folder(file.parent)
     private_files.write(file, msgspec.json.encode(running))
+
+
+def forget_own(file: Path) -> None:
+    """Remove the pid file, unless a process that replaced this one has written its own."""
+    running = find(file)
+    if running is None or running.pid == os.getpid():
+        forget(file)
 
 
 def forget(file: Path | None = None) -> None:
@@ -147,6 +160,21 @@ def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> b
             os.kill(running.pid, signal.SIGKILL)
     forget(file)
     return ended
+
+
+def ask(running: Running, number: int, wait: float) -> Running | None:
+    """Send a signal to a gateway; return its new state, None without a change in `wait` seconds.
+
+    The gateway writes the pid file again when it has done what the signal asks for.
+    """
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, number)
+    until = time.monotonic() + wait
+    while time.monotonic() < until:
+        if (now := find()) is not None and now != running:
+            return now
+        time.sleep(0.05)
+    return None
 
 
 def _tail(lines: int = 12) -> str:

@@ -7,6 +7,7 @@ attempts that produce the answer.
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -59,12 +60,21 @@ class Router:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self.config = config
+        self._env = env
         self.upstream = upstream
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
         self.tool_modes = ToolModes()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
+
+    def renewed(self, config: Config) -> "Router":
+        """Return a router with other settings, and the connections and learned facts of this one."""
+        router = copy(self)
+        router.config = config
+        router.model_routes = ModelRoutes(config, self.upstream, self._env)
+        router._provider_counts = ProviderCounts(self.upstream)  # noqa: SLF001  its own class
+        return router
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""

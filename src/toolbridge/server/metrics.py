@@ -46,6 +46,11 @@ class Metrics:
         self._values: dict[tuple[str, str], set[str]] = {}
         self._redactor = redactor or Redactor()
 
+    def configure(self, models: Iterable[str], redactor: Redactor) -> None:
+        """Use other models of a configuration, and mask other secrets."""
+        self._configured = frozenset(models)
+        self._redactor = redactor
+
     def add(self, name: str, value: float, *labels: tuple[str, str]) -> None:
         """Add `value` to a series; pass `labels` sorted by name."""
         bounded = tuple((label, self._bounded(name, label, text)) for label, text in labels)
