@@ -103,3 +103,30 @@ def rewrite(file: Path, text: str) -> None:
     made = file.with_name(f"{file.name}.new")
     made.write_text(text)
     made.replace(file)
+
+
+class Load:
+    """Clients that send one request after the other; failures are counted, not retried."""
+
+    def __init__(self, url: str, clients: int, *, keep_alive: bool, ssl=True) -> None:
+        self._ssl = ssl
+        self.done = 0
+        self.failed: list[str] = []
+        self._ended = False
+        self._tasks = [
+            asyncio.create_task(self._run(url, keep_alive=keep_alive)) for _ in range(clients)
+        ]
+
+    async def _run(self, url: str, *, keep_alive: bool) -> None:
+        connector = aiohttp.TCPConnector(force_close=not keep_alive, ssl=self._ssl)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            while not self._ended:
+                try:
+                    assert await ask(url, session, stream=self.done % 2 == 0) == "m end"
+                    self.done += 1
+                except (aiohttp.ClientError, AssertionError, OSError) as error:
+                    self.failed.append(repr(error))
+
+    async def end(self) -> None:
+        self._ended = True
+        await asyncio.gather(*self._tasks)

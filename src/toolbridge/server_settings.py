@@ -34,7 +34,7 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A second port with TLS; without `cert` there is none."""
+    """A second port with TLS, open if `cert` is set."""
 
     port: Port = 3457
     host: str = ""

@@ -52,7 +52,7 @@ _PART = re.compile(r"""[\w-]+|"([^"]*)"|'([^']*)'""")
 
 
 def line_of(content: bytes, text: str) -> int:
-    """Return the line of the setting that an error `text` begins with; 0 if there is none.
+    """Return the line of the setting that an error `text` begins with; 0 if the file does not have it.
 
     It is the line of the longest part of the setting's path that the file has: an inline table has
     one line for all its settings.

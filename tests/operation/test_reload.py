@@ -1,11 +1,13 @@
 """The configuration is read again while the gateway runs."""
 
 import asyncio
+import fcntl
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 
 import aiohttp
 import pytest
@@ -58,7 +60,7 @@ async def test_a_changed_file_is_noticed_without_a_signal(tmp_path):
         ('[providers.there]\napi = "nope"\nurl = "http://x"\n', "providers.there"),
         ('\n\n[models."there/m"]\ndialect = "klingon"\n', "there is no dialect 'klingon'"),
         ('key = "$NOT_SET"\n', "the variable $NOT_SET is not set"),
-        ('[http]\nmax_head = 1\n', "http.max_head: expected `int` >= 1024 (at line 2)"),
+        ("[http]\nmax_head = 1\n", "http.max_head: expected `int` >= 1024 (at line 2)"),
         ('[stream]\ntools = ["no/such/file.py"]\n', "no/such/file.py"),
     ],
 )  # fmt: skip
@@ -136,9 +138,6 @@ async def test_a_node_that_pays_keeps_its_terms_and_needs_consent(tmp_path):
             assert await ask(process.url) == "old end"
 
 
-HERE = 'cd "$(dirname "$0")"'
-
-
 async def test_a_file_of_the_working_directory_must_still_be_allowed(tmp_path):
     env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     async with models("old", "new") as [(_, first), (_, second)]:
@@ -151,7 +150,9 @@ async def test_a_file_of_the_working_directory_must_still_be_allowed(tmp_path):
             assert await ask(process.url) == "old end"
             rewrite(file, config_for(second))
             line = await reload(process, 0)
-            assert "it has changed since you allowed it; read it, then run `toolbridge allow" in line
+            assert (
+                "it has changed since you allowed it; read it, then run `toolbridge allow" in line
+            )
             assert await ask(process.url) == "old end"
             before = len(notices(process))
             trust.allow(file, env)  # is noticed as well
@@ -189,7 +190,7 @@ def test_a_terminal_that_is_closed_stops_the_gateway(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "toolbridge", "serve", "--port=0", "--model=demo"],
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, cwd=tmp_path,
-        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  one thread
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OLLAMA_HOST": "127.0.0.1:1"},
     )  # fmt: skip
     os.close(theirs)

@@ -48,6 +48,7 @@ class Child:
             tls=-1 if tls is None else tls.fileno(),
             ready=theirs,
             worker=worker,
+            parent=os.getpid(),
             shows_banner=shows_banner,
             metrics=metrics,
         )
@@ -86,6 +87,10 @@ class Child:
             loop.remove_reader(self._ready)
             os.close(self._ready)
 
+    def forget_ready(self) -> None:
+        """Do not wait for the child."""
+        os.close(self._ready)
+
 
 def _separated(flag: str) -> list[str]:
     name, _, value = flag.partition("=")
@@ -93,7 +98,7 @@ def _separated(flag: str) -> list[str]:
 
 
 def report_ready(inherited: Inheritance | None) -> None:
-    """Tell the parent process and systemd that this process serves."""
+    """Report to the parent process that this process serves."""
     if inherited is not None and inherited.ready >= 0:
         with contextlib.suppress(OSError):  # the parent has ended
             os.write(inherited.ready, b"1")

@@ -7,7 +7,6 @@ import errno
 import gc
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +72,10 @@ def run(args: argparse.Namespace) -> int:
     if args.background:
         return _background(args)
     listening = open_listeners(config, inherited)
+    if inherited is None and config.workers > 1:
+        from toolbridge.cli.supervisor import supervise
+
+        return supervise(args, config, source, listening, address(listening.http))
     if args.local is None:
         return _run(args, config, source, listening, inherited)
     from toolbridge.cli import local
@@ -195,59 +198,40 @@ def _why_not(config: Config, error: OSError, names: str) -> str:
 
 async def _serve(config: Config, listening: Listeners, process: ServerProcess) -> None:
     from toolbridge.server.app import App
-    from toolbridge.server.running import GatewayServer
+    from toolbridge.server.running import GatewayServer, ServerHooks
 
-    announced = Announcement(address(listening.http), process.announce)
+    announced = state.Announcement(address(listening.http), process.announce, config)
     if config.log != "off":
         nodes.log_payments()
 
     async def on_start(app: App) -> None:
         _spare_collector()
-        await _report_start(app, listening, process)
         announced.write()
+        await _report_start(app, listening, process)
         processes.report_ready(process.inherited)
         systemd.notify("READY=1", f"MAINPID={os.getpid()}")
 
     async def replace() -> str:
+        if process.inherited is not None and process.inherited.worker:
+            return ""  # the supervisor has started the new worker
         if process.successor is None:
-            return "it was started by a command that cannot be repeated"
+            return "it was started by a command that cannot be repeated; stop it and start it again"
         fault = await process.successor().wait_until_ready(process.start_wait)
         if fault:
             announced.write(fault=fault)
         return fault
 
+    app, inherited = App(config, process.env), process.inherited
+    if inherited is not None and inherited.metrics:
+        app.metrics.share(Path(inherited.metrics))
+    hooks = ServerHooks(on_start, announced.count_reload, replace)
+    worker, parent = (inherited.worker, inherited.parent) if inherited else (0, 0)
     server = GatewayServer(
-        App(config, process.env),
-        listening,
-        file=process.file,
-        on_start=on_start,
-        on_reload=announced.count_reload,
-        replace=replace,
+        app, listening, hooks, file=process.file, worker=worker, supervisor=parent
     )
     with contextlib.suppress(asyncio.CancelledError):
         await server.serve(sockets=[listening.http])
     announced.remove()
-
-
-class Announcement:
-    """The pid file of a gateway in the background; nothing without one."""
-
-    def __init__(self, url: str, file: Path | None) -> None:
-        self._file = file
-        self._state = state.Running(os.getpid(), url, started=time.time())
-
-    def write(self, **changed: object) -> None:
-        self._state = msgspec.structs.replace(self._state, fault="")
-        self._state = msgspec.structs.replace(self._state, **changed)
-        if self._file is not None:
-            state.write_pid(self._state, self._file)
-
-    def count_reload(self, fault: str) -> None:
-        self.write(fault=fault, reloads=self._state.reloads + 1)
-
-    def remove(self) -> None:
-        if self._file is not None:
-            state.forget_own(self._file)
 
 
 async def _report_start(app: "App", listening: Listeners, process: ServerProcess) -> None:

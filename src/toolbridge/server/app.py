@@ -97,6 +97,7 @@ class App:
         made = StreamService(
             gateway.router, gateway.store, self.config.stream, gateway.state, self._env
         )
+        made.streams.shared = self.config.workers > 1
         self._services.append(made)
         self._stack.push_async_callback(made.close)
         return made

@@ -24,7 +24,7 @@ from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_c
 from toolbridge.server.http_head import Head
 from toolbridge.server.request_log import Entry
 from toolbridge.server.scopes import Receive, Scope, Send
-from toolbridge.store.notices import report_fault
+from toolbridge.store.notices import notice, report_fault
 
 _METRICS = "/metrics"
 _OPEN = frozenset(
@@ -63,7 +63,13 @@ class Dispatcher:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        await self._app.start()
+        try:
+            await self._app.start()
+        except ToolbridgeError as error:
+            notice(str(error))
+            await self._app.stop()
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._app.stop()

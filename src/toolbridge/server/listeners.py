@@ -40,6 +40,8 @@ class Inheritance(msgspec.Struct, frozen=True, omit_defaults=True):
     worker: int = 0
     """The number of the worker, from 1; 0 for a process that replaces its parent."""
     shows_banner: bool = False
+    parent: int = 0
+    """The process that hands over."""
     metrics: str = ""
     """The directory for the counters of all workers."""
 

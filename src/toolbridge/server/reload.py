@@ -120,13 +120,26 @@ def _keep_stream(old: StreamConfig, new: StreamConfig) -> tuple[StreamConfig, li
     return msgspec.structs.replace(new, **kept), [f"stream.{name}" for name in kept]
 
 
+def _ignore(_: str) -> None:
+    pass
+
+
 class Reloader:
     """Replaces the settings of a running gateway."""
 
     def __init__(
-        self, dispatcher: Dispatcher, file: ConfigFile, apply: Callable[[Config], None]
+        self,
+        dispatcher: Dispatcher,
+        file: ConfigFile,
+        apply: Callable[[Config], None],
+        *,
+        reports: bool = True,
     ) -> None:
-        """`apply` uses the settings outside the `App`; it raises `ConfigError`, or uses them all."""
+        """`apply` uses the settings outside the `App`; it raises `ConfigError`, or uses them all.
+
+        Without `reports` nothing is written: another worker reports the same.
+        """
+        self._notice = notice if reports else _ignore
         self._dispatcher = dispatcher
         self._file = file
         self._apply = apply
@@ -143,7 +156,7 @@ class Reloader:
         return self._file.stamp((tls.cert, tls.key))
 
     async def reload(self) -> str:
-        """Read the configuration and use it; return the fault, empty if there is none."""
+        """Read the configuration and use it; return the fault, empty on success."""
         app = self._dispatcher.app
         self._seen = self._last = self._stamp()
         try:
@@ -152,7 +165,7 @@ class Reloader:
             self._apply(config)
         except ConfigError as error:
             fault = self._file.located(error)
-            notice(f"the configuration was not reloaded, the old one stays: {fault}")
+            self._notice(f"the configuration was not reloaded, the old one stays: {fault}")
             return fault
         except Exception as error:  # noqa: BLE001  a fault of ours must not stop the server
             report_fault(error, app.gateway.redactor)
@@ -161,5 +174,5 @@ class Reloader:
         self._dispatcher.use(renewed)
         shown = self._file.source.path or "the environment and the command line"
         later = f"; these need a restart: {', '.join(unchanged)}" if unchanged else ""
-        notice(f"the configuration was reloaded from {shown}{later}")
+        self._notice(f"the configuration was reloaded from {shown}{later}")
         return ""

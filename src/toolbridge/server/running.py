@@ -6,10 +6,12 @@ this process accepts nothing more and has `restart_grace` seconds for its runnin
 """
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
@@ -25,8 +27,19 @@ from toolbridge.server.tls import TlsContext
 from toolbridge.store.notices import notice
 
 _TICKS = 10
-"""uvicorn's ticks between two looks at the configuration file: one second."""
+"""The number of uvicorn's ticks between two checks of the configuration file: one second."""
 _STEP = 0.05
+
+
+@dataclass(frozen=True)
+class ServerHooks:
+    """What a server calls when it has started, was reloaded, and should be replaced."""
+
+    on_start: Callable[[App], Awaitable[None]]
+    on_reload: Callable[[str], None]
+    """Called with the fault of the reload; empty without one."""
+    replace: Callable[[], Awaitable[str]]
+    """Starts a successor, and returns why it failed; empty when it serves."""
 
 
 class GatewayServer(uvicorn.Server):
@@ -36,21 +49,23 @@ class GatewayServer(uvicorn.Server):
         self,
         app: App,
         listeners: Listeners,
+        hooks: ServerHooks,
         *,
         file: ConfigFile | None = None,
-        on_start: Callable[[App], Awaitable[None]],
-        on_reload: Callable[[str], None] = lambda _: None,
-        replace: Callable[[], Awaitable[str]] | None = None,
+        worker: int = 0,
+        supervisor: int = 0,
     ) -> None:
-        """`replace` starts a successor, and returns why it failed; empty when it serves."""
+        """`worker` is the number of a process of `supervisor`, which watches the file for all."""
         self._dispatcher = Dispatcher(app)
         super().__init__(settings_for(self._dispatcher))
         self._listeners = listeners
         self._tls = TlsContext(app.config.tls) if listeners.tls else None
-        self._reloader = Reloader(self._dispatcher, file, self._apply) if file else None
-        self._on_start = on_start
-        self._on_reload = on_reload
-        self._replace = replace
+        self._reloader = (
+            Reloader(self._dispatcher, file, self._apply, reports=worker < 2) if file else None
+        )
+        self._worker = worker
+        self._supervisor = supervisor
+        self._hooks = hooks
         self._wants_reload = self._wants_replacement = False
         self._busy: asyncio.Task[None] | None = None
         """A reload or a replacement; one at a time."""
@@ -95,9 +110,14 @@ class GatewayServer(uvicorn.Server):
                 backlog=self.config.backlog,
             )
             self.servers.append(served)
-        await self._on_start(self._dispatcher.app)
+        await self._hooks.on_start(self._dispatcher.app)
 
     async def on_tick(self, counter: int) -> bool:
+        if self._worker and counter % _TICKS == 0:
+            self._dispatcher.app.metrics.flush()
+            if os.getppid() != self._supervisor and not self.should_exit:
+                notice(f"worker {self._worker} stops: its supervisor has ended")
+                self.should_exit = True
         if self._busy is None or self._busy.done():
             if self._wants_replacement:
                 self._wants_replacement = False
@@ -114,13 +134,13 @@ class GatewayServer(uvicorn.Server):
                 why = 'reload = "off"' if self._reloader else "the command line has its settings"
                 notice(f"the configuration is not read again: {why}; restart the gateway")
             return False
-        watched = self._dispatcher.app.config.reload == "auto"
+        watched = self._dispatcher.app.config.reload == "auto" and not self._worker
         changed = watched and counter % _TICKS == 0 and self._reloader.has_changed()
         return self._wants_reload or changed
 
     async def _reload(self) -> None:
         if self._reloader is not None:
-            self._on_reload(await self._reloader.reload())
+            self._hooks.on_reload(await self._reloader.reload())
 
     def _apply(self, config: Config) -> None:
         if self._tls is not None:
@@ -132,10 +152,7 @@ class GatewayServer(uvicorn.Server):
         self.config.timeout_graceful_shutdown = max(1, round(config.stop_grace))
 
     async def _hand_over(self) -> None:
-        if self._replace is None:
-            notice("this gateway cannot be replaced while it runs; stop it and start it again")
-            return
-        if fault := await self._replace():
+        if fault := await self._hooks.replace():
             notice(f"the gateway was not replaced, this process goes on: {fault}")
             return
         self._replaced = True
@@ -154,6 +171,7 @@ class GatewayServer(uvicorn.Server):
             self._retire()
             await self._wait(app.config.drain_delay, idle_ends=False)
         await super().shutdown([*(sockets or []), *self._listeners.all])
+        app.metrics.flush()
 
     def _stop_accepting(self, sockets: list[socket.socket]) -> None:
         for server in self.servers:
