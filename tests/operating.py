@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -80,6 +81,26 @@ async def ask(
     assert text.rstrip().endswith("[DONE]"), text
     choices = [choice for line in lines for choice in json.loads(line)["choices"]]
     return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """Return each process with its parent and its state, as Linux and macOS list them."""
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split() for line in listed.stdout.split("\n") if line.strip()]
+    return {int(pid): (int(parent), state) for pid, parent, state in rows}
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that `pid` has started and that have not ended."""
+    rows = _processes().items()
+    return [one for one, (parent, state) in rows if parent == pid and state[0] != "Z"]
+
+
+def is_gone(pid: int) -> bool:
+    """Return whether a process has ended; its parent may not have noticed."""
+    return _processes().get(pid, (0, "Z"))[1].startswith("Z")
 
 
 def logged(process: GatewayProcess) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.operating import WAIT, Load, ask, config_for, logged, models, rewrite, until
+from tests.operating import WAIT, Load, ask, config_for, is_gone, logged, models, rewrite, until
 from tests.processes import gateway_process
 
 from toolbridge.cli import state
@@ -207,32 +207,24 @@ async def test_readiness_is_false_for_a_while_before_the_port_closes(tmp_path):
             assert await ask(process.url, idle) == "m end", "an idle connection was not closed"
             await idle.close()
             os.kill(process.pid, signal.SIGTERM)  # ends the delay
-            await until(
-                lambda: not Path(f"/proc/{process.pid}").exists() or _is_zombie(process.pid)
-            )
+            await until(lambda: is_gone(process.pid))
             assert "Traceback" not in logged(process)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 # ── systemd ──────────────────────────────────────────────────────────────────
 
 
-async def test_a_socket_of_systemd_is_served_and_systemd_is_notified(tmp_path):
+async def test_a_socket_of_systemd_is_served_and_systemd_is_notified(tmp_path, monkeypatch):
     """As systemd does it: descriptor 3, LISTEN_PID, and a datagram when the service is ready."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    channel.bind(str(tmp_path / "notify"))
+    monkeypatch.chdir(tmp_path)
+    channel.bind("notify")  # the length of an absolute path is limited
     channel.settimeout(WAIT)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     env = {
         "PATH": os.environ["PATH"], "HOME": str(tmp_path), "OLLAMA_HOST": "127.0.0.1:1",
-        "NOTIFY_SOCKET": str(tmp_path / "notify"), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http",
+        "NOTIFY_SOCKET": "notify", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http",
     }  # fmt: skip
     # The shell keeps its pid with `exec`, and descriptor 3 is the listener.
     script = f'export LISTEN_PID=$$; exec 3<&{listener.fileno()}; exec "$@"'

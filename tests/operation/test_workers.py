@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -13,11 +14,14 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.certificates import Authority
 from tests.operating import (
     WAIT,
     Load,
     ask,
+    children,
     config_for,
+    is_gone,
     logged,
     models,
     notices,
@@ -25,20 +29,7 @@ from tests.operating import (
     rewrite,
     until,
 )
-from tests.processes import GatewayProcess, gateway_process
-
-
-def children(pid: int) -> list[int]:
-    """Return the processes that `pid` has started."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(one) for one in listed]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+from tests.processes import gateway_process
 
 
 @asynccontextmanager
@@ -47,21 +38,6 @@ async def workers(home: Path, config: str, count: int = 3):
         await until(lambda: len(children(process.pid)) == count)
         await until(lambda: b"Stop with Ctrl-C" in (home / "stdout.log").read_bytes())
         yield process
-
-
-async def ready(process: GatewayProcess) -> None:
-    """Wait until connections are served; a worker that begins is not needed for that."""
-
-    async def serves() -> bool:
-        try:
-            async with aiohttp.ClientSession() as session:
-                async with session.get(f"{process.url}/readyz") as answer:
-                    return answer.status == 200
-        except aiohttp.ClientError:
-            return False
-
-    while not await serves():  # noqa: ASYNC110  over the network
-        await asyncio.sleep(0.03)
 
 
 async def test_several_processes_answer_with_one_banner_and_unique_ids(tmp_path):
@@ -268,3 +244,21 @@ async def test_a_worker_that_cannot_start_ends_the_gateway(tmp_path):
     assert done.returncode == 1
     assert "a worker did not start" in done.stderr
     assert done.stderr.count("stream.tools: no/such.py cannot be imported") == 1
+
+
+async def test_workers_serve_tls_and_keep_it_when_they_are_replaced(tmp_path):
+    authority = Authority(tmp_path)
+    cert, key, _ = authority.issue()
+    context = ssl.create_default_context(cafile=authority.file)
+    tables = f'[tls]\nport = 0\ncert = "{cert}"\nkey = "{key}"\n'
+    async with models("m") as [(_, server)]:
+        async with workers(tmp_path, config_for(server, tables=tables), 2) as process:
+            url = re.search(r"https://\S+", (tmp_path / "stdout.log").read_text())[0]
+            load = Load(url, 2, keep_alive=True, ssl=context)
+            await until(lambda: load.done > 10)
+            os.kill(process.pid, signal.SIGUSR2)
+            await until(lambda: "2 workers were replaced" in logged(process))
+            before = load.done
+            await until(lambda: load.done > before + 10)
+            await load.end()
+            assert load.failed == []
