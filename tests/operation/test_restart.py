@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -86,6 +87,35 @@ async def test_a_running_stream_finishes_in_the_old_process(tmp_path):
             assert await asyncio.gather(*running, later) == ["m end"] * 4
             await until(lambda: not state.alive(old))
             assert pid_in(file) == new, "the old process leaves the pid file of the new one"
+
+
+async def test_a_structured_stream_of_the_old_process_is_followed_in_the_new_one(tmp_path):
+    async with models("m") as [(gate, server)]:
+        tables = '[models."there/m"]\ntools = false\n'
+        async with background(tmp_path, config_for(server, tables=tables)) as (url, file):
+            gate.open.clear()
+            connector = aiohttp.TCPConnector(force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                body = {"prompt": "x", "mode": "sentinel"}
+                async with session.post(f"{url}/v1/stream", json=body) as answer:
+                    run = answer.headers["x-toolbridge-run"]
+                    await until(lambda: gate.begun == 1)
+                    await replace(file)
+                    status, end = 0, time.monotonic() + WAIT
+                    while status != 409:  # the old process may accept for a moment
+                        assert time.monotonic() < end
+                        results = session.post(
+                            f"{url}/v1/stream/{run}/results", json={"id": "T1", "result": 1}
+                        )
+                        async with results as refused:
+                            status = refused.status
+                    async with session.get(f"{url}/v1/stream/{run}") as followed:
+                        gate.open.set()
+                        again = await followed.text()
+                    whole = await answer.text()
+    assert "abandoned" not in again
+    assert "event: done" in again
+    assert again.count("data:") == whole.count("data:")
 
 
 async def test_the_old_process_ends_its_answers_after_the_grace(tmp_path):

@@ -189,7 +189,7 @@ async def test_a_run_is_followed_from_every_worker(tmp_path):
                         async with session.post(url, json={"id": "T1", "result": 1}) as sent:
                             statuses.add(sent.status)
                             if sent.status == 409:
-                                assert "active in another worker" in (await sent.text())
+                                assert "active in another process" in (await sent.text())
                     assert 409 in statuses
                     followers = [
                         asyncio.create_task(_text(session, f"{process.url}/v1/stream/{run}"))

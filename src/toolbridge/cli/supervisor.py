@@ -22,7 +22,7 @@ from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.routing import nodes
 from toolbridge.server import signals
 from toolbridge.server.listeners import Listeners
-from toolbridge.server.reload import ConfigFile
+from toolbridge.server.reload import ConfigFile, keep_settled
 from toolbridge.server.worker_metrics import settle_ended
 from toolbridge.store.notices import notice
 
@@ -214,9 +214,11 @@ class Supervisor:
         from toolbridge.routing.providers import find_providers
 
         try:
-            find_providers(self._file.read(), os.environ)
+            config = self._file.read()
+            find_providers(config, os.environ)
         except ConfigError as error:
             return self._file.located(error)
+        self._config, _ = keep_settled(self._config, config)
         return ""
 
     async def _replace_all(self) -> None:

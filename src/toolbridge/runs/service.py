@@ -100,7 +100,7 @@ class StreamService:
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
-        await self.streams.note_owner(id, caller)
+        await self.streams.note_process(id, caller)
         log = self.streams.log_for(id, caller)
         tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store

@@ -46,7 +46,7 @@ class IdempotencyConflict(ClientError):
 
 
 class RunElsewhere(ClientError):
-    """The run is active in another worker of the same gateway."""
+    """The run is active in another process of the same gateway."""
 
     kind = "run_elsewhere"
     status = 409
@@ -106,11 +106,20 @@ class Streams:
     def log_for(self, run: str, caller: str) -> EventLog:
         return EventLog(_scope(run, caller), self._store, most=self._run_bytes)
 
-    async def note_owner(self, id: str, caller: str) -> None:
+    async def share(self) -> None:
+        """Let other processes on the same store find the runs of this one, from now on."""
+        self.shared = True
+        for id, live in list(self._live.items()):
+            await self._note_process(id, live.owner)
+
+    async def note_process(self, id: str, caller: str) -> None:
         """Record that this process runs `id`, if other processes use the same store."""
         if self.shared:
-            pid = str(os.getpid()).encode()
-            await self._store.put(f"run_process/{owner_of(caller)}", id, pid, seconds=KEPT)
+            await self._note_process(id, owner_of(caller))
+
+    async def _note_process(self, id: str, owner: str) -> None:
+        pid = str(os.getpid()).encode()
+        await self._store.put(f"run_process/{owner}", id, pid, seconds=KEPT)
 
     async def _elsewhere_pid(self, run: str, caller: str) -> int:
         """Return the other process in which a run is active; 0 without one."""
@@ -254,9 +263,9 @@ class Streams:
         """Raise for a run that is active in another process, which alone can change it."""
         if pid := await self._elsewhere_pid(run, caller):
             raise RunElsewhere(
-                f"the run {run[:64]!r} is active in another worker (pid {pid}), which alone takes "
-                "results and aborts it; use the WebSocket, which stays with its worker, or set "
-                "`workers = 1`"
+                f"the run {run[:64]!r} is active in another process of the gateway (pid {pid}), "
+                "which alone takes results and aborts it; with several workers use the WebSocket, "
+                "which stays with its process"
             )
 
     def _mine(self, run: str, caller: str) -> _Live | None:
