@@ -19,22 +19,28 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
 from toolbridge.environment import key_variable, models_from, secret, settings_from
-from toolbridge.setting_errors import explain_setting
+from toolbridge.server_settings import (
+    Grace,
+    HttpConfig,
+    Port,
+    Seconds,
+    ServerSettings,
+    Size,
+    TlsConfig,
+)
+from toolbridge.setting_errors import explain_setting, line_of
 
 __all__ = [
     "Config", "ConfigSource", "HttpConfig", "ModelConfig", "ProviderConfig", "RatesConfig",
-    "StreamConfig", "choose", "key_variable", "load", "parse_provider", "read", "secret",
-    "secrets_of",
+    "StreamConfig", "TlsConfig", "choose", "key_variable", "load", "parse_provider", "read",
+    "secret", "secrets_of",
 ]  # fmt: skip
 
 FILE_NAME = "toolbridge.toml"
 T = TypeVar("T")
-Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65535)]
-Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
-"""More than zero: a timer of zero seconds would keep the event loop busy."""
-Grace: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+
+
 ToolModeSetting: TypeAlias = Literal["auto", "native", "prompt", "constrained"]
 
 
@@ -147,26 +153,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum size of one run's artifacts, and of its events in the store, in bytes."""
 
 
-class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of the HTTP server; most apply before authentication."""
-
-    max_head: Annotated[int, msgspec.Meta(ge=1024)] = 32 * 1024
-    """The maximum size of request line and header fields, in bytes."""
-    max_headers: Annotated[int, msgspec.Meta(ge=1)] = 100
-    head_timeout: Seconds = 30.0
-    """Seconds from the first byte of a head to its last."""
-    body_timeout: Seconds = 30.0
-    """Seconds without a byte of the body."""
-    idle_timeout: Seconds = 75.0
-    """Seconds for which an idle connection is kept open; longer than in clients (5 to 60 s), so
-    that the gateway does not close one on which a client is sending."""
-    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 4096
-    """Four times `max_requests`: clients keep idle connections in pools."""
-    max_requests: Annotated[int, msgspec.Meta(ge=1)] = 1024
-    """The maximum number of concurrent requests; health and metrics are not counted."""
-
-
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Config(ServerSettings, frozen=True, forbid_unknown_fields=True):
     """All settings of a gateway or client."""
 
     host: str = "127.0.0.1"
@@ -179,8 +166,6 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_alive: Seconds = 10.0
     first_byte: Grace = 5.0
     """Seconds to wait for the provider's status before a stream is opened."""
-    stop_grace: Grace = 5.0
-    """Seconds for which a shutdown waits for running requests."""
     log: Literal["json", "pretty", "auto", "off"] = "auto"
     store_bytes: Size = 256 * 1024 * 1024
     """The maximum size of events, stored responses and tool results in the database, in bytes."""
@@ -194,12 +179,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum size of all recordings, in bytes."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
-    map: dict[str, str] = {}
+    map: dict[str, str] = msgspec.field(default_factory=dict)
     """A client's model name, alias or tier → `provider/model`; `default` for every other name."""
-    providers: dict[str, ProviderConfig] = {}
-    models: dict[str, ModelConfig] = {}
+    providers: dict[str, ProviderConfig] = msgspec.field(default_factory=dict)
+    models: dict[str, ModelConfig] = msgspec.field(default_factory=dict)
     stream: StreamConfig = StreamConfig()
-    http: HttpConfig = HttpConfig()
 
 
 class ConfigSource(msgspec.Struct, frozen=True):
@@ -233,6 +217,23 @@ def read(
     flags: Mapping[str, object] | None = None,
 ) -> Config:
     """Return the configuration from a file, the environment and flags."""
+    try:
+        return _read_values(source, env, flags)
+    except ConfigError as error:
+        raise _with_line(error, source) from None
+
+
+def _with_line(error: ConfigError, source: ConfigSource) -> ConfigError:
+    """Return the error with the line of the setting that it names, if the file has it."""
+    text = str(error)
+    setting = text.removeprefix(f"{source.path}: ")
+    line = 0 if setting == text else line_of(source.content, setting)
+    return ConfigError(f"{text} (at line {line})") if line else error
+
+
+def _read_values(
+    source: ConfigSource, env: Mapping[str, str], flags: Mapping[str, object] | None
+) -> Config:
     values = {} if source.path is None else _parse(source.path, source.content)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     model = given.pop("model", None)
@@ -388,6 +389,7 @@ _INNER: dict[str, type[msgspec.Struct]] = {
     "rates": RatesConfig,
     "stream": StreamConfig,
     "http": HttpConfig,
+    "tls": TlsConfig,
 }
 _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
@@ -396,4 +398,5 @@ _TABLES: dict[type[msgspec.Struct], str] = {
     RatesConfig: "a `rates` table",
     StreamConfig: "the [stream] table",
     HttpConfig: "the [http] table",
+    TlsConfig: "the [tls] table",
 }

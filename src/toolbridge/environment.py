@@ -17,7 +17,9 @@ _SETTINGS = {
     "key": ("TOOLBRIDGE_KEY", "TOOLBRIDGE_API_KEY", "CLAUDE_BRIDGE_API_KEY"),
     "thinking": ("TOOLBRIDGE_THINKING",),
     "log": ("TOOLBRIDGE_LOG",),
+    "workers": ("TOOLBRIDGE_WORKERS",),
 }
+_NUMBERS = {"port": (65535, "a port number"), "workers": (256, "a number from 1 to 256")}
 _MODELS = {
     "default": "TOOLBRIDGE_MODEL",
     "opus": "MODEL_OPUS",
@@ -27,16 +29,17 @@ _MODELS = {
 
 
 def settings_from(env: Mapping[str, str]) -> dict[str, object]:
-    """Return the settings that variables set; raise `ConfigError` for a port that is not a number."""
+    """Return the settings that variables set; raise `ConfigError` for a bad number."""
     values: dict[str, object] = {}
     for name, variables in _SETTINGS.items():
         variable = next((v for v in variables if env.get(v)), None)
         if variable is None:
             continue
         value = env[variable]
-        if name == "port":
-            if re.fullmatch(r"[0-9]{1,5}", value) is None or int(value) > 65535:
-                raise ConfigError(f"must be a port number, not {value!r}", where=variable)
+        if name in _NUMBERS:
+            most, what = _NUMBERS[name]
+            if re.fullmatch(r"[0-9]{1,5}", value) is None or int(value) > most:
+                raise ConfigError(f"must be {what}, not {value!r}", where=variable)
             values[name] = int(value)
         else:
             values[name] = value

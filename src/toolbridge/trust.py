@@ -92,14 +92,15 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _store(env: Mapping[str, str]) -> Path | None:
+def list_file(env: Mapping[str, str]) -> Path | None:
+    """Return the file with the list of allowed files; None without a state directory."""
     state = state_dir(env)
     return None if state is None else state / STORE
 
 
 def _load(env: Mapping[str, str]) -> dict[str, str]:
     """Return path → digest; empty if the list is missing, broken or belongs to another user."""
-    file = _store(env)
+    file = list_file(env)
     if file is None or not file.exists():
         return {}
     try:
@@ -111,7 +112,7 @@ def _load(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _save(allowed: Mapping[str, str], env: Mapping[str, str]) -> None:
-    file = _store(env)
+    file = list_file(env)
     if file is None:
         raise ConfigError("there is no state directory; set HOME or XDG_STATE_HOME")
     made = file.with_name(f"{STORE}.{os.getpid()}")

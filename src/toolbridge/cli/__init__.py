@@ -31,6 +31,8 @@ COMMANDS = {
     "allow": "allow the toolbridge.toml of this directory",
     "doctor": "check the setup and show how to fix it",
     "status": "show the gateway that runs in the background",
+    "reload": "make that gateway read its configuration again",
+    "restart": "replace that gateway by a new process, without refusing a connection",
     "stop": "stop the gateway that runs in the background",
 }
 

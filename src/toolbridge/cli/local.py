@@ -1,6 +1,6 @@
 """The model of `toolbridge serve --local`: its file, its engine and its configuration."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,14 +16,17 @@ PROVIDER = "local"
 
 
 @contextmanager
-def served(config: Config, given: str, *, default: bool = True) -> Iterator[Config]:
-    """Serve the model file `given`, or SmolLM2 without one; yield the configuration with it."""
+def served(
+    config: Config, given: str, *, default: bool = True
+) -> Iterator[Callable[[Config], Config]]:
+    """Serve the model file `given`, or SmolLM2 without one; yield what adds it to a configuration."""
     model = Path(given).expanduser() if given else _small()
     settings = config.models.get(f"{PROVIDER}/{model.stem}", ModelConfig())
     print(f"loading {model.name} …", flush=True)
     engine = Engine(model, window=settings.window or WINDOW)
     try:
-        yield configured(config, engine.wait_until_ready(), default=default)
+        loaded = engine.wait_until_ready()
+        yield lambda config: configured(config, loaded, default=default)
     finally:
         engine.stop()
 

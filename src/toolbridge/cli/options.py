@@ -49,7 +49,7 @@ def warn_of_key(args: argparse.Namespace) -> None:
 
 def load(args: argparse.Namespace) -> Config:
     """Return the configuration with the flags of this command line."""
-    return config.load(args.config, flags=_flags(args))
+    return config.load(args.config, flags=flags(args))
 
 
 def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
@@ -57,9 +57,10 @@ def load_with_source(args: argparse.Namespace) -> tuple[Config, ConfigSource]:
     source = config.choose(args.config)
     if source.refused:
         print(f"toolbridge: {source.refused}", file=sys.stderr)
-    return config.read(source, flags=_flags(args)), source
+    return config.read(source, flags=flags(args)), source
 
 
-def _flags(args: argparse.Namespace) -> dict[str, object]:
-    names = ("host", "port", "key", "thinking", "log", "model", "record")
+def flags(args: argparse.Namespace) -> dict[str, object]:
+    """Return the settings that this command line has."""
+    names = ("host", "port", "key", "thinking", "log", "model", "record", "workers")
     return {name: getattr(args, name, None) for name in names}

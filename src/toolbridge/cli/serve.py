@@ -6,22 +6,26 @@ import contextlib
 import errno
 import gc
 import os
-import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbridge.cli import options, state, version
-from toolbridge.config import Config
+from toolbridge.cli import options, processes, state, systemd, version
+from toolbridge.config import Config, ConfigSource
 from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
+from toolbridge.server import listeners
+from toolbridge.server.listeners import Inheritance, Listeners
 
 if TYPE_CHECKING:
     from toolbridge.routing.models import ModelRoutes
+    from toolbridge.server.app import App
+    from toolbridge.server.reload import ConfigFile
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,36 +41,95 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="serve this model file too; without a file, a small model that is downloaded once "
         "(needs the extra `local`)",
     )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="serve the port with N processes (1)"
+    )
     parser.add_argument("--announce", type=Path, metavar="FILE", help=argparse.SUPPRESS)
 
 
+@dataclass(frozen=True)
+class ServerProcess:
+    """What a process of the gateway needs beside its configuration."""
+
+    announce: Path | None = None
+    """The file to write pid and address to."""
+    path: Path | None = None
+    """The configuration file that the banner shows."""
+    file: "ConfigFile | None" = None
+    """The configuration to read again; None for one that cannot be."""
+    inherited: Inheritance | None = None
+    successor: Callable[[], processes.Child] | None = None
+    """Starts the process that replaces this one."""
+    start_wait: float = processes.START_WAIT
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
 def run(args: argparse.Namespace) -> int:
+    inherited = listeners.take_inheritance(os.environ)
     config, source = options.load_with_source(args)
-    options.warn_of_key(args)
+    if inherited is None:
+        options.warn_of_key(args)
     if args.background:
         return _background(args)
-    listener = listen(config)
+    listening = open_listeners(config, inherited)
+    if inherited is None and config.workers > 1:
+        from toolbridge.cli.supervisor import supervise
+
+        return supervise(args, config, source, listening, address(listening.http))
     if args.local is None:
-        run_server(config, listener, announce=args.announce, file=source.path)
-        return 0
+        return _run(args, config, source, listening, inherited)
     from toolbridge.cli import local
 
-    with local.served(config, args.local, default=not args.model) as extended:
-        run_server(extended, listener, announce=args.announce, file=source.path)
+    with local.served(config, args.local, default=not args.model) as extend:
+        return _run(args, config, source, listening, inherited, extend)
+
+
+def _run(
+    args: argparse.Namespace,
+    config: Config,
+    source: ConfigSource,
+    listening: Listeners,
+    inherited: Inheritance | None,
+    extend: Callable[[Config], Config] = lambda config: config,
+) -> int:
+    from toolbridge.server.reload import ConfigFile
+
+    def complete(loaded: Config) -> Config:
+        return extend(listeners.as_bound(loaded, listening) if listening.given else loaded)
+
+    given = {"TOOLBRIDGE_KEY": args.key} if args.key else {}  # others can read a command line
+    process = ServerProcess(
+        announce=args.announce,
+        path=source.path,
+        file=ConfigFile(source, named=args.config, flags=options.flags(args), extend=complete),
+        inherited=inherited,
+        successor=lambda: processes.Child(
+            processes.flags_of(args), listening, env={**os.environ, **given}
+        ),
+        start_wait=processes.START_WAIT if args.local is None else processes.LOCAL_WAIT,
+    )
+    run_server(complete(config), listening, process)
     return 0
 
 
-def run_server(
-    config: Config,
-    listener: socket.socket,
-    *,
-    announce: Path | None = None,
-    file: Path | None = None,
-    env: Mapping[str, str] = os.environ,
-) -> None:
-    """Serve until SIGINT or SIGTERM; `announce` is the file to write pid and address to."""
+def open_listeners(config: Config, inherited: Inheritance | None) -> Listeners:
+    """Return the listening sockets: those of the parent process, of systemd, or new ones."""
+    if inherited is not None:
+        return listeners.adopt(inherited)
+    if (passed := listeners.from_systemd(os.environ, os.getpid())) is not None:
+        return passed
+    http = listen(config)
+    if not config.tls.cert:
+        return Listeners(http)
+    tls = config.tls
+    secure = msgspec.structs.replace(config, host=tls.host or config.host, port=tls.port)
+    return Listeners(http, listen(secure, "`tls.host` and `tls.port`"))
+
+
+def run_server(config: Config, listening: Listeners, process: ServerProcess) -> None:
+    """Serve until SIGINT or SIGTERM."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, listener, announce, file, env))
+        runner.run(_serve(config, listening, process))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -83,10 +146,7 @@ def _background(args: argparse.Namespace) -> int:
     if running is not None:
         print(f"a gateway already runs at {running.url} (pid {running.pid})")
         return 0
-    names = ("config", "host", "port", "model", "thinking", "log", "record")
-    flags = [f"--{n}={v}" for n in names if (v := getattr(args, n)) is not None]
-    if args.local is not None:
-        flags.append(f"--local={args.local}" if args.local else "--local")
+    flags = [flag for flag in processes.flags_of(args) if not flag.startswith("--announce=")]
     if args.key:
         os.environ["TOOLBRIDGE_KEY"] = args.key  # other users can read a command line
     # A model may take minutes to download and to load.
@@ -96,8 +156,11 @@ def _background(args: argparse.Namespace) -> int:
     return 0
 
 
-def listen(config: Config) -> socket.socket:
-    """Return a listening socket; raise `ConfigError` if the address cannot be used."""
+def listen(config: Config, names: str = "--host and --port") -> socket.socket:
+    """Return a listening socket; raise `ConfigError` if the address cannot be used.
+
+    `names` are the options for another address.
+    """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -106,15 +169,15 @@ def listen(config: Config) -> socket.socket:
         listener.listen(1024)
     except OSError as error:
         listener.close()
-        raise ConfigError(_why_not(config, error)) from None
+        raise ConfigError(_why_not(config, error, names)) from None
     listener.setblocking(False)
     return listener
 
 
-def _why_not(config: Config, error: OSError) -> str:
+def _why_not(config: Config, error: OSError, names: str) -> str:
     text = f"cannot listen on {config.host}:{config.port} ({error.strerror})"
-    if error.errno != errno.EADDRINUSE:
-        return f"{text}; choose another address with --host and --port"
+    if error.errno != errno.EADDRINUSE or names.startswith("`tls"):
+        return f"{text}; choose another address with {names}"
     host = "127.0.0.1" if config.host in {"0.0.0.0", "::"} else config.host  # noqa: S104  asked, not bound
     url = f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
     if (health := state.healthy(url)) is None or "model" not in health:
@@ -133,50 +196,57 @@ def _why_not(config: Config, error: OSError) -> str:
     )
 
 
-async def _serve(
-    config: Config,
-    listener: socket.socket,
-    announce: Path | None,
-    file: Path | None,
-    env: Mapping[str, str],
-) -> None:
-    import uvicorn
-
+async def _serve(config: Config, listening: Listeners, process: ServerProcess) -> None:
     from toolbridge.server.app import App
-    from toolbridge.server.serving import settings
+    from toolbridge.server.running import GatewayServer, ServerHooks
 
-    app = App(config, env)
-    url = address(listener)
+    announced = state.Announcement(address(listening.http), process.announce, config)
     if config.log != "off":
         nodes.log_payments()
 
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # uvicorn raises the signal again at the end, which would end the process before the
-            # pid file is removed and the engine is stopped.
-            signals = (signal.SIGINT, signal.SIGTERM)
-            before = {number: signal.signal(number, self.handle_exit) for number in signals}
-            try:
-                yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
+    async def on_start(app: App) -> None:
+        _spare_collector()
+        announced.write()
+        await _report_start(app, listening, process)
+        processes.report_ready(process.inherited)
+        systemd.notify("READY=1", f"MAINPID={os.getpid()}")
 
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            _spare_collector()
-            if announce:
-                state.write_pid(state.Running(os.getpid(), url), announce)
-            start = await _start(app.gateway.model_routes, url, file)
-            payments = _payments(config, env)
-            print(banner(config, msgspec.structs.replace(start, payments=payments)), flush=True)
+    async def replace() -> str:
+        if process.inherited is not None and process.inherited.worker:
+            return ""  # the supervisor has started the new worker
+        if process.successor is None:
+            return "it was started by a command that cannot be repeated; stop it and start it again"
+        fault = await process.successor().wait_until_ready(process.start_wait)
+        if fault:
+            announced.write(fault=fault)
+        return fault
 
-    grace = max(1, round(config.stop_grace))
+    app, inherited = App(config, process.env), process.inherited
+    app.lifecycle.shares_store = inherited is not None
+    if inherited is not None and inherited.metrics:
+        app.metrics.share(Path(inherited.metrics))
+    hooks = ServerHooks(on_start, announced.count_reload, replace)
+    worker, parent = (inherited.worker, inherited.parent) if inherited else (0, 0)
+    server = GatewayServer(
+        app, listening, hooks, file=process.file, worker=worker, supervisor=parent
+    )
     with contextlib.suppress(asyncio.CancelledError):
-        await Server(settings(app, grace=grace)).serve(sockets=[listener])
-    if announce:
-        state.forget(announce)
+        await server.serve(sockets=[listening.http])
+    announced.remove()
+
+
+async def _report_start(app: "App", listening: Listeners, process: ServerProcess) -> None:
+    """Print the banner; a process that replaces another prints one line."""
+    url, inherited = address(listening.http), process.inherited
+    if inherited is not None and not inherited.shows_banner:
+        if not inherited.worker:
+            print(f"toolbridge {version()} at {url}: pid {os.getpid()} serves now", flush=True)
+        return
+    start = await _start(app.gateway.model_routes, url, process.path)
+    secure = "" if listening.tls is None else address(listening.tls, "https")
+    payments = _payments(app.config, process.env)
+    start = msgspec.structs.replace(start, payments=payments, secure_url=secure)
+    print(banner(app.config, start), flush=True)
 
 
 def _spare_collector() -> None:
@@ -190,11 +260,11 @@ def _spare_collector() -> None:
     gc.set_threshold(50_000, 10, 10)
 
 
-def address(listener: socket.socket) -> str:
+def address(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else shown  # noqa: S104  shown, not bound
-    return f"http://{shown}:{port}"
+    return f"{scheme}://{shown}:{port}"
 
 
 class StartReport(msgspec.Struct, frozen=True):
@@ -209,6 +279,8 @@ class StartReport(msgspec.Struct, frozen=True):
     problems: Sequence[str] = ()
     payments: Sequence[str] = ()
     """The contract that is paid, and the limits of the payments."""
+    secure_url: str = ""
+    """The address with TLS."""
 
 
 def _payments(config: Config, env: Mapping[str, str]) -> list[str]:
@@ -245,6 +317,8 @@ def banner(config: Config, start: StartReport) -> str:
     lines += [f"                  {name} → {to}" for name, to in named.items()]
     if start.model.startswith("demo/"):
         lines += _about_demo(fixed="default" in config.map)
+    if start.secure_url:
+        lines.insert(1, f"{' ' * len(f'toolbridge {version()}')} at {start.secure_url}")
     lines += [f"  Payments:       {line}" for line in start.payments]
     lines += [f"  PROBLEM:        {problem}" for problem in start.problems]
     lines += ["", *_about_thinking(config), "", "  Stop with Ctrl-C."]

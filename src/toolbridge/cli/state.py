@@ -14,16 +14,25 @@ from typing import BinaryIO
 
 import msgspec
 
+from toolbridge.config import Config
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.state_dir import state_dir as find_state_dir
 from toolbridge.store import private_files
 
 
-class Running(msgspec.Struct, frozen=True):
+class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process and the address of a running gateway."""
 
     pid: int
     url: str
+    started: float = 0.0
+    """When its processes were started, or replaced for the last time."""
+    reloads: int = 0
+    """How often the configuration was read again."""
+    grace: float = 0.0
+    """Seconds for which it may finish running requests when it is stopped."""
+    fault: str = ""
+    """Why the last reload failed; empty if it did not."""
 
 
 def state_dir() -> Path:
@@ -44,6 +53,13 @@ def write_pid(running: Running, file: Path) -> None:
     if file.parent == state_dir() or not file.parent.exists():
         private_files.make_folder(file.parent)
     private_files.write(file, msgspec.json.encode(running))
+
+
+def forget_own(file: Path) -> None:
+    """Remove the pid file, unless a process that replaced this one has written its own."""
+    running = find(file)
+    if running is None or running.pid == os.getpid():
+        forget(file)
 
 
 def forget(file: Path | None = None) -> None:
@@ -136,10 +152,13 @@ def _wait_for(child: "subprocess.Popen[bytes]", file: Path, wait: float) -> Runn
 
 
 def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> bool:
-    """Stop a gateway; return whether it ended within `wait` seconds without being killed."""
+    """Stop a gateway; return whether it ended without being killed.
+
+    It has `wait` seconds, and those in which it finishes running requests.
+    """
     with suppress(ProcessLookupError):
         os.kill(running.pid, signal.SIGTERM)
-    until = time.monotonic() + wait
+    until = time.monotonic() + wait + running.grace
     while (ended := not alive(running.pid)) is False and time.monotonic() < until:
         time.sleep(0.05)
     if not ended:
@@ -147,6 +166,48 @@ def stop(running: Running, wait: float = 10.0, *, file: Path | None = None) -> b
             os.kill(running.pid, signal.SIGKILL)
     forget(file)
     return ended
+
+
+def ask(running: Running, number: int, wait: float) -> Running | None:
+    """Send a signal to a gateway; return its new state, None without a change in `wait` seconds.
+
+    The gateway writes the pid file again when it has done what the signal asks for.
+    """
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, number)
+    until = time.monotonic() + wait
+    while time.monotonic() < until:
+        if (now := find()) is not None and now != running:
+            return now
+        time.sleep(0.05)
+    return None
+
+
+class Announcement:
+    """The pid file of a gateway in the background; nothing without one."""
+
+    def __init__(self, url: str, file: Path | None, config: Config) -> None:
+        self._file = file
+        grace = config.stop_grace + config.drain_delay
+        self._state = Running(os.getpid(), url, started=time.time(), grace=grace)
+
+    def write(self, *, fault: str = "", reloaded: bool = False, started: float = 0.0) -> None:
+        """Write the file again: after a reload, a failure, or the replacement of workers."""
+        self._state = msgspec.structs.replace(
+            self._state,
+            fault=fault,
+            reloads=self._state.reloads + reloaded,
+            started=started or self._state.started,
+        )
+        if self._file is not None:
+            write_pid(self._state, self._file)
+
+    def count_reload(self, fault: str) -> None:
+        self.write(fault=fault, reloaded=True)
+
+    def remove(self) -> None:
+        if self._file is not None:
+            forget_own(self._file)
 
 
 def _tail(lines: int = 12) -> str:

@@ -17,5 +17,5 @@ def run(_: argparse.Namespace) -> int:
     if state.stop(running):
         print(f"stopped (pid {running.pid})")
     else:
-        print(f"killed (pid {running.pid}): it did not stop within 10 s")
+        print(f"killed (pid {running.pid}): it did not stop within {10 + running.grace:g} s")
     return 0

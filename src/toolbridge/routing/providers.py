@@ -164,8 +164,11 @@ def _merge(
     if provider_config.api == NODE:
         read_node_settings(name, provider_config)
     elif provider_config.api != DEMO:
-        for api in (provider_config.api, *provider_config.apis.values()):
-            codecs.load_target(api)
+        try:
+            for api in (provider_config.api, *provider_config.apis.values()):
+                codecs.load_target(api)
+        except ConfigError as error:
+            raise ConfigError(error.problem.text, where=f"{where}.api") from None
         if not _is_url(provider_config.url):
             raise ConfigError('needs `url`, for example url = "http://127.0.0.1:8080"', where=where)
     try:

@@ -8,6 +8,7 @@ attempts that produce the answer.
 import asyncio
 import os
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -60,6 +61,7 @@ class Router:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self.config = config
+        self._env = env
         self.upstream = upstream
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
@@ -70,6 +72,14 @@ class Router:
         """Waits before a retry."""
         self.pinned_count: TokenCount | None = None
         """The count of every request, in a replay."""
+
+    def renewed(self, config: Config) -> "Router":
+        """Return a router with other settings, and the connections and learned facts of this one."""
+        router = copy(self)
+        router.config = config
+        router.model_routes = ModelRoutes(config, self.upstream, self._env)
+        router._provider_counts = ProviderCounts(self.upstream)  # noqa: SLF001  its own class
+        return router
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""

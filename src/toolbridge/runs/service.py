@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
@@ -99,6 +100,7 @@ class StreamService:
         id = self.streams.new_id()
         if key and (begun := await self.streams.claim(id, body, caller, key)) is not None:
             return begun
+        await self.streams.note_process(id, caller)
         log = self.streams.log_for(id, caller)
         tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
@@ -149,6 +151,21 @@ class StreamService:
             hosts = HttpTools(self._config.tool_hosts)
             self._http = await self._stack.enter_async_context(hosts)
         return catalog.tools.extended([_reached(self._http, tool) for tool in there])
+
+    def renewed(self, router: Router, config: StreamConfig) -> "StreamService":
+        """Return a service with other settings for new streams; both have the same streams.
+
+        Close the first one only.
+        """
+        service = copy(self)
+        for name in ("catalog", "_demo_catalog"):
+            vars(service).pop(name, None)
+        service._router = router  # noqa: SLF001  its own class
+        service._config = config  # noqa: SLF001
+        service._profiles = read_profiles(config.profiles, self._env)  # noqa: SLF001
+        if config.tool_hosts != self._config.tool_hosts:
+            service._http = None  # noqa: SLF001
+        return service
 
     async def close(self) -> None:
         await self.streams.close()

@@ -45,6 +45,13 @@ class IdempotencyConflict(ClientError):
     status = 409
 
 
+class RunElsewhere(ClientError):
+    """The run is active in another process of the same gateway."""
+
+    kind = "run_elsewhere"
+    status = 409
+
+
 class _Claim(msgspec.Struct, frozen=True):
     """The run that holds an idempotency key, its process and the hash of its request."""
 
@@ -88,6 +95,8 @@ class Streams:
         self._live: dict[str, _Live] = {}
         self._ids = Ids(os.urandom(16))
         self._sweeping: asyncio.Task[None] | None = None
+        self.shared = False
+        """Whether other processes use the same store, so that a run may be active in one of them."""
 
     # ── starting ─────────────────────────────────────────────────────────────
 
@@ -96,6 +105,30 @@ class Streams:
 
     def log_for(self, run: str, caller: str) -> EventLog:
         return EventLog(_scope(run, caller), self._store, most=self._run_bytes)
+
+    async def share(self) -> None:
+        """Let other processes on the same store find the runs of this one, from now on."""
+        self.shared = True
+        for id, live in list(self._live.items()):
+            await self._note_process(id, live.owner)
+
+    async def note_process(self, id: str, caller: str) -> None:
+        """Record that this process runs `id`, if other processes use the same store."""
+        if self.shared:
+            await self._note_process(id, owner_of(caller))
+
+    async def _note_process(self, id: str, owner: str) -> None:
+        pid = str(os.getpid()).encode()
+        await self._store.put(f"run_process/{owner}", id, pid, seconds=KEPT)
+
+    async def _elsewhere_pid(self, run: str, caller: str) -> int:
+        """Return the other process in which a run is active; 0 without one."""
+        noted = (
+            await self._store.get(f"run_process/{owner_of(caller)}", run) if self.shared else None
+        )
+        pid = int(noted or 0)
+        active = pid not in {0, os.getpid()} and _is_alive(pid)
+        return pid if active and await self._end_of(run, caller) is None else 0
 
     def begin(self, id: str, run: StreamRun, caller: str) -> RunSubscription:
         """Start `run` and follow it from its first event."""
@@ -168,6 +201,8 @@ class Streams:
         live = self._mine(run, caller)
         if live is not None:
             return RunSubscription(run, _follow(live.run.log, after))
+        if pid := await self._elsewhere_pid(run, caller):
+            return RunSubscription(run, self._elsewhere(_Claim(run, "", pid), caller, after))
         if not await self._is_kept(run, caller):
             raise UnknownRun(f"there is no run {run[:64]!r} for this caller; it may have expired")
         return RunSubscription(run, self._past(run, caller, after))
@@ -188,9 +223,9 @@ class Streams:
         if last is not None and not last.is_last:
             yield _ending(last.n)
 
-    async def _elsewhere(self, held: _Claim, caller: str) -> Batches:
+    async def _elsewhere(self, held: _Claim, caller: str, after: int = 0) -> Batches:
         """Follow a run of another process on the same store."""
-        cursor = 0
+        cursor = after
         while True:
             alive = _is_alive(held.pid)
             async with aclosing(stored_after(self._store, _scope(held.run, caller), cursor)) as new:
@@ -210,6 +245,7 @@ class Streams:
         """Deliver the result of a client-side tool; return False if the run does not wait for it."""
         live = self._mine(run, caller)
         if live is None or live.run.log.ended:
+            await self._refuse_elsewhere(run, caller)
             raise UnknownRun(f"the run {run[:64]!r} is not active")
         return live.run.answer_tool(id, outcome)
 
@@ -217,10 +253,20 @@ class Streams:
         """End an active run; return False if it had ended; raise `UnknownRun`."""
         live = self._mine(run, caller)
         if live is None:
+            await self._refuse_elsewhere(run, caller)
             if not await self._is_kept(run, caller):
                 raise UnknownRun(f"there is no run {run[:64]!r}")
             return False
         return _stop(live, why, "the caller aborted the stream")
+
+    async def _refuse_elsewhere(self, run: str, caller: str) -> None:
+        """Raise for a run that is active in another process, which alone can change it."""
+        if pid := await self._elsewhere_pid(run, caller):
+            raise RunElsewhere(
+                f"the run {run[:64]!r} is active in another process of the gateway (pid {pid}), "
+                "which alone takes results and aborts it; with several workers use the WebSocket, "
+                "which stays with its process"
+            )
 
     def _mine(self, run: str, caller: str) -> _Live | None:
         live = self._live.get(run)

@@ -4,6 +4,9 @@
 process: the connections to providers, the store, the metrics, the request log and the limit on
 concurrent requests. It does not know the routes; `dispatch.Dispatcher` finds the route of a
 request and calls it with the `App`.
+
+A reload makes a new `App` with `renewed`. Both share everything but the settings, and a running
+request keeps the `App` that it began with.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +24,7 @@ from toolbridge.core.ids import Ids
 from toolbridge.server.auth import Guard
 from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import IncomingRequest
+from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
@@ -49,6 +54,9 @@ class App:
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
         """The tasks of authenticated requests; `http.max_requests` limits their number."""
+        self.lifecycle = Lifecycle()
+        self._services: list[StreamService] = []
+        """The first stream service that was made, for all `App`s that follow one another."""
         self.started = time.time()
 
     async def start(self) -> None:
@@ -60,9 +68,26 @@ class App:
             # it needs the folder.
             with suppress(OSError):
                 private_files.tighten(self.gateway.state, private_files.FOLDER)
-        if self.config.stream != StreamConfig():
-            _ = self.service.catalog  # reports a configuration error at start, not at the first run
+        self._check_streams()
         await self.gateway.open()
+
+    def _check_streams(self) -> None:
+        if self.config.stream != StreamConfig():
+            _ = self.service.catalog  # reports a configuration error now, not at the first run
+
+    async def renewed(self, config: Config) -> "App":
+        """Return an `App` with other settings and the state of this one; raise `ConfigError`."""
+        app = copy(self)
+        vars(app).pop("service", None)
+        app.config = config
+        app.guard = Guard(config, secret(config.key, self._env))
+        app.gateway = gateway = self.gateway.renewed(config)
+        app._request_log = RequestLog(config.log, redactor=gateway.redactor)  # noqa: SLF001  its own class
+        app._check_streams()  # noqa: SLF001
+        await gateway.model_routes.discover()
+        gateway.store.redactor = gateway.redactor
+        self.metrics.configure(configured_models(config), gateway.redactor)
+        return app
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -73,11 +98,21 @@ class App:
         from toolbridge.runs.service import StreamService
 
         gateway = self.gateway
+        if self._services:
+            return self._services[0].renewed(gateway.router, self.config.stream)
         made = StreamService(
             gateway.router, gateway.store, self.config.stream, gateway.state, self._env
         )
+        made.streams.shared = self.lifecycle.shares_store
+        self._services.append(made)
         self._stack.push_async_callback(made.close)
         return made
+
+    async def share_store(self) -> None:
+        """Let other processes of this gateway find the active structured streams of this one."""
+        self.lifecycle.shares_store = True
+        for service in self._services:
+            await service.streams.share()
 
     def request_id(self) -> str:
         """Return a new request id."""

@@ -28,15 +28,19 @@ class Guard:
                 f"the variable {config.key} is not set; set it, or remove `key` to require none",
                 where="key",
             )
-        if not key and not is_loopback(config.host):
-            raise ConfigError(
-                f"the gateway does not listen on {config.host} without a key; set `key` (or "
-                "TOOLBRIDGE_KEY), or listen on 127.0.0.1",
-                where="host",
-            )
+        hosts = {"host": config.host}
+        if config.tls.cert and config.tls.host:
+            hosts["tls.host"] = config.tls.host
+        for where, host in hosts.items():
+            if not key and not is_loopback(host):
+                raise ConfigError(
+                    f"the gateway does not listen on {host} without a key; set `key` (or "
+                    "TOOLBRIDGE_KEY), or listen on 127.0.0.1",
+                    where=where,
+                )
         self._key = key.encode()
         self._cors = config.cors
-        self._local = is_loopback(config.host)
+        self._local = all(map(is_loopback, hosts.values()))
 
     def check(self, request: IncomingRequest) -> None:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""

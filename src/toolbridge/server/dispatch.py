@@ -24,10 +24,13 @@ from toolbridge.server.http import HttpExchange, IncomingRequest, cancelled_by_c
 from toolbridge.server.http_head import Head
 from toolbridge.server.request_log import Entry
 from toolbridge.server.scopes import Receive, Scope, Send
-from toolbridge.store.notices import report_fault
+from toolbridge.store.notices import notice, report_fault
 
 _METRICS = "/metrics"
-_OPEN = frozenset({"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"})
+_OPEN = frozenset(
+    {"/", "/health", "/health/liveness", "/health/liveliness", "/health/readiness"}
+    | {"/healthz", "/livez", "/readyz"}
+)
 """Paths that need no key."""
 
 
@@ -35,6 +38,15 @@ class Dispatcher:
     """Calls the route of each request with an `App`; uvicorn runs it."""
 
     def __init__(self, app: App) -> None:
+        self._app = app
+
+    @property
+    def app(self) -> App:
+        """The `App` of new requests."""
+        return self._app
+
+    def use(self, app: App) -> None:
+        """Serve new requests with `app`; running ones keep theirs."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +63,13 @@ class Dispatcher:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        await self._app.start()
+        try:
+            await self._app.start()
+        except ToolbridgeError as error:
+            notice(str(error))
+            await self._app.stop()
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._app.stop()
@@ -64,11 +82,12 @@ class Dispatcher:
 
     async def serve(self, exchange: HttpExchange) -> None:
         """Answer one request and record it."""
-        exchange.id = self._app.request_id()
+        app = self._app  # a reload may replace it while the request runs
+        exchange.id = app.request_id()
         exchange.path = plain_path(exchange.path)
         entry = self._app.open_entry(exchange)
         try:
-            await self._answer(exchange, entry)
+            await self._answer(app, exchange, entry)
         except Aborted as error:
             _note_disconnect(exchange, entry, error)
         except asyncio.CancelledError:
@@ -81,8 +100,8 @@ class Dispatcher:
             await _reject(exchange, Problem("overloaded", text))
             raise
         finally:
-            self._app.release()
-            self._app.record(entry, exchange.status)
+            app.release()
+            app.record(entry, exchange.status)
 
     def refuse(self, method: str, path: str, error: ToolbridgeError) -> Rejection:
         """Record a request that is not valid HTTP; return the response for the API at its path."""
@@ -98,8 +117,7 @@ class Dispatcher:
     def is_websocket(self, path: str) -> bool:
         return plain_path(path) == routes.WEBSOCKET
 
-    async def _answer(self, exchange: HttpExchange, entry: Entry) -> None:
-        app = self._app
+    async def _answer(self, app: App, exchange: HttpExchange, entry: Entry) -> None:
         try:
             self._allow_origin(exchange)
             if exchange.method == "OPTIONS":

@@ -7,6 +7,7 @@ itself: it passes an `ApiEndpoint` with its codec and the values from the path.
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -119,13 +120,14 @@ class Gateway:
         self, config: Config, upstream: Upstream, env: Mapping[str, str] = os.environ
     ) -> None:
         self.config = config
+        self._env = env
         self.router = Router(config, upstream, env)
         self.model_routes = self.router.model_routes
         self.client_headers = ClientHeaders(secret(config.key, env))
         self._opaque_tokens = OpaqueTokens()
         self.state = state_dir(env)
-        secrets = secrets_of(config, self.model_routes.provider_configs.values(), env)
-        self.redactor = Redactor(secrets)
+        self.secrets = secrets_of(config, self.model_routes.provider_configs.values(), env)
+        self.redactor = Redactor(self.secrets)
         path = self._store_file = self.state / STORE_FILE if self.state else None
         self.store = SqliteStore(path, redactor=self.redactor, size=config.store_bytes)
         self.router.sources.corrections.attach(
@@ -133,9 +135,24 @@ class Gateway:
         )
         self.stored_responses = StoredResponses(self.store)
         self.kept_requests = KeptRequests(config.explain_bytes)
-        self._recorder = _recorder(config, secrets) if config.record else None
+        self._recorder = _recorder(config, self.secrets) if config.record else None
         self.answers_in: Codec | None = None
         """The API of every answer, in place of the client's own; a replay may set it."""
+
+    def renewed(self, config: Config) -> "Gateway":
+        """Return a gateway with other settings, and the state of this one."""
+        gateway = copy(self)
+        gateway.config = config
+        gateway.router = self.router.renewed(config)
+        gateway.model_routes = gateway.router.model_routes
+        gateway.client_headers = ClientHeaders(secret(config.key, self._env))
+        providers = gateway.model_routes.provider_configs.values()
+        # Answers by earlier settings are still under way, so their secrets are masked as well. The
+        # recorder holds the same list.
+        secrets = secrets_of(config, providers, self._env)
+        self.secrets += [one for one in secrets if one not in self.secrets]
+        gateway.redactor = Redactor(gateway.secrets)
+        return gateway
 
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""

@@ -138,6 +138,13 @@ class HttpConnection(asyncio.Protocol):
         if self._exchange is None:
             self._close()
 
+    def retire(self) -> None:
+        """Close after the next response. An idle connection stays open until its own time limit.
+
+        A client may be sending a request on it, and would lose that if it were closed now.
+        """
+        self._keeps = False
+
     def _hold(self) -> None:
         self._unread = True
         self._transport.pause_reading()
@@ -261,6 +268,9 @@ class HttpConnection(asyncio.Protocol):
         self._deadline.set(seconds)
         self._reader.take_rest()
         if not self._transport.is_closing():
+            if not self._transport.can_write_eof():  # TLS
+                self._close()
+                return
             with suppress(OSError):  # the client has reset the connection
                 self._transport.write_eof()
             self._unhold()

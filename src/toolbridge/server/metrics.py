@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeAlias
+from pathlib import Path
 
 from toolbridge.config import Config
 from toolbridge.core.messages import Request
 from toolbridge.core.redaction import Redactor
 from toolbridge.server.request_log import Entry
+from toolbridge.server.worker_metrics import Counts, WorkerMetrics
 
-Labels: TypeAlias = tuple[tuple[str, str], ...]
 _HELP = {
     "toolbridge_requests_total": "Requests, by API (surface), model and status.",
     "toolbridge_tokens_total": "Tokens, by direction and model.",
@@ -40,11 +40,26 @@ class Metrics:
 
     def __init__(self, models: Iterable[str] = (), redactor: Redactor | None = None) -> None:
         """Create the counters; `models` are those in the configuration."""
-        self._counts: Counter[tuple[str, Labels]] = Counter()
+        self._counts: Counts = Counter()
+        self._workers: WorkerMetrics | None = None
         self._configured = frozenset(models)
         self._answered: set[str] = set()
         self._values: dict[tuple[str, str], set[str]] = {}
         self._redactor = redactor or Redactor()
+
+    def configure(self, models: Iterable[str], redactor: Redactor) -> None:
+        """Use other models of a configuration, and mask other secrets."""
+        self._configured = frozenset(models)
+        self._redactor = redactor
+
+    def share(self, folder: Path) -> None:
+        """Add the counters of the other workers, which are in `folder`, from now on."""
+        self._workers = WorkerMetrics(folder)
+
+    def flush(self) -> None:
+        """Write the counters for the other workers, if there are any."""
+        if self._workers is not None:
+            self._workers.write(self._counts)
 
     def add(self, name: str, value: float, *labels: tuple[str, str]) -> None:
         """Add `value` to a series; pass `labels` sorted by name."""
@@ -97,9 +112,13 @@ class Metrics:
 
     def text(self) -> str:
         lines: list[str] = []
-        for name in sorted({name for name, _ in self._counts}):
+        counts = self._counts
+        if self._workers is not None:
+            counts = self._workers.others()
+            counts.update(self._counts)  # unlike `+`, keeps a counter of zero
+        for name in sorted({name for name, _ in counts}):
             lines += [f"# HELP {name} {_HELP.get(name, name)}", f"# TYPE {name} counter"]
-            for (series, labels), value in sorted(self._counts.items()):
+            for (series, labels), value in sorted(counts.items()):
                 if series == name:
                     shown = ",".join(f'{key}="{self._shown(text)}"' for key, text in labels)
                     lines.append(f"{name}{{{shown}}} {value:g}")

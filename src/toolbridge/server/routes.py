@@ -195,6 +195,13 @@ async def one_model(app: App, exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
+async def ready(app: App, exchange: HttpExchange, _: Entry) -> None:
+    """Answer 503 while the gateway shuts down, so that a load balancer sends requests elsewhere."""
+    phase = app.lifecycle.phase
+    shown: dict[str, Json] = {"status": phase, "model": app.gateway.model_routes.default}
+    await exchange.reply(200 if phase == "ready" else 503, dump_bytes(shown))
+
+
 async def health(app: App, exchange: HttpExchange, _: Entry) -> None:
     shown: dict[str, Json] = {
         "status": "ok",
@@ -227,7 +234,10 @@ _PATHS: dict[str, dict[str, Serve]] = {
     "/health": {"GET": health},
     "/health/liveness": {"GET": health},
     "/health/liveliness": {"GET": health},
-    "/health/readiness": {"GET": health},
+    "/health/readiness": {"GET": ready},
+    "/healthz": {"GET": health},
+    "/livez": {"GET": health},
+    "/readyz": {"GET": ready},
     "/metrics": {"GET": metrics},
     "/v1/messages": {"POST": _converse("anthropic")},
     "/v1/messages/count_tokens": {"POST": count_tokens},

@@ -1,9 +1,10 @@
 """uvicorn's settings: our protocol class for HTTP, uvicorn's own for WebSockets."""
 
-from functools import partial
+import asyncio
 
 import msgspec
 import uvicorn
+from uvicorn.server import ServerState
 
 from toolbridge.config import HttpConfig
 from toolbridge.server.app import App
@@ -14,16 +15,44 @@ _OTHER_FILES = 64
 """File descriptors for the database, the log, libraries and other files."""
 
 
+class _Connections:
+    """Makes the protocol of each new connection, with the limits that are set at that time."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._http = dispatcher.app.config.http
+        self._limits = fitting(self._http)
+
+    def __call__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> HttpConnection:
+        if (http := self._dispatcher.app.config.http) is not self._http:
+            self._http, self._limits = http, fitting(http)
+        return HttpConnection(
+            self._dispatcher, self._limits, config, server_state, app_state, _loop
+        )
+
+
 def settings(app: App, *, host: str = "127.0.0.1", port: int = 0, grace: int = 1) -> uvicorn.Config:
     """Return uvicorn's settings for `app`."""
-    dispatcher = Dispatcher(app)
+    return settings_for(Dispatcher(app), host=host, port=port, grace=grace)
+
+
+def settings_for(
+    dispatcher: Dispatcher, *, host: str = "127.0.0.1", port: int = 0, grace: int = 1
+) -> uvicorn.Config:
+    """Return uvicorn's settings for a dispatcher, whose `App` may be replaced."""
     return uvicorn.Config(
         dispatcher,
         host=host,
         port=port,
-        http=partial(HttpConnection, dispatcher, fitting(app.config.http)),  # type: ignore[arg-type]
+        http=_Connections(dispatcher),  # type: ignore[arg-type]
         ws="websockets-sansio",
-        ws_max_size=app.config.max_body,
+        ws_max_size=dispatcher.app.config.max_body,
         lifespan="on",
         log_level="critical",
         access_log=False,

@@ -36,8 +36,9 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(_plan(chosen))
         return 0
     options.warn_of_key(args)
-    listener = serve.listen(chosen.config)
-    serve.run_server(chosen.config, listener, file=chosen.file, env=chosen.env)
+    listening = serve.open_listeners(chosen.config, None)
+    process = serve.ServerProcess(path=chosen.file, env=chosen.env)
+    serve.run_server(chosen.config, listening, process)
     return 0
 
 

@@ -1,0 +1,197 @@
+"""The server of `toolbridge serve`: uvicorn's, with reloading, hand-over and an orderly end.
+
+At SIGTERM the port stays open for `drain_delay` seconds while readiness is 503, then running requests
+have `stop_grace` seconds. At SIGUSR2 a successor process gets the listening sockets; when it serves,
+this process accepts nothing more and has `restart_grace` seconds for its running requests.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+
+from toolbridge.config import Config
+from toolbridge.server import signals
+from toolbridge.server.app import App
+from toolbridge.server.dispatch import Dispatcher
+from toolbridge.server.listeners import Listeners
+from toolbridge.server.reload import ConfigFile, Reloader
+from toolbridge.server.serving import settings_for
+from toolbridge.server.tls import TlsContext
+from toolbridge.store.notices import notice
+
+_TICKS = 10
+"""The number of uvicorn's ticks between two checks of the configuration file: one second."""
+_STEP = 0.05
+
+
+@dataclass(frozen=True)
+class ServerHooks:
+    """What a server calls when it has started, was reloaded, and should be replaced."""
+
+    on_start: Callable[[App], Awaitable[None]]
+    on_reload: Callable[[str], None]
+    """Called with the fault of the reload; empty without one."""
+    replace: Callable[[], Awaitable[str]]
+    """Starts a successor, and returns why it failed; empty when it serves."""
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves one `App` until a signal ends it."""
+
+    def __init__(
+        self,
+        app: App,
+        listeners: Listeners,
+        hooks: ServerHooks,
+        *,
+        file: ConfigFile | None = None,
+        worker: int = 0,
+        supervisor: int = 0,
+    ) -> None:
+        """`worker` is the number of a process of `supervisor`, which watches the file for all."""
+        self._dispatcher = Dispatcher(app)
+        super().__init__(settings_for(self._dispatcher))
+        self._listeners = listeners
+        self._tls = TlsContext(app.config.tls) if listeners.tls else None
+        self._reloader = (
+            Reloader(self._dispatcher, file, self._apply, reports=worker < 2) if file else None
+        )
+        self._worker = worker
+        self._supervisor = supervisor
+        self._hooks = hooks
+        self._wants_reload = self._wants_replacement = False
+        self._busy: asyncio.Task[None] | None = None
+        """A reload or a replacement; one at a time."""
+        self._replaced = self._polite = False
+        self._signals = 0
+        self._apply_limits(app.config)
+
+    # ── signals ──────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn raises the signal again at the end, which would end the process before the
+        # pid file is removed and the engine is stopped.
+        with signals.handled(self.handle_exit, self._ask_reload, self._ask_replacement):
+            yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        self._polite = sig == signal.SIGTERM
+        super().handle_exit(sig, frame)
+
+    def _ask_reload(self, _: int, __: FrameType | None) -> None:
+        self._wants_reload = True
+
+    def _ask_replacement(self, _: int, __: FrameType | None) -> None:
+        self._wants_replacement = True
+
+    # ── running ──────────────────────────────────────────────────────────────
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._tls is not None and self._listeners.tls is not None:
+            loop = asyncio.get_running_loop()
+            served = await loop.create_server(
+                lambda: self.config.http_protocol_class(  # type: ignore[call-arg]
+                    config=self.config,
+                    server_state=self.server_state,
+                    app_state=self.lifespan.state,
+                ),
+                sock=self._listeners.tls,
+                ssl=self._tls.context,
+                backlog=self.config.backlog,
+            )
+            self.servers.append(served)
+        await self._hooks.on_start(self._dispatcher.app)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._worker and counter % _TICKS == 0:
+            self._dispatcher.app.metrics.flush()
+            if os.getppid() != self._supervisor and not self.should_exit:
+                notice(f"worker {self._worker} stops: its supervisor has ended")
+                self.should_exit = True
+        if self._busy is None or self._busy.done():
+            if self._wants_replacement:
+                self._wants_replacement = False
+                self._busy = asyncio.create_task(self._hand_over())
+            elif self._is_reload_due(counter):
+                self._wants_reload = False
+                self._busy = asyncio.create_task(self._reload())
+        return await super().on_tick(counter)
+
+    def _is_reload_due(self, counter: int) -> bool:
+        if self._reloader is None or self._dispatcher.app.config.reload == "off":
+            if self._wants_reload:
+                self._wants_reload = False
+                why = 'reload = "off"' if self._reloader else "the command line has its settings"
+                notice(f"the configuration is not read again: {why}; restart the gateway")
+            return False
+        watched = self._dispatcher.app.config.reload == "auto" and not self._worker
+        changed = watched and counter % _TICKS == 0 and self._reloader.has_changed()
+        return self._wants_reload or changed
+
+    async def _reload(self) -> None:
+        if self._reloader is not None:
+            self._hooks.on_reload(await self._reloader.reload())
+
+    def _apply(self, config: Config) -> None:
+        if self._tls is not None:
+            self._tls.load(config.tls)
+        self._apply_limits(config)
+
+    def _apply_limits(self, config: Config) -> None:
+        self.config.ws_max_size = config.max_body
+        self.config.timeout_graceful_shutdown = max(1, round(config.stop_grace))
+
+    async def _hand_over(self) -> None:
+        await self._dispatcher.app.share_store()
+        if fault := await self._hooks.replace():
+            notice(f"the gateway was not replaced, this process goes on: {fault}")
+            return
+        self._replaced = True
+        self.should_exit = True
+
+    # ── the end ──────────────────────────────────────────────────────────────
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app = self._dispatcher.app
+        app.lifecycle.drain()
+        if self._replaced:
+            self._stop_accepting(sockets or [])
+            self._retire()
+            await self._wait(app.config.restart_grace, idle_ends=True)
+        elif self._polite and app.config.drain_delay:
+            self._retire()
+            await self._wait(app.config.drain_delay, idle_ends=False)
+        await super().shutdown([*(sockets or []), *self._listeners.all])
+        app.metrics.flush()
+
+    def _stop_accepting(self, sockets: list[socket.socket]) -> None:
+        for server in self.servers:
+            server.close()
+        for listener in (*sockets, *self._listeners.all):
+            listener.close()
+
+    def _retire(self) -> None:
+        for connection in list(self.server_state.connections):
+            if retire := getattr(connection, "retire", None):  # a WebSocket has none
+                retire()
+
+    async def _wait(self, seconds: float, *, idle_ends: bool) -> None:
+        """Wait for the connections to end, for at most `seconds`; another signal ends the wait."""
+        loop, before = asyncio.get_running_loop(), self._signals
+        until = loop.time() + seconds
+        while loop.time() < until and self._signals == before:
+            if idle_ends and not (self.server_state.connections or self.server_state.tasks):
+                return
+            await asyncio.sleep(_STEP)
+            if not idle_ends:
+                self._retire()
