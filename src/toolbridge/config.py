@@ -186,6 +186,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: Literal["json", "pretty", "auto", "off"] = "auto"
     store_bytes: Size = 256 * 1024 * 1024
     """The maximum size of events, stored responses and tool results in the database, in bytes."""
+    ledger: Literal["auto", "off"] = "auto"
+    """Where requests to models are recorded for `toolbridge usage`: `auto` for a file in the state
+    directory, `off` for nowhere."""
+    ledger_days: Annotated[int, msgspec.Meta(ge=1)] = 90
+    """Days for which rows of the ledger are kept."""
+    limits_offline: Literal["refuse", "allow"] = "refuse"
+    """What happens to requests of keys with limits while the limits cannot be checked."""
+    loop_guard: Size = 0
+    """Repetitions of the same call with the same result after which the model gets a note; after
+    twice as many the request is an error. 0 for no guard."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}

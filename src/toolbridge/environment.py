@@ -17,6 +17,7 @@ _SETTINGS = {
     "key": ("TOOLBRIDGE_KEY", "TOOLBRIDGE_API_KEY", "CLAUDE_BRIDGE_API_KEY"),
     "thinking": ("TOOLBRIDGE_THINKING",),
     "log": ("TOOLBRIDGE_LOG",),
+    "ledger": ("TOOLBRIDGE_LEDGER",),
 }
 _MODELS = {
     "default": "TOOLBRIDGE_MODEL",

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import msgspec
 
@@ -21,20 +20,22 @@ from toolbridge.core.draft import Draft
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.policy.key_scopes import allowed_tools, check_model
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
+from toolbridge.routing.charges import Asked, Charge, Charges
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes
-from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
+from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
+from toolbridge.server.created_keys import budgets_in
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
@@ -43,6 +44,7 @@ from toolbridge.server.passthrough import (
     passthrough_request,
     reply_as_provider,
 )
+from toolbridge.server.request_fields import note_caller, note_model, session_of
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
@@ -51,30 +53,6 @@ from toolbridge.store.sqlite import STORE_FILE, SqliteStore
 from toolbridge.upstream.http import Upstream
 
 MAX_HEADER = 1000
-_SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
-
-
-class DecodeBody(Protocol):
-    def __call__(self, body: bytes, *, model: str = "", stream: bool | None = None) -> Request: ...
-
-
-@dataclass(frozen=True)
-class ApiEndpoint:
-    """How an endpoint decodes a request: its codec, and the values from the path."""
-
-    codec: Codec
-    model: str = ""
-    stream: bool | None = None
-    decode: DecodeBody | None = None
-    """Decodes the body in place of the codec's own function, for endpoints with another shape."""
-    extra: JsonObject = field(default_factory=dict)
-
-    def read(self, body: bytes) -> Request:
-        decode = self.decode or self.codec.decode_request
-        request = decode(body, model=self.model, stream=self.stream)
-        if not self.extra:
-            return request
-        return msgspec.structs.replace(request, extra=request.extra | self.extra)
 
 
 @dataclass(frozen=True)
@@ -90,6 +68,9 @@ class _Turn:
     """The estimate by which the answer's token limit is set."""
     passed: PassedBytes | None = None
     """The provider's own bytes, in passthrough."""
+    edits: tuple[Loss, ...] = ()
+    """What the gateway itself has changed in the request, by scopes and by the loop guard."""
+    charge: Charge | None = None
     returned: dict[str, str] = field(default_factory=dict)
     """The provider's headers that are sent to the client."""
 
@@ -110,6 +91,7 @@ class _Turn:
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Report what the provider's API cannot express, in the log and in a header."""
+        losses = tuple(dict.fromkeys((*self.edits, *losses)))
         self.entry.losses = list(losses)
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if reported := [loss for loss in losses if not loss.minor]:
@@ -119,6 +101,11 @@ class _Turn:
         """Report what the client's API cannot express; in the header if it is not sent yet."""
         if lost := all_losses(message, self.codec.shows):
             self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
+
+    def follow(self, fold: Fold) -> None:
+        """Charge for the answer in `fold` if it is not read to its end."""
+        if self.charge is not None:
+            self.charge.reading = fold
 
     def begin(self, batch: Batch) -> None:
         """Record the time of the first events, and put the losses among them into the header."""
@@ -152,6 +139,7 @@ class Gateway:
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
+        self.charges = Charges(budgets_in(self.state), config.limits_offline)
 
     async def open(self) -> None:
         """Load what earlier processes have learned about models, and find the default model."""
@@ -161,6 +149,7 @@ class Gateway:
         await self.model_routes.discover()
 
     async def close(self) -> None:
+        await self.charges.close()
         await self.router.close()
         await self.store.close()
 
@@ -168,19 +157,25 @@ class Gateway:
         """Answer one request to a chat model."""
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.read(body)
-        if not request.session and (session := _session(exchange)):
+        note_caller(entry, exchange)
+        if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
-        _note(entry, ask.codec, request, route)
+        note_model(entry, ask.codec.name, request, route)
+        request, edits = self.permitted(exchange, request, route)
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
+        passes = passes and not edits  # the provider would get the client's own bytes
         passes = passes and not self.router.sources.corrections.needs_other_api(route)
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
-        turn = _Turn(exchange, entry, ask.codec, AnswerContext(request, entry.at), same_api)
+        asked = AnswerContext(request, entry.at)
+        turn = _Turn(exchange, entry, ask.codec, asked, same_api, edits=edits)
+        if edits:
+            turn.lose(())
         try:
             await self._serve(turn, route, body if passes else None)
         except ToolbridgeError as error:
@@ -188,6 +183,29 @@ class Gateway:
             if exchange.status or not in_stream:
                 raise
             await self._fail_in_stream(turn, error.problem)
+
+    def permitted(
+        self, exchange: HttpExchange, request: Request, route: Route
+    ) -> tuple[Request, tuple[Loss, ...]]:
+        """Return the request as it may be sent, and what was changed.
+
+        The key's scopes and the loop guard apply.
+        """
+        self.permit_model(exchange, route.address)
+        removed: tuple[Loss, ...] = ()
+        if (key := exchange.access) is not None:
+            request, removed = allowed_tools(key.name, key.scopes, request)
+        if not self.config.loop_guard:
+            return request, removed
+        from toolbridge.policy.loop_guard import break_loop
+
+        request, noted = break_loop(request, self.config.loop_guard)
+        return request, removed + noted
+
+    def permit_model(self, exchange: HttpExchange, address: str) -> None:
+        """Raise `NotAllowed` if the caller's key may not use the model."""
+        if (key := exchange.access) is not None:
+            check_model(key.name, key.scopes, address, self.config.map)
 
     async def _serve(self, turn: _Turn, route: Route, passed: bytes | None) -> None:
         """Answer with translation, or in passthrough with the body `passed`."""
@@ -205,12 +223,15 @@ class Gateway:
         asked = AnswerContext(request, entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         turn = replace(turn, asked=asked, prompt_tokens=counted.tokens)
-        if passed is not None:
-            message = await self._passed_through(turn, route, passed)
-        else:
-            message = await self._translated(turn, route)
-        entry.losses += self.router.learn(message.usage, counted, route)
-        entry.finish(await priced(message, route, entry.at))
+        size = Asked(counted.tokens, request.max_tokens, request.sampling.n or 1)
+        charge = await self.charges.open(exchange.access, route, size)
+        turn = replace(turn, charge=charge)
+        async with charge.settling(entry.finish):
+            if passed is not None:
+                charge.message = await self._passed_through(turn, route, passed)
+            else:
+                charge.message = await self._translated(turn, route)
+            entry.losses += self.router.learn(charge.message.usage, counted, route)
 
     async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
@@ -228,6 +249,7 @@ class Gateway:
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = self.model_routes.address(request.model)
+        self.permit_model(exchange, address)
         name, _, model = address.partition("/")
         provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())
         provider_config = config_for(provider_config, model)
@@ -245,6 +267,8 @@ class Gateway:
     async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
         """Store what the next request may refer to and its client cannot send back."""
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
+        if turn.charge is not None:
+            await turn.charge.settle(message)
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
@@ -311,6 +335,7 @@ class Gateway:
             writer = PassthroughWriter(encoder, turn.passed)
         reply = self._reply(turn, writer)
         fold = Fold()
+        turn.follow(fold)
         last: ev.Event | None = None
         try:
             async with aclosing(attempts.events()) as batches:
@@ -367,26 +392,6 @@ def _loaded(request: Request) -> list[ev.Event]:
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _session(exchange: HttpExchange) -> str:
-    """Return the client's name of the conversation; providers use it to find their prompt cache."""
-    for name in _SESSIONS:
-        if found := exchange.header(name):
-            return found
-    return ""
-
-
-def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
-    entry.fields |= {
-        "surface": codec.name,
-        "gen_ai.provider.name": route.provider,
-        "gen_ai.request.model": request.model,
-        "gen_ai.response.model": route.target.model,
-        "stream": request.stream,
-    }
-    if request.session:
-        entry.fields["session.id"] = request.session
 
 
 def warning(losses: list[Loss]) -> str:
