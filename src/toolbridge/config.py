@@ -191,6 +191,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory, `off` for nowhere."""
     ledger_days: Annotated[int, msgspec.Meta(ge=1)] = 90
     """Days for which rows of the ledger are kept."""
+    otel: str = ""
+    """The URL of an OpenTelemetry collector, or `env` for OpenTelemetry's own variables."""
     limits_offline: Literal["refuse", "allow"] = "refuse"
     """What happens to requests of keys with limits while the limits cannot be checked."""
     loop_guard: Size = 0

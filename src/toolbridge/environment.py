@@ -18,6 +18,7 @@ _SETTINGS = {
     "thinking": ("TOOLBRIDGE_THINKING",),
     "log": ("TOOLBRIDGE_LOG",),
     "ledger": ("TOOLBRIDGE_LEDGER",),
+    "otel": ("TOOLBRIDGE_OTEL",),
 }
 _MODELS = {
     "default": "TOOLBRIDGE_MODEL",

@@ -143,7 +143,7 @@ class FaultyModel:
         if fault == "cut":
             await line.head(kind="text/event-stream" if asked.get("stream") else "application/json")
             if asked.get("stream"):
-                await line.send(_chunk({"content": "half an ans"}))
+                await line.send(_chunk({"content": "half an answer"}))
             line.cut()
             return
         if fault == "leave":

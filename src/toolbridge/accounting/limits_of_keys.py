@@ -61,7 +61,7 @@ class LimitState(msgspec.Struct, frozen=True):
 
 
 class KeyLimitReached(msgspec.Struct, frozen=True):
-    """A limit without room for a request; `state` is None if too many requests are running."""
+    """A limit without room for a request; without `state` it is the limit of running requests."""
 
     wanted: int
     state: LimitState | None = None

@@ -29,6 +29,7 @@ from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
+    from toolbridge.server.telemetry import Telemetry
 
 
 class App:
@@ -44,6 +45,7 @@ class App:
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
         self.ledger = _ledger(config, self.gateway)
+        self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
@@ -68,6 +70,8 @@ class App:
         await self._stack.aclose()
         if self.ledger is not None:
             await asyncio.to_thread(self.ledger.close)
+        if self._telemetry is not None:
+            await asyncio.to_thread(self._telemetry.close)
 
     @cached_property
     def service(self) -> "StreamService":
@@ -121,6 +125,8 @@ class App:
         self.metrics.record_call(entry, status, inner=inner)
         if self.ledger is not None:
             self.ledger.add(entry.row(status))
+        if self._telemetry is not None:
+            self._telemetry.record(entry, status)
 
 
 def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
@@ -135,3 +141,14 @@ def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
         return SqliteLedger(state / LEDGER_FILE)
 
     return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor)
+
+
+def _telemetry(config: Config, gateway: Gateway) -> "Telemetry | None":
+    """Return the export to a collector; None if none is set."""
+    if not config.otel:
+        return None
+    from importlib.metadata import version
+
+    from toolbridge.server.telemetry import Telemetry
+
+    return Telemetry(config.otel, version("toolbridge"), gateway.redactor)

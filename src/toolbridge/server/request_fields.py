@@ -28,6 +28,7 @@ def client_of(exchange: IncomingRequest) -> str:
 def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
     """Note who asks a model; the request gets a row in the ledger."""
     entry.asks_model = True
+    entry.trace_parent = exchange.header("traceparent")
     if client := client_of(exchange):
         entry.fields["client.name"] = client
     if exchange.access is not None:

@@ -41,6 +41,8 @@ class Entry:
         self.message: Message | None = None
         self.asks_model = False
         """Whether the request asks a model, so that the ledger gets a row."""
+        self.trace_parent = ""
+        """The client's `traceparent` header; the span of this request continues its trace."""
         self.estimated = False
         """Whether the usage of the answer is an estimate."""
         self.body = b""
