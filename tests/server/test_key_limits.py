@@ -239,3 +239,25 @@ async def test_a_structured_stream_is_charged_and_refused(state):
                 text = await got.text()
                 assert (got.status, "key set alice" in text) == (429, True)
             assert model.requests == calls
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_budget_is_settled_before_the_client_gets_the_end_of_its_answer(state, stream):
+    """The client's next request may go to another process, and must find the budget settled."""
+    import sqlite3
+
+    async with team(state) as (url, model):
+        alice = await create("alice", "--concurrency", "1", "--tokens", "10k/day")
+        model.gate.clear()
+        asking = asyncio.create_task(ask(url, alice, stream=stream))
+        await until(lambda: model.running > 0)
+        file = state / "toolbridge" / "keys.sqlite"
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("begin immediate")  # another process writes, and settling waits for it
+            model.gate.set()
+            await until(lambda: model.running == 0)
+            await asyncio.sleep(0.3)
+            assert not asking.done()
+            other.execute("commit")
+        assert (await asking)[0] == 200
+        assert "used      110 tokens of" in (await used("alice"))[0]
