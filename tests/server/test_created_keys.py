@@ -228,6 +228,40 @@ async def test_a_key_keeps_to_its_routes(state):
         assert (await get(url, "/metrics", bob))[0] == 403
 
 
+@pytest.mark.parametrize(
+    ("routes", "path", "status"),
+    [
+        ((), "/v1/runs", 403),
+        ((), "/v1/runs/run_0", 403),
+        (("/v1/*",), "/v1/runs", 403),
+        (("*",), "/metrics", 403),
+        (("/v1/runs*",), "/v1/runs", 200),
+        (("/v1/runs*",), "/v1/runs/run_0", 404),
+        (("/metrics",), "/v1/runs", 403),
+    ],
+)
+async def test_what_belongs_to_the_operator_needs_a_pattern_that_names_it(
+    state, routes, path, status
+):
+    async with team(state) as (url, _):
+        alice = await create("alice", *(("--routes", *routes) if routes else ()))
+        assert (await get(url, path, alice))[0] == status
+
+
+async def test_a_response_belongs_to_the_key_that_made_it(state):
+    async with team(state) as (url, _):
+        alice, bob = await create("alice"), await create("bob")
+        headers = {"x-api-key": alice}
+        body = {"model": "m", "input": "hi"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{url}/v1/responses", json=body, headers=headers) as got,
+        ):
+            id = (await got.json())["id"]
+        assert (await get(url, f"/v1/responses/{id}", alice))[0] == 200
+        assert (await get(url, f"/v1/responses/{id}", bob))[0] == 404
+
+
 async def test_forbidden_tools_are_removed_and_reported(state):
     async with team(state) as (url, model):
         alice = await create("alice", "--tools", "Read", "mcp__*")

@@ -261,3 +261,20 @@ async def test_a_budget_is_settled_before_the_client_gets_the_end_of_its_answer(
             other.execute("commit")
         assert (await asking)[0] == 200
         assert "used      110 tokens of" in (await used("alice"))[0]
+
+
+async def test_two_gateways_on_one_file_share_the_budget(state):
+    from tests.key_users import CountingModel, settings
+
+    model = CountingModel()
+    async with model_server(model) as server:
+        config, env = settings(server.url), {"XDG_STATE_HOME": str(state)}
+        async with gateway(config, env) as (one, _), gateway(config, env) as (two, _):
+            alice = await create("alice", "--requests", "4/month", "--concurrency", "4")
+            model.gate.clear()
+            urls = (one, two) * (MANY // 2)
+            asking = [asyncio.create_task(ask(url, alice)) for url in urls]
+            await until(lambda: sum(task.done() for task in asking) >= MANY - 4)
+            model.gate.set()
+            found = [status for status, _, _ in await asyncio.gather(*asking)]
+    assert (found.count(200), model.requests) == (4, 4)

@@ -14,8 +14,8 @@ import msgspec
 from toolbridge.core.errors import NotAllowed
 from toolbridge.core.messages import Loss, Request, Tool, ToolChoice
 
-METRICS = "/metrics"
-"""The route that shows the use of all keys; a key needs it in its `routes`."""
+OPERATORS = ("/metrics", "/v1/runs")
+"""Routes that show the requests of all keys; a key needs them by name in its `routes`."""
 
 
 class KeyScopes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,11 +49,14 @@ def check_route(key: str, scopes: KeyScopes, path: str) -> None:
     if scopes.routes and not _matches(path, scopes.routes):
         allowed = ", ".join(scopes.routes)
         raise NotAllowed(f"the key {key!r} may not use {path[:200]}; it may use: {allowed}")
-    if path == METRICS and not scopes.routes:
-        raise NotAllowed(
-            f"the key {key!r} may not use {METRICS}, which shows the use of all keys; create a key "
-            f"with `--routes {METRICS}`, or use the key of the configuration"
-        )
+    for route in OPERATORS:
+        of_route = path == route or path.startswith(f"{route}/")
+        # A wide pattern such as `/v1/*` is not enough.
+        if of_route and not any(pattern.startswith(route) for pattern in scopes.routes):
+            raise NotAllowed(
+                f"the key {key!r} may not use {route}, which shows the use of all keys; create a key "
+                f"with `--routes '{route}*'`, or use the key of the configuration"
+            )
 
 
 def allowed_tools(
