@@ -107,6 +107,20 @@ async def test_no_row_without_a_state_directory_and_none_when_it_is_off(state):
     assert not (state / "toolbridge" / "ledger.sqlite").exists()
 
 
+async def test_a_model_on_this_machine_costs_nothing_and_a_price_that_is_not_known_is_said(state):
+    from toolbridge.config import ModelConfig
+
+    tools = ModelConfig(tools=True)
+    async with team(state, models={"there/big": tools}) as (url, _):
+        assert (await ask(url))[0] == 200
+    assert [row["cost"] for row in rows(state)] == [0]
+    assert "no known price" not in await usage()
+    ledger = SqliteLedger(state / "toolbridge" / "ledger.sqlite")
+    ledger.append([LedgerRow("x", rows(state)[0]["at"], model="m", input=5)])
+    ledger.close()
+    assert "1 requests have no known price" in await usage()
+
+
 async def test_calls_of_a_structured_stream_are_rows(state):
     async with team(state) as (url, model):
         body = {"prompt": "x", "mode": "sentinel", "max_tokens": 50}

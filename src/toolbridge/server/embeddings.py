@@ -8,6 +8,7 @@ from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
 from toolbridge.routing.charges import Asked
 from toolbridge.routing.embedding import embed
+from toolbridge.routing.pricing import has_price
 from toolbridge.server.app import App
 from toolbridge.server.gateway import warning
 from toolbridge.server.http import HttpExchange
@@ -25,6 +26,7 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
         raise TypeError(f"{request.origin} has no embeddings")
     route = await app.gateway.model_routes.route(request.model)
     note_caller(entry, exchange)
+    entry.free = not has_price(route)
     entry.fields |= {
         "surface": request.origin,
         "gen_ai.operation.name": "embeddings",

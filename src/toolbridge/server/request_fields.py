@@ -5,6 +5,7 @@ import re
 from toolbridge.core.json import Json
 from toolbridge.core.messages import Request
 from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import has_price
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.request_log import Entry
 
@@ -39,6 +40,7 @@ def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
 
 def note_model(entry: Entry, api: str, request: Request, route: Route) -> None:
     """Note which model was asked for, and where the request goes."""
+    entry.free = not has_price(route)
     fields: dict[str, Json] = {
         "surface": api,
         "gen_ai.provider.name": route.provider,

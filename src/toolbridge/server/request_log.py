@@ -41,6 +41,8 @@ class Entry:
         self.message: Message | None = None
         self.asks_model = False
         """Whether the request asks a model, so that the ledger gets a row."""
+        self.free = False
+        """Whether the model costs nothing, because it runs on this machine."""
         self.trace_parent = ""
         """The client's `traceparent` header; the span of this request continues its trace."""
         self.estimated = False
@@ -87,7 +89,7 @@ class Entry:
             output=usage.output,
             thinking=usage.reasoning,
             estimated=self.estimated,
-            cost=None if cost is None else nanos(cost.total),
+            cost=nanos(cost.total) if cost is not None else 0 if self.free else None,
             first_token_ms=None if first is None else round(first * 1000, 1),
             total_ms=round((time.monotonic() - self.started) * 1000, 1),
             healings=sum(len(report.steps) for report in self.healed),

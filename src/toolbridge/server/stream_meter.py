@@ -8,6 +8,7 @@ from toolbridge.core.errors import NotAllowed, ToolbridgeError, status_of
 from toolbridge.policy.key_scopes import allows_tool, check_model, tool_text
 from toolbridge.routing.charges import Asked, Charge
 from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import has_price
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
@@ -38,6 +39,7 @@ class StreamMeter:
     async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
         entry = Entry(self._app.request_id())
         note_caller(entry, self._request)
+        entry.free = not has_price(route)
         entry.fields |= {
             "surface": "stream",
             "gen_ai.provider.name": route.provider,
