@@ -187,8 +187,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store_bytes: Size = 256 * 1024 * 1024
     """The maximum size of events, stored responses and tool results in the database, in bytes."""
     ledger: Literal["auto", "off"] = "auto"
-    """Where requests to models are recorded for `toolbridge usage`: `auto` for a file in the state
-    directory, `off` for nowhere."""
+    """Whether requests to models are recorded, in a file in the state directory."""
     ledger_days: Annotated[int, msgspec.Meta(ge=1)] = 90
     """Days for which rows of the ledger are kept."""
     otel: str = ""
@@ -196,8 +195,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits_offline: Literal["refuse", "allow"] = "refuse"
     """What happens to requests of keys with limits while the limits cannot be checked."""
     loop_guard: Size = 0
-    """Repetitions of the same call with the same result after which the model gets a note; after
-    twice as many the request is an error. 0 for no guard."""
+    """Repetitions of a call after which the model gets a note; 0 for no guard."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}

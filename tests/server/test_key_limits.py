@@ -278,3 +278,26 @@ async def test_two_gateways_on_one_file_share_the_budget(state):
             model.gate.set()
             found = [status for status, _, _ in await asyncio.gather(*asking)]
     assert (found.count(200), model.requests) == (4, 4)
+
+
+async def test_a_client_that_leaves_while_its_request_is_reserved_leaves_nothing_behind(state):
+    import sqlite3
+
+    async with team(state) as (url, model):
+        alice = await create("alice", "--concurrency", "1", "--tokens", "10k/day")
+        assert (await ask(url, alice))[0] == 200
+        file = state / "toolbridge" / "keys.sqlite"
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("begin immediate")  # reserving waits for this
+            leaving = asyncio.create_task(ask(url, alice))
+            await asyncio.sleep(0.3)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+            await asyncio.sleep(0.1)
+            other.execute("commit")
+        for _ in range(100):  # far less than a lease
+            if (await ask(url, alice))[0] == 200:
+                break
+            await asyncio.sleep(0.05)
+        assert model.requests == 2
+        assert "used      220 tokens of" in (await used("alice"))[0]

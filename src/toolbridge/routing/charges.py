@@ -9,8 +9,8 @@ log, the metrics and the ledger.
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -83,7 +83,7 @@ class Charges:
             self._budgets = self._open_budgets()
         least, most = await self._estimates(key, route, asked)
         try:
-            found = await self._budgets.reserve(key, most, least, self.clock())
+            found = await self._reserve(self._budgets, key, most, least)
         except StoreUnavailable as error:
             self._report(error)
             if self._offline == "allow":
@@ -99,6 +99,29 @@ class Charges:
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._renew())
         return charge
+
+    async def _reserve(
+        self, budgets: Budgets, key: KeyRecord, most: Amounts, least: Amounts
+    ) -> Reservation | KeyLimitReached:
+        work = asyncio.ensure_future(budgets.reserve(key, most, least, self.clock()))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The client left meanwhile. The store may reserve all the same, so it is given back.
+            self._track(self._give_back(work))
+            raise
+
+    async def _give_back(self, work: asyncio.Future[Reservation | KeyLimitReached]) -> None:
+        with suppress(StoreUnavailable):
+            if isinstance(found := await work, Reservation):
+                await self._settle(found, Amounts())
+
+    def _track(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run `work` as a task that `close` waits for."""
+        task = asyncio.create_task(work)
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        return task
 
     async def check(self, key: KeyRecord) -> None:
         """Raise `RateLimited` if a limit of the key is used up; reserve nothing."""
@@ -148,10 +171,8 @@ class Charges:
         """Replace a reservation by `usage`, also if the caller is cancelled meanwhile."""
         self._open.pop(reservation.id, None)
         cost = nanos(usage.cost.total) if usage.cost is not None else 0
-        work = asyncio.create_task(self._settle(reservation, Amounts(0, usage.total, cost)))
-        self._settling.add(work)
-        work.add_done_callback(self._settling.discard)
-        await asyncio.shield(work)
+        settled = self._settle(reservation, Amounts(0, usage.total, cost))
+        await asyncio.shield(self._track(settled))
 
     async def _settle(self, reservation: Reservation, used: Amounts) -> None:
         if self._budgets is None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from toolbridge.core.errors import Busy, NotAllowed
+from toolbridge.core.messages import Loss, Request
+from toolbridge.policy.key_scopes import allowed_tools
 from toolbridge.state_dir import state_dir
 from toolbridge.store import StoreUnavailable
 from toolbridge.store.budgets import Budgets
@@ -95,3 +97,18 @@ def budgets_in(state: Path | None) -> Callable[[], Budgets] | None:
         return SqliteBudgets(state / KEYS_FILE)
 
     return open_budgets
+
+
+def permitted_request(
+    request: Request, key: KeyRecord | None, loop_guard: int
+) -> tuple[Request, tuple[Loss, ...]]:
+    """Return the request without forbidden tools, with a note of the loop guard, and the changes."""
+    removed: tuple[Loss, ...] = ()
+    if key is not None:
+        request, removed = allowed_tools(key.name, key.scopes, request)
+    if not loop_guard:
+        return request, removed
+    from toolbridge.policy.loop_guard import break_loop
+
+    request, noted = break_loop(request, loop_guard)
+    return request, removed + noted

@@ -22,7 +22,7 @@ from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
-from toolbridge.policy.key_scopes import allowed_tools, check_model
+from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing import Router
@@ -35,7 +35,7 @@ from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
-from toolbridge.server.created_keys import budgets_in
+from toolbridge.server.created_keys import budgets_in, permitted_request
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.opaque_tokens import OpaqueTokens
 from toolbridge.server.passthrough import (
@@ -163,7 +163,8 @@ class Gateway:
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
         note_model(entry, ask.codec.name, request, route)
-        request, edits = self.permitted(exchange, request, route)
+        self.permit_model(exchange, route.address)
+        request, edits = permitted_request(request, exchange.access, self.config.loop_guard)
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
@@ -183,24 +184,6 @@ class Gateway:
             if exchange.status or not in_stream:
                 raise
             await self._fail_in_stream(turn, error.problem)
-
-    def permitted(
-        self, exchange: HttpExchange, request: Request, route: Route
-    ) -> tuple[Request, tuple[Loss, ...]]:
-        """Return the request as it may be sent, and what was changed.
-
-        The key's scopes and the loop guard apply.
-        """
-        self.permit_model(exchange, route.address)
-        removed: tuple[Loss, ...] = ()
-        if (key := exchange.access) is not None:
-            request, removed = allowed_tools(key.name, key.scopes, request)
-        if not self.config.loop_guard:
-            return request, removed
-        from toolbridge.policy.loop_guard import break_loop
-
-        request, noted = break_loop(request, self.config.loop_guard)
-        return request, removed + noted
 
     def permit_model(self, exchange: HttpExchange, address: str) -> None:
         """Raise `NotAllowed` if the caller's key may not use the model."""
