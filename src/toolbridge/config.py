@@ -177,6 +177,16 @@ class Config(ServerSettings, frozen=True, forbid_unknown_fields=True):
     """The number of recordings that are kept."""
     record_bytes: Size = 256 * 1024 * 1024
     """The maximum size of all recordings, in bytes."""
+    ledger: Literal["auto", "off"] = "auto"
+    """Whether requests to models are recorded, in a file in the state directory."""
+    ledger_days: Annotated[int, msgspec.Meta(ge=1)] = 90
+    """Days for which rows of the ledger are kept."""
+    otel: str = ""
+    """The URL of an OpenTelemetry collector, or `env` for OpenTelemetry's own variables."""
+    limits_offline: Literal["refuse", "allow"] = "refuse"
+    """What happens to requests of keys with limits while the limits cannot be checked."""
+    loop_guard: Size = 0
+    """Repetitions of a call after which the model gets a note; 0 for no guard."""
     cors: tuple[str, ...] = ()
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = msgspec.field(default_factory=dict)

@@ -18,6 +18,8 @@ _SETTINGS = {
     "thinking": ("TOOLBRIDGE_THINKING",),
     "log": ("TOOLBRIDGE_LOG",),
     "workers": ("TOOLBRIDGE_WORKERS",),
+    "ledger": ("TOOLBRIDGE_LEDGER",),
+    "otel": ("TOOLBRIDGE_OTEL",),
 }
 _NUMBERS = {"port": (65535, "a port number"), "workers": (256, "a number from 1 to 256")}
 _MODELS = {

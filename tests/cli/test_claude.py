@@ -154,6 +154,17 @@ def test_a_model_that_is_unknown_is_said_before_claude_code_starts(claude):
     assert "Did you mean anthropic/claude-opus-5?" in error
 
 
+def test_where_keys_are_required_the_users_own_is_sent(claude, env, tmp_path):
+    create = [sys.executable, "-m", "toolbridge", "key", "create", "alice"]
+    made = subprocess.run(create, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    key = made.stdout.split()[0]
+    _, error = claude("echo started").communicate(timeout=20)
+    assert "key" in error
+    env["ANTHROPIC_AUTH_TOKEN"] = key
+    out, error = claude('echo "$ANTHROPIC_AUTH_TOKEN"').communicate(timeout=20)
+    assert out == f"{key}\n", error
+
+
 def installed(folder, version="2.1.325"):
     """Return a command that is laid out as npm lays out Claude Code."""
     package = folder / "node_modules" / "@anthropic-ai" / "claude-code"

@@ -247,3 +247,15 @@ async def test_embeddings_and_structured_streams():
 
 def test_the_word_is_no_secret():
     assert secrets_of(Config(), [ProviderConfig(key="caller")], {}) == []
+
+
+def test_a_created_key_is_not_forwarded():
+    from toolbridge.server.caller_login import login_of_caller
+    from toolbridge.server.http import IncomingRequest
+    from toolbridge.server.http_head import Head
+    from toolbridge.store.keys import new_key
+
+    _, key = new_key("alice", 0.0)
+    for name, value in (("authorization", f"Bearer {key}"), ("x-api-key", key)):
+        head = Head("POST", "/v1/messages", b"", {name.encode(): value.encode()})
+        assert login_of_caller(IncomingRequest(head), "") == {}

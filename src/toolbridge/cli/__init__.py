@@ -29,6 +29,8 @@ COMMANDS = {
     "probe": "print a report card of a model: tool calls, schemas, thinking, speed",
     "init": "write a toolbridge.toml",
     "allow": "allow the toolbridge.toml of this directory",
+    "key": "create, list and revoke keys of users, with scopes and limits",
+    "usage": "show tokens, cost and errors by model, key, day, session or client",
     "doctor": "check the setup and show how to fix it",
     "status": "show the gateway that runs in the background",
     "reload": "make that gateway read its configuration again",

@@ -24,6 +24,7 @@ from toolbridge.cli import options, state
 from toolbridge.cli.claude_prices import price_arguments, rates_for
 from toolbridge.config import secret
 from toolbridge.core.errors import ConfigError
+from toolbridge.store.keys import PREFIX
 
 # Claude Code rejects a smaller value for the window at which it compacts.
 LEAST_COMPACT_WINDOW = 100_000
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, _leave)
     with _gateway(args.config) as running:
-        key = secret(config.key) or "toolbridge"
+        key = secret(config.key) or _created_key(os.environ) or "toolbridge"
         served = ask_for(running.url, wanted or _default(running.url), key)
         tiers = {} if served.name != served.address else _tiers(running.url, key)
         given = args.args[1:] if args.args[:1] == ["--"] else args.args
@@ -92,6 +93,12 @@ def run(args: argparse.Namespace) -> int:
         prices, managed = price_arguments(command, given, rates)
         env = environment({**managed, **os.environ}, running.url, key, served, tiers)
         return _run_client([command, *prices, *given], env)
+
+
+def _created_key(env: Mapping[str, str]) -> str:
+    """Return the user's key of the gateway in `ANTHROPIC_AUTH_TOKEN`; empty for any other token."""
+    token = env.get("ANTHROPIC_AUTH_TOKEN", "")
+    return token if token.startswith(PREFIX) else ""
 
 
 def _leave(number: int, _: object) -> None:

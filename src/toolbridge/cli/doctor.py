@@ -21,6 +21,7 @@ from toolbridge.routing.nodes import NODE
 from toolbridge.routing.provider_urls import endpoint_url
 from toolbridge.routing.providers import missing_key
 from toolbridge.server.auth import Guard
+from toolbridge.server.created_keys import created_keys
 from toolbridge.store.sqlite import SqliteStore
 from toolbridge.upstream.http import Upstream
 
@@ -68,7 +69,7 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
     yield Finding(True, f"toolbridge {version()}, Python {sys.version.split()[0]}")
     try:
         config, source = options.load_with_source(args)
-        Guard(config, secret(config.key))
+        Guard(config, secret(config.key), created_keys(os.environ))
     except ToolbridgeError as error:
         yield Finding(
             False, f"configuration: {error}", "fix it, or write a new one: toolbridge init --force"

@@ -20,6 +20,7 @@ from toolbridge.core.errors import ConfigError, ToolbridgeError
 from toolbridge.policy.thinking import THINKING_PREFIXES
 from toolbridge.routing import nodes
 from toolbridge.server import listeners
+from toolbridge.server.created_keys import created_keys
 from toolbridge.server.listeners import Inheritance, Listeners
 
 if TYPE_CHECKING:
@@ -331,9 +332,10 @@ def recipe(config: Config, start: StartReport) -> list[str]:
     Claude Code takes the context window of a Claude name from its own tables, so the real name of
     the model must be set.
     """
+    keyed = bool(config.key) or created_keys(os.environ).required
     lines = [
         f"ANTHROPIC_BASE_URL={start.url}",
-        f"ANTHROPIC_AUTH_TOKEN={'<your key>' if config.key else 'any'}",
+        f"ANTHROPIC_AUTH_TOKEN={'<your key>' if keyed else 'any'}",
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1",
     ]
     # The demo model is not set: an Ollama server that starts later becomes the default.

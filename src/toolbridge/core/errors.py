@@ -7,6 +7,7 @@
     │   ├── Unsupported             unsupported            400
     │   │   ├── ThinkingUnsupported thinking_not_supported 400
     │   │   └── UnknownEncoding     unknown_encoding       415
+    │   ├── LoopDetected            loop_detected          400
     │   ├── Overflow                context_overflow       400
     │   ├── TooLarge                too_large              413
     │   ├── UnknownModel            unknown_model          404
@@ -102,6 +103,12 @@ class UnknownEncoding(Unsupported):
 
     kind = "unknown_encoding"
     status = 415
+
+
+class LoopDetected(ClientError):
+    """The conversation repeats one call with the same result, more often than `loop_guard` allows."""
+
+    kind = "loop_detected"
 
 
 class Overflow(ClientError):

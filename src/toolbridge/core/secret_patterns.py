@@ -24,7 +24,7 @@ _PREFIXES = (
     "gsk_", "csk-", "csk_", "rk_", "xai-", "hf_", "r8_", "fw_", "nvapi-", "tgp_v1_", "gho_", "ghp_",
     "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-",
     "xoxr-", "xoxs-", "xapp-", "AIza", "AKIA", "ASIA", "ABSK", "bedrock-api-key-", "ya29.", "npm_", "pypi-", "dop_v1_", "shpat_",
-    "whsec_", "hvs.", "lin_api_", "sntrys_", "SG.",
+    "whsec_", "hvs.", "lin_api_", "sntrys_", "SG.", "tbk_",
 )  # fmt: skip
 _SK = ("sk-", "sk_", "pk-", "pk_")
 # Not inside a word; the last letter of an escape in JSON or in a URL is not part of a word.

@@ -17,7 +17,7 @@ from toolbridge.upstream.hosts import hostname, is_loopback
 
 async def priced(message: Message, route: Route, at: float) -> Message:
     """Return `message` with its cost if the price of the model is known."""
-    if not _has_price(route):
+    if not has_price(route):
         return message
     (counted,) = (await pricing(route, at)).feed(ev.UsageReported(message.usage))
     if not isinstance(counted, ev.UsageReported) or counted.usage == message.usage:
@@ -27,10 +27,11 @@ async def priced(message: Message, route: Route, at: float) -> Message:
 
 async def pricing(route: Route, at: float) -> Stage[ev.Event, ev.Event]:
     """Return a stage that adds the cost to every usage event of an answer from `route`."""
-    return await asyncio.to_thread(_pricing, route, at) if _has_price(route) else Identity()
+    return await asyncio.to_thread(_pricing, route, at) if has_price(route) else Identity()
 
 
-def _has_price(route: Route) -> bool:
+def has_price(route: Route) -> bool:
+    """Return whether a price list applies; models on this machine cost nothing."""
     if route.settings.rates is not None:
         return True
     return not (route.is_demo or route.is_node or is_loopback(hostname(route.provider_config.url)))

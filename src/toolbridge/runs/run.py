@@ -18,9 +18,11 @@ from toolbridge.core.messages import Problem, Text
 from toolbridge.core.redaction import Redactor
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import Batch
+from toolbridge.routing.charges import Asked
 from toolbridge.routing.models import Route
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.log import EventLog
+from toolbridge.runs.metering import Meter, metered
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import StreamRequest
 from toolbridge.runs.usage import CallTokens, Spending
@@ -54,6 +56,8 @@ class RunContext:
     tools: Registry
     context: ToolContext
     first_tries: FirstTryCounts
+    meter: Meter | None = None
+    """Charges the calls of the model to the caller's key."""
 
 
 class StreamRun:
@@ -149,7 +153,11 @@ class StreamRun:
             note_losses = self._recorder.lost
             attempts = router.structured_attempts(request, route, counted.tokens, note_losses)
             count = self._spending.begin(counted.tokens)
-            async with aclosing(attempts.events()) as batches:
+            asked = Asked(counted.tokens, request.max_tokens)
+            async with (
+                metered(self._context.meter, route, asked, count),
+                aclosing(attempts.events()) as batches,
+            ):
                 whole = await self._read_answer(batches, count)
             if whole:
                 await self._deliver(self._conversation.close())
@@ -259,17 +267,22 @@ class StreamRun:
         """Return the model's repaired text; an empty string if it fails or takes too long."""
         self._recorder.requested(effect.request)
         router, route = self._context.router, self._context.route
-        count = self._spending.begin(router.count(effect.request, route.address).tokens)
+        tokens = router.count(effect.request, route.address).tokens
+        count = self._spending.begin(tokens)
         attempts = router.attempts(effect.request, route)
+        asked = Asked(tokens, effect.request.max_tokens)
         try:
-            async with asyncio.timeout(self._request.frame_timeout_ms / 1000):
+            async with (
+                metered(self._context.meter, route, asked, count),
+                asyncio.timeout(self._request.frame_timeout_ms / 1000),
+            ):
                 message = await attempts.message()
+                count.feed(ev.UsageReported(message.usage))
+                count.feed(ev.Finished("end"))
         except (ToolbridgeError, TimeoutError) as error:
             self._recorder.warn(f"a repair failed: {str(error) or 'it took too long'}")
             return ""
         self._recorder.add_answer(message.usage, message.losses)
-        count.feed(ev.UsageReported(message.usage))
-        count.feed(ev.Finished("end"))
         return "".join(part.text for part in message.content if isinstance(part, Text))
 
     async def _run_tools(self, effect: RunTools) -> None:

@@ -22,6 +22,7 @@ from toolbridge.runs.artifacts import Artifacts
 from toolbridge.runs.catalog import catalog_of, with_demo
 from toolbridge.runs.first_tries import FirstTryCounts
 from toolbridge.runs.folders import Retention
+from toolbridge.runs.metering import Meter
 from toolbridge.runs.profiles import DEMO_PROFILE, read_defaults, read_profiles
 from toolbridge.runs.recording import Recorder
 from toolbridge.runs.request import Catalog, GivenTool, StreamRequest, contract_of, read_request
@@ -82,7 +83,9 @@ class StreamService:
         is_demo = stream_request.profile == DEMO_PROFILE or route.is_demo
         return self._demo_catalog if is_demo else self.catalog
 
-    async def open(self, body: JsonObject, caller: str, key: str = "") -> RunSubscription:
+    async def open(
+        self, body: JsonObject, caller: str, key: str = "", meter: Meter | None = None
+    ) -> RunSubscription:
         """Start a stream, or follow the one that was started with the same idempotency key.
 
         Raise, before anything has started, for an invalid request or for a key that was used with
@@ -94,6 +97,9 @@ class StreamService:
         stream_request = read_request(body, self._profiles, self._defaults)
         self.streams.check_room()
         route = await self._route(stream_request)
+        if meter is not None:
+            names = [t if isinstance(t, str) else t.name for t in stream_request.tools]
+            await meter.permit(route.address, names)
         catalog = self._catalog_for(stream_request, route)
         contract = await self._contract(stream_request, catalog, route)
         tools = await self._tools(stream_request, catalog)
@@ -105,7 +111,7 @@ class StreamService:
         tool_context = ToolContext(
             run=id, caller=owner_of(caller), idempotency_key=key, store=self._store
         )
-        run_context = RunContext(self._router, route, tools, tool_context, self._first_tries)
+        run_context = RunContext(self._router, route, tools, tool_context, self._first_tries, meter)
         recorder = Recorder(id, route, self._artifacts)
         run = StreamRun(stream_request, contract, run_context, log, recorder)
         return self.streams.begin(id, run, caller)

@@ -26,10 +26,13 @@ class CallTokens:
         self._prompt = prompt
         self._reported = Usage()
         self._read = 0
+        self.began = False
+        """Whether the provider has answered anything."""
         self.final = False
         """Whether the provider has reported the usage of the whole answer."""
 
     def feed(self, event: ev.Event, /) -> None:
+        self.began = self.began or not isinstance(event, ev.Failed)
         match event:
             case ev.TextDelta(_, text) | ev.ThinkingDelta(_, text):
                 self._read += len(text)

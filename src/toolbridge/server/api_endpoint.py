@@ -1,4 +1,4 @@
-"""How an endpoint of the gateway decodes requests: its codec, and the values from the path."""
+"""How an endpoint of a client's API decodes its requests."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -8,9 +8,6 @@ import msgspec
 from toolbridge.core.codec import Codec
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request
-from toolbridge.server.http import IncomingRequest
-
-_SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 
 class DecodeBody(Protocol):
@@ -34,11 +31,3 @@ class ApiEndpoint:
         if not self.extra:
             return request
         return msgspec.structs.replace(request, extra=request.extra | self.extra)
-
-
-def session_of(exchange: IncomingRequest) -> str:
-    """Return the client's name of the conversation; providers use it to find their prompt cache."""
-    for name in _SESSIONS:
-        if found := exchange.header(name):
-            return found
-    return ""

@@ -22,16 +22,20 @@ from toolbridge.config import Config, StreamConfig, secret
 from toolbridge.core.errors import RateLimited
 from toolbridge.core.ids import Ids
 from toolbridge.server.auth import Guard
+from toolbridge.server.created_keys import created_keys
 from toolbridge.server.gateway import Gateway
 from toolbridge.server.http import IncomingRequest
 from toolbridge.server.lifecycle import Lifecycle
 from toolbridge.server.metrics import Metrics, configured_models
 from toolbridge.server.request_log import Entry, RequestLog
 from toolbridge.store import private_files
+from toolbridge.store.ledger import LedgerStore
+from toolbridge.store.ledger_writer import LedgerWriter
 from toolbridge.upstream.http import Upstream
 
 if TYPE_CHECKING:
     from toolbridge.runs.service import StreamService
+    from toolbridge.server.telemetry import Telemetry
 
 
 class App:
@@ -45,11 +49,14 @@ class App:
     ) -> None:
         self.config = config
         self._env = env
-        self.guard = Guard(config, secret(config.key, env))
+        self._created_keys = created_keys(env)
+        self.guard = Guard(config, secret(config.key, env), self._created_keys)
         self.upstream = upstream or Upstream()
         self.gateway = Gateway(config, self.upstream, env)
         self.metrics = Metrics(configured_models(config), self.gateway.redactor)
         self._request_log = RequestLog(config.log, redactor=self.gateway.redactor)
+        self.ledger = _ledger(config, self.gateway)
+        self._telemetry = _telemetry(config, self.gateway)
         self._ids = Ids(os.urandom(16))
         self._stack = AsyncExitStack()
         self.in_flight: set[asyncio.Task[object]] = set()
@@ -63,6 +70,7 @@ class App:
         """Open the connection pool, check the stream configuration and find the default model."""
         await self._stack.enter_async_context(self.upstream)
         self._stack.push_async_callback(self.gateway.close)
+        self._stack.push_async_callback(self._created_keys.close)
         if self.gateway.state is not None:
             # The folder may not exist yet or belong to another user; the store reports that when
             # it needs the folder.
@@ -80,7 +88,7 @@ class App:
         app = copy(self)
         vars(app).pop("service", None)
         app.config = config
-        app.guard = Guard(config, secret(config.key, self._env))
+        app.guard = Guard(config, secret(config.key, self._env), self._created_keys)
         app.gateway = gateway = self.gateway.renewed(config)
         app._request_log = RequestLog(config.log, redactor=gateway.redactor)  # noqa: SLF001  its own class
         app._check_streams()  # noqa: SLF001
@@ -91,6 +99,10 @@ class App:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+        if self.ledger is not None:
+            await asyncio.to_thread(self.ledger.close)
+        if self._telemetry is not None:
+            await asyncio.to_thread(self._telemetry.close)
 
     @cached_property
     def service(self) -> "StreamService":
@@ -148,7 +160,45 @@ class App:
     def record(self, entry: Entry, status: int) -> None:
         """Add a finished request to the metrics and to the request log."""
         self.metrics.record(entry, status, time.monotonic() - entry.started)
+        if entry.asks_model:
+            self.record_call(entry, status, inner=False)
         if self._request_log.writes:
             self._request_log.write(entry.line(status))
         if entry.on_end is not None:
             entry.on_end(status)
+
+    def record_call(self, entry: Entry, status: int, *, inner: bool = True) -> None:
+        """Add a request to a model to the metrics of its key and to the ledger.
+
+        `inner` requests are those of a structured stream, which the request log does not have.
+        """
+        self.metrics.record_call(entry, status, inner=inner)
+        if self.ledger is not None:
+            self.ledger.add(entry.row(status))
+        if self._telemetry is not None:
+            self._telemetry.record(entry, status)
+
+
+def _ledger(config: Config, gateway: Gateway) -> LedgerWriter | None:
+    """Return the writer of the ledger; None if it is off, or if there is no state directory."""
+    state = gateway.state
+    if config.ledger == "off" or state is None:
+        return None
+
+    def open_ledger() -> LedgerStore:
+        from toolbridge.store.sqlite_ledger import LEDGER_FILE, SqliteLedger
+
+        return SqliteLedger(state / LEDGER_FILE)
+
+    return LedgerWriter(open_ledger, config.ledger_days, gateway.redactor)
+
+
+def _telemetry(config: Config, gateway: Gateway) -> "Telemetry | None":
+    """Return the export to a collector; None if none is set."""
+    if not config.otel:
+        return None
+    from importlib.metadata import version
+
+    from toolbridge.server.telemetry import Telemetry
+
+    return Telemetry(config.otel, version("toolbridge"), gateway.redactor)

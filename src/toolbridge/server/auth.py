@@ -1,6 +1,7 @@
 """Access control: keys, hosts and origins.
 
-Without a key the server listens on loopback only. Even there web pages must not call it: a DNS name
+A client sends the key of the configuration (`key`), which may do everything, or a key that
+`toolbridge key create` has created, which may have limits. Without a key the server listens on loopback only. Even there web pages must not call it: a DNS name
 that was pointed at loopback (DNS rebinding) is rejected by its Host field, a page by its Origin.
 """
 
@@ -8,6 +9,8 @@ import hmac
 
 from toolbridge.config import Config
 from toolbridge.core.errors import ConfigError, NotAllowed, Unauthenticated
+from toolbridge.policy.key_scopes import check_route
+from toolbridge.server.created_keys import CreatedKeys
 from toolbridge.server.http import IncomingRequest
 from toolbridge.upstream.hosts import host_of, host_of_origin, is_loopback
 
@@ -22,7 +25,7 @@ _WRONG = (
 class Guard:
     """Checks the host, origin and key of every request."""
 
-    def __init__(self, config: Config, key: str) -> None:
+    def __init__(self, config: Config, key: str, created: CreatedKeys) -> None:
         if config.key and not key:
             raise ConfigError(
                 f"the variable {config.key} is not set; set it, or remove `key` to require none",
@@ -32,20 +35,23 @@ class Guard:
         if config.tls.cert and config.tls.host:
             hosts["tls.host"] = config.tls.host
         for where, host in hosts.items():
-            if not key and not is_loopback(host):
+            if not key and not created.required and not is_loopback(host):
                 raise ConfigError(
                     f"the gateway does not listen on {host} without a key; set `key` (or "
-                    "TOOLBRIDGE_KEY), or listen on 127.0.0.1",
+                    "TOOLBRIDGE_KEY), create one with `toolbridge key create NAME`, or listen on "
+                    "127.0.0.1",
                     where=where,
                 )
         self._key = key.encode()
+        self._created = created
         self._cors = config.cors
         self._local = all(map(is_loopback, hosts.values()))
 
-    def check(self, request: IncomingRequest) -> None:
+    async def check(self, request: IncomingRequest) -> None:
         """Raise `NotAllowed` or `Unauthenticated` if the request is not permitted."""
+        await self._created.refresh()
         self._check_origin(request)
-        if not self._key:
+        if not self._keyed:
             return
         shown = shown_keys(request)
         if not shown:
@@ -53,21 +59,30 @@ class Guard:
                 "a key is required: send it as x-api-key, Authorization: Bearer or x-goog-api-key, or "
                 f"as {OWN_KEY} beside a login for the provider"
             )
-        if not any(hmac.compare_digest(key.encode(), self._key) for key in shown):
+        if self._key and any(hmac.compare_digest(key.encode(), self._key) for key in shown):
+            request.caller = self._key.decode()
+            return
+        record = self._created.find(shown)
+        if record is None:
             raise NotAllowed(_WRONG)
-        request.caller = self._key.decode()
+        check_route(record.name, record.scopes, request.path)
+        request.caller, request.access = f"key:{record.id}", record
+
+    @property
+    def _keyed(self) -> bool:
+        return bool(self._key) or self._created.required
 
     def _check_origin(self, request: IncomingRequest) -> None:
         origin = request.header("origin")
         if origin and not self.allowed_origin(origin):
             raise NotAllowed(f"the origin {origin!r} is not allowed; add it to `cors`")
         given = request.header("host")
-        if self._local and not self._key and given and not is_loopback(host_of(given)):
+        if self._local and not self._keyed and given and not is_loopback(host_of(given)):
             raise NotAllowed(f"the host {given!r} is not loopback; set `key` to allow other hosts")
 
     def allowed_origin(self, origin: str) -> str:
         """Return the value of `access-control-allow-origin`; empty if `origin` is not allowed."""
-        if "*" in self._cors or self._key:
+        if "*" in self._cors or self._keyed:
             return "*"
         if origin in self._cors or is_loopback(host_of_origin(origin)):
             return origin

@@ -12,6 +12,7 @@ from toolbridge.environment import CALLER
 from toolbridge.server.auth import bearer
 from toolbridge.server.carried_headers import headers_of_client
 from toolbridge.server.http import HttpExchange
+from toolbridge.store.keys import PREFIX
 
 _LOGIN = ("authorization", "x-api-key", "x-goog-api-key")
 # Claude Code and Codex describe themselves with these headers. A vendor may accept a subscription's
@@ -53,8 +54,10 @@ def login_of_caller(exchange: HttpExchange, gateway_key: str) -> dict[str, str]:
 
 def _is_own(value: str, gateway_key: str) -> bool:
     """Return whether a header contains the gateway's own key."""
+    keys = [value.strip(), bearer(value), value.rpartition(" ")[2]]
+    if any(key.startswith(PREFIX) for key in keys):  # a created key, of this gateway or another
+        return True
     if not gateway_key:
         return False
-    keys = [value.strip(), bearer(value), value.rpartition(" ")[2]]
     own = gateway_key.encode()
     return any(hmac.compare_digest(key.encode("latin-1", "replace"), own) for key in keys)

@@ -33,6 +33,9 @@ _OPEN = frozenset(
 )
 """Paths that need no key."""
 
+_LONG = 60.0
+"""Seconds after which a client should not wait for the end of a limit by itself."""
+
 
 class Dispatcher:
     """Calls the route of each request with an `App`; uvicorn runs it."""
@@ -124,7 +127,7 @@ class Dispatcher:
                 await exchange.reply(200, b"")
                 return
             if exchange.path not in _OPEN and not routes.is_page(exchange.path):
-                app.guard.check(exchange)
+                await app.guard.check(exchange)
                 if exchange.path != _METRICS:
                     app.admit()
             await _route(exchange)(app, exchange, entry)
@@ -193,11 +196,14 @@ def _rejection(request: IncomingRequest, problem: Problem) -> Rejection:
     if routes.is_stream(request.path):
         return routes.reject_stream(problem)
     found = codecs.load(routes.api_of(request)).encode_rejection(problem, request.id)
-    if problem.retry_after is None or "retry-after" in found.headers:
+    if problem.retry_after is None:
         return found
     # Gemini's own envelope has the delay in the body only; clients of any API read the header.
     delay = {"retry-after": str(math.ceil(problem.retry_after))}
-    return Rejection(found.status, found.body, found.headers | delay)
+    if problem.kind == "rate_limited" and not problem.status and problem.retry_after > _LONG:
+        # The limit of a key. SDKs of Anthropic and OpenAI would repeat the request in seconds.
+        delay["x-should-retry"] = "false"
+    return Rejection(found.status, found.body, delay | found.headers)
 
 
 def plain_path(path: str) -> str:

@@ -6,11 +6,13 @@ from toolbridge import codecs
 from toolbridge.core.embeddings import EmbeddingRequest
 from toolbridge.core.messages import Message
 from toolbridge.core.usage import Usage
+from toolbridge.routing.charges import Asked
 from toolbridge.routing.embedding import embed
-from toolbridge.routing.pricing import priced
+from toolbridge.routing.pricing import has_price
 from toolbridge.server.app import App
 from toolbridge.server.gateway import warning
 from toolbridge.server.http import HttpExchange
+from toolbridge.server.request_fields import note_caller
 from toolbridge.server.request_log import Entry
 
 Decode = Callable[[bytes], EmbeddingRequest]
@@ -23,6 +25,8 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
     if codec is None:
         raise TypeError(f"{request.origin} has no embeddings")
     route = await app.gateway.model_routes.route(request.model)
+    note_caller(entry, exchange)
+    entry.free = not has_price(route)
     entry.fields |= {
         "surface": request.origin,
         "gen_ai.operation.name": "embeddings",
@@ -30,15 +34,24 @@ async def serve(app: App, exchange: HttpExchange, entry: Entry, decode: Decode) 
         "gen_ai.request.model": request.model,
         "gen_ai.response.model": route.target.model,
     }
+    app.gateway.permit_model(exchange, route.address)
     exchange.extra_headers["x-toolbridge-model"] = route.address
     headers = app.gateway.client_headers.of(exchange, route.provider_config, request.origin)
-    answer, losses = await embed(app.upstream, route, request, headers)
-    entry.losses = list(losses)
-    if reported := [loss for loss in losses if not loss.minor]:
-        exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
-    used = Message(usage=Usage(input=answer.tokens))
-    entry.finish(await priced(used, route, entry.at))
-    await exchange.reply(200, codec.encode_answer(answer, request))
+    charge = await app.gateway.charges.open(exchange.access, route, _size(request))
+    async with charge.settling(entry.finish):
+        answer, losses = await embed(app.upstream, route, request, headers)
+        entry.losses = list(losses)
+        if reported := [loss for loss in losses if not loss.minor]:
+            exchange.extra_headers["x-toolbridge-warning"] = warning(reported)
+        charge.message = Message(usage=Usage(input=answer.tokens), stop="end")
+        await charge.settle(charge.message)
+        await exchange.reply(200, codec.encode_answer(answer, request))
+
+
+def _size(request: EmbeddingRequest) -> Asked:
+    """Return the size of the texts, estimated; an embedding has no output tokens."""
+    sizes = [len(one) // 4 + 1 if isinstance(one, str) else len(one) for one in request.inputs]
+    return Asked(sum(sizes), answers=0)
 
 
 async def openai(app: App, exchange: HttpExchange, entry: Entry) -> None:

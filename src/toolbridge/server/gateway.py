@@ -24,18 +24,20 @@ from toolbridge.core.fold import Fold, collect
 from toolbridge.core.ids import Ids
 from toolbridge.core.messages import Loss, Message, Problem, Request
 from toolbridge.core.redaction import Redactor
+from toolbridge.policy.key_scopes import check_model
 from toolbridge.policy.server_tools import forced_tool, refuse
 from toolbridge.policy.thinking import attaches
 from toolbridge.routing import Router
 from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
+from toolbridge.routing.charges import Asked, Charge, Charges
 from toolbridge.routing.models import Route
 from toolbridge.routing.passthrough import PassedBytes
-from toolbridge.routing.pricing import priced
 from toolbridge.routing.providers import config_for, passes_through
 from toolbridge.routing.translated import ClientSide
-from toolbridge.server.api_endpoint import ApiEndpoint, session_of
+from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.caller_login import ClientHeaders
 from toolbridge.server.carried_headers import UPSTREAM_ID, headers_of_provider
+from toolbridge.server.created_keys import budgets_in, permitted_request
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.kept_requests import KeptRequest, KeptRequests
 from toolbridge.server.opaque_tokens import OpaqueTokens
@@ -45,6 +47,7 @@ from toolbridge.server.passthrough import (
     passthrough_request,
     reply_as_provider,
 )
+from toolbridge.server.request_fields import note_caller, note_model, session_of
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
@@ -72,6 +75,9 @@ class _Turn:
     """The estimate by which the answer's token limit is set."""
     passed: PassedBytes | None = None
     """The provider's own bytes, in passthrough."""
+    edits: tuple[Loss, ...] = ()
+    """What the gateway itself has changed in the request, by scopes and by the loop guard."""
+    charge: Charge | None = None
     returned: dict[str, str] = field(default_factory=dict)
     """The provider's headers that are sent to the client."""
 
@@ -92,6 +98,7 @@ class _Turn:
 
     def lose(self, losses: tuple[Loss, ...]) -> None:
         """Report what the provider's API cannot express, in the log and in a header."""
+        losses = tuple(dict.fromkeys((*self.edits, *losses)))
         self.entry.losses = list(losses)
         self.exchange.extra_headers.pop("x-toolbridge-warning", None)
         if reported := [loss for loss in losses if not loss.minor]:
@@ -101,6 +108,11 @@ class _Turn:
         """Report what the client's API cannot express; in the header if it is not sent yet."""
         if lost := all_losses(message, self.codec.shows):
             self.lose(tuple(dict.fromkeys((*self.entry.losses, *lost))))
+
+    def follow(self, fold: Fold) -> None:
+        """Charge for the answer in `fold` if it is not read to its end."""
+        if self.charge is not None:
+            self.charge.reading = fold
 
     def begin(self, batch: Batch) -> None:
         """Record the time of the first events, and put the losses among them into the header."""
@@ -134,6 +146,7 @@ class Gateway:
             self.store, has_values=path is not None and path.exists()
         )
         self.stored_responses = StoredResponses(self.store)
+        self.charges = Charges(budgets_in(self.state), config.limits_offline)
         self.kept_requests = KeptRequests(config.explain_bytes)
         self._recorder = _recorder(config, self.secrets) if config.record else None
         self.answers_in: Codec | None = None
@@ -164,6 +177,7 @@ class Gateway:
     async def close(self) -> None:
         if self._recorder is not None:
             await self._recorder.close()
+        await self.charges.close()
         await self.router.close()
         await self.store.close()
 
@@ -179,22 +193,28 @@ class Gateway:
         if self._recorder is not None:
             self._recorder.attach(exchange, kept)
         request = ask.read(body)
+        note_caller(entry, exchange)
         if not request.session and (session := session_of(exchange)):
             request = msgspec.structs.replace(request, session=session)
         route = await self.model_routes.route(request.model)
         route = route.serving(ask.codec.name, request)
-        _note(entry, ask.codec, request, route)
+        note_model(entry, ask.codec.name, request, route)
         kept.request_model, kept.route = request.model, route
         kept.session = request.session or request.user  # Claude Code's user id names its session
+        self.permit_model(exchange, route.address)
+        request, edits = permitted_request(request, exchange.access, self.config.loop_guard)
         same_api = route.provider_config.api == ask.codec.name
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
+        passes = passes and not edits  # the provider would get the client's own bytes
         passes = passes and not self.router.sources.corrections.needs_other_api(route)
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
         asked = AnswerContext(request, entry.at)
-        turn = _Turn(exchange, entry, ask.codec, asked, kept, same_api)
+        turn = _Turn(exchange, entry, ask.codec, asked, kept, same_api, edits=edits)
+        if edits:
+            turn.lose(())
         try:
             await self._serve(turn, route, body if passes else None)
         except ToolbridgeError as error:
@@ -202,6 +222,11 @@ class Gateway:
             if exchange.status or not in_stream:
                 raise
             await self._fail_in_stream(turn, error.problem)
+
+    def permit_model(self, exchange: HttpExchange, address: str) -> None:
+        """Raise `NotAllowed` if the caller's key may not use the model."""
+        if (key := exchange.access) is not None:
+            check_model(key.name, key.scopes, address, self.config.map)
 
     async def _serve(self, turn: _Turn, route: Route, passed: bytes | None) -> None:
         """Answer with translation, or in passthrough with the body `passed`."""
@@ -220,12 +245,15 @@ class Gateway:
         asked = AnswerContext(request, entry.at, counted.shown)
         exchange.extra_headers["x-toolbridge-token-count"] = counted.accuracy
         turn = replace(turn, asked=asked, prompt_tokens=counted.tokens)
-        if passed is not None:
-            message = await self._passed_through(turn, route, passed)
-        else:
-            message = await self._translated(turn, route)
-        entry.losses += self.router.learn(message.usage, counted, route)
-        entry.finish(await priced(message, route, entry.at))
+        size = Asked(counted.tokens, request.max_tokens, request.sampling.n or 1)
+        charge = await self.charges.open(exchange.access, route, size)
+        turn = replace(turn, charge=charge)
+        async with charge.settling(entry.finish):
+            if passed is not None:
+                charge.message = await self._passed_through(turn, route, passed)
+            else:
+                charge.message = await self._translated(turn, route)
+            entry.losses += self.router.learn(charge.message.usage, counted, route)
 
     async def _fail_in_stream(self, turn: _Turn, problem: Problem) -> None:
         """Send an error as the only event of a stream, for clients that read errors only there."""
@@ -243,6 +271,7 @@ class Gateway:
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
         address = self.model_routes.address(request.model)
+        self.permit_model(exchange, address)
         name, _, model = address.partition("/")
         provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())
         provider_config = config_for(provider_config, model)
@@ -260,6 +289,8 @@ class Gateway:
     async def _keep(self, turn: _Turn, message: Message, maker: str) -> None:
         """Store what the next request may refer to and its client cannot send back."""
         exchange, codec, asked = turn.exchange, turn.codec, turn.asked
+        if turn.charge is not None:
+            await turn.charge.settle(message)
         self._opaque_tokens.keep(message, exchange.caller, maker)
         if turn.passed is not None:
             return  # the provider stores its own responses
@@ -327,6 +358,7 @@ class Gateway:
             writer = PassthroughWriter(encoder, turn.passed)
         reply = self._reply(turn, writer)
         fold = Fold()
+        turn.follow(fold)
         last: ev.Event | None = None
         try:
             async with aclosing(attempts.events()) as batches:
@@ -389,18 +421,6 @@ def _loaded(request: Request) -> list[ev.Event]:
     ids = Ids(os.urandom(16))
     draft = Draft(ids)
     return draft.start(id=ids.message(), model=request.model) + draft.finish("end")
-
-
-def _note(entry: Entry, codec: Codec, request: Request, route: Route) -> None:
-    entry.fields |= {
-        "surface": codec.name,
-        "gen_ai.provider.name": route.provider,
-        "gen_ai.request.model": request.model,
-        "gen_ai.response.model": route.target.model,
-        "stream": request.stream,
-    }
-    if request.session:
-        entry.fields["session.id"] = request.session
 
 
 def warning(losses: list[Loss]) -> str:

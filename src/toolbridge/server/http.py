@@ -13,6 +13,7 @@ from toolbridge.core.errors import TooLarge, UnknownEncoding
 from toolbridge.server.encodings import KNOWN, unpacked
 from toolbridge.server.http_head import Head
 from toolbridge.server.http_reply import BodyFraming, encode_head, framing
+from toolbridge.store.keys import KeyRecord
 
 
 class Channel(Protocol):
@@ -62,6 +63,8 @@ class IncomingRequest:
         self.id = ""
         self.caller = ""
         """The caller's key if one is required; stored values belong to the caller."""
+        self.access: KeyRecord | None = None
+        """The created key of the caller, with its limits; None for the key of the configuration."""
 
     def header(self, name: str) -> str:
         found = self.head.headers.get(name.encode())

@@ -19,6 +19,12 @@ _HELP = {
     "toolbridge_failures_total": "Answers that failed, by kind of error.",
     "toolbridge_seconds_total": "Time from request to last byte.",
     "toolbridge_first_token_seconds_total": "Time from request to the first token of the answer.",
+    "toolbridge_cached_tokens_total": "Input tokens read from caches and written to them, by model.",
+    "toolbridge_thinking_tokens_total": "Output tokens of thinking, by model.",
+    "toolbridge_key_requests_total": "Requests to models, by created key and status.",
+    "toolbridge_key_tokens_total": "Tokens, by direction and created key.",
+    "toolbridge_key_cost_usd_total": "Cost in US dollars, by created key.",
+    "toolbridge_ledger_dropped_total": "Requests that are missing in the ledger: it was not writable.",
 }
 
 
@@ -67,8 +73,8 @@ class Metrics:
         self._counts[name, bounded] += value  # type: ignore[assignment]  # a Counter counts floats too
 
     def _bounded(self, name: str, label: str, text: str) -> str:
-        if label == "model":
-            return text  # bounded by `_model`
+        if label in {"model", "key"}:
+            return text  # bounded by `_model`; keys are created by the operator
         seen = self._values.setdefault((name, label), set())
         if text not in seen and len(seen) >= _MOST_VALUES:
             return OTHER
@@ -100,15 +106,45 @@ class Metrics:
             for step in report.steps:
                 what = step.what.partition(":")[0]  # the path after it is the model's own text
                 self.add("toolbridge_healed_total", 1, ("level", str(step.level)), ("what", what))
+        self._add_usage(entry, model)
+
+    def _add_usage(self, entry: Entry, model: tuple[str, str]) -> None:
         if entry.message is None:
             return
         usage = entry.message.usage
         self.add("toolbridge_tokens_total", usage.input_total, ("direction", "input"), model)
         self.add("toolbridge_tokens_total", usage.output, ("direction", "output"), model)
+        if usage.cache_read or usage.cache_write:
+            cached = "toolbridge_cached_tokens_total"
+            self.add(cached, usage.cache_read, ("kind", "read"), model)
+            self.add(cached, usage.cache_write, ("kind", "write"), model)
+        if usage.reasoning:
+            self.add("toolbridge_thinking_tokens_total", usage.reasoning, model)
         if usage.cost is not None:
             self.add("toolbridge_cost_usd_total", usage.cost.total, model)
         if entry.message.problem is not None:
             self.add("toolbridge_failures_total", 1, ("kind", entry.message.problem.kind))
+
+    def record_call(self, entry: Entry, status: int, *, inner: bool) -> None:
+        """Count a request to a model for its key; an `inner` one is not a request of a client."""
+        if inner:
+            self._add_usage(entry, ("model", self._model(entry, status)))
+        if not (name := str(entry.fields.get("toolbridge.key", ""))):
+            return
+        key = ("key", name)
+        self.add("toolbridge_key_requests_total", 1, key, ("status", str(status)))
+        if entry.message is None:
+            return
+        usage = entry.message.usage
+        counted = "toolbridge_key_tokens_total"
+        self.add(counted, usage.input_total, ("direction", "input"), key)
+        self.add(counted, usage.output, ("direction", "output"), key)
+        if usage.cost is not None:
+            self.add("toolbridge_key_cost_usd_total", usage.cost.total, key)
+
+    def put(self, name: str, value: float) -> None:
+        """Set a series without labels."""
+        self._counts[name, ()] = value  # type: ignore[assignment]  # as above
 
     def text(self) -> str:
         lines: list[str] = []
@@ -121,7 +157,7 @@ class Metrics:
             for (series, labels), value in sorted(counts.items()):
                 if series == name:
                     shown = ",".join(f'{key}="{self._shown(text)}"' for key, text in labels)
-                    lines.append(f"{name}{{{shown}}} {value:g}")
+                    lines.append(f"{name}{{{shown}}} {_number(value)}")
         return "\n".join(lines) + "\n"
 
     def _shown(self, text: str) -> str:
@@ -133,3 +169,8 @@ def configured_models(config: Config) -> set[str]:
     """Return the models in the configuration, with and without their provider."""
     addresses = {*config.map.values(), *config.models}
     return addresses | {address.partition("/")[2] for address in addresses}
+
+
+def _number(value: float) -> str:
+    """Return a count exactly: `%g` would round one of more than six digits."""
+    return str(int(value)) if value == int(value) else f"{value:.12g}"

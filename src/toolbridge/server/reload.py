@@ -25,6 +25,7 @@ Stamp: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 _NEED_RESTART = (
     "host", "port", "workers", "store_bytes", "explain_bytes", "record", "record_files", "record_bytes",
+    "ledger", "ledger_days", "otel", "limits_offline",
 )  # fmt: skip
 _STREAM_NEEDS_RESTART = (
     "grace",

@@ -11,16 +11,20 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from toolbridge.accounting.limits_of_keys import nanos
 from toolbridge.core.fold import without_cut_calls
 from toolbridge.core.json import Json, dumps
 from toolbridge.core.masking import without_quotes
 from toolbridge.core.messages import HealingReport, Loss, Message
 from toolbridge.core.redaction import Redactor
+from toolbridge.store.ledger import LedgerRow
 from toolbridge.store.log_output import LogOutput, standard_error
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LONGEST = 500
 """Characters of one text in a line."""
+_SHORT = 4096
+"""Characters of one text in a row of the ledger, until its secrets are masked."""
 _MOST = 20
 """Items of one list in a line."""
 
@@ -36,6 +40,14 @@ class Entry:
         self.losses: list[Loss] = []
         self.healed: tuple[HealingReport, ...] = ()
         self.message: Message | None = None
+        self.asks_model = False
+        """Whether the request asks a model, so that the ledger gets a row."""
+        self.free = False
+        """Whether the model costs nothing, because it runs on this machine."""
+        self.trace_parent = ""
+        """The client's `traceparent` header; the span of this request continues its trace."""
+        self.estimated = False
+        """Whether the usage of the answer is an estimate."""
         self.body = b""
         """The request body; quotes from it are removed from logged errors."""
         self.on_end: Callable[[int], None] | None = None
@@ -50,9 +62,53 @@ class Entry:
         if self.first_token is None:
             self.first_token = time.monotonic() - self.started
 
-    def finish(self, message: Message) -> None:
+    def finish(self, message: Message, estimated: bool = False) -> None:  # noqa: FBT001, FBT002
         self.message = message
+        self.estimated = estimated
         self.healed = without_cut_calls(message).healed
+
+    def row(self, status: int) -> LedgerRow:
+        """Return the row of the ledger: the fields of `line` without texts."""
+        message = self.message or Message()
+        usage, cost = message.usage, message.usage.cost
+        problem = "" if message.problem is None else message.problem.kind
+        first = self.first_token
+        return LedgerRow(
+            id=self._text("request.id"),
+            at=self.at,
+            key=self._text("toolbridge.key"),
+            client=self._text("client.name"),
+            session=self._text("session.id"),
+            api=self._text("surface"),
+            asked=self._text("gen_ai.request.model"),
+            model=self._text("gen_ai.response.model"),
+            provider=self._text("gen_ai.provider.name"),
+            routes=self._routes(),
+            status=status,
+            error=self._text("error.type") or problem,
+            input=usage.input,
+            cache_read=usage.cache_read,
+            cache_write=usage.cache_write,
+            output=usage.output,
+            thinking=usage.reasoning,
+            estimated=self.estimated,
+            cost=nanos(cost.total) if cost is not None else 0 if self.free else None,
+            first_token_ms=None if first is None else round(first * 1000, 1),
+            total_ms=round((time.monotonic() - self.started) * 1000, 1),
+            healings=sum(len(report.steps) for report in self.healed),
+            losses=len(self.losses),
+        )
+
+    def _routes(self) -> tuple[str, ...]:
+        """Return the addresses that were tried: those of a failover, or the only one."""
+        tried = self.fields.get("routes.tried")
+        if isinstance(tried, list):
+            return tuple(str(address)[:_SHORT] for address in tried[:_MOST])
+        provider = self._text("gen_ai.provider.name")
+        return (f"{provider}/{self._text('gen_ai.response.model')}",) if provider else ()
+
+    def _text(self, name: str) -> str:
+        return str(self.fields.get(name, ""))[:_SHORT]
 
     def line(self, status: int) -> dict[str, Json]:
         shown: dict[str, Json] = {
@@ -65,6 +121,8 @@ class Entry:
             shown["gen_ai.server.time_to_first_token_ms"] = round(self.first_token * 1000, 1)
         if self.message is not None:
             shown |= _answer(self.message)
+        if self.estimated:
+            shown["usage.estimated"] = True
         if isinstance(message := shown.get("error.message"), str) and self.body:
             bounded = str(_bounded(message))
             shown["error.message"] = without_quotes(bounded, self.body.decode("utf-8", "replace"))

@@ -14,11 +14,12 @@ from toolbridge.core.errors import MalformedRequest, Truncated, UnknownRoute
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
-from toolbridge.routing.pricing import priced
+from toolbridge.routing.charges import Asked
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.api_endpoint import ApiEndpoint
 from toolbridge.server.app import App
 from toolbridge.server.http import HttpExchange
+from toolbridge.server.request_fields import note_caller, note_model
 from toolbridge.server.request_log import Entry
 from toolbridge.server.stored_responses import StoredResponse, stateless
 
@@ -84,14 +85,19 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     asked = codec.decode_request(body, stream=False)
     request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
     route = await gateway.model_routes.route(request.model)
-    entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
+    note_caller(entry, exchange)
+    note_model(entry, API, request, route)
+    gateway.permit_model(exchange, route.address)
     summary = summary_request(request)
     counted = gateway.router.admit(summary, route)
     client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
-    message = await gateway.router.attempts(summary, route, counted.tokens, client=client).message()
-    if not message.text:
-        raise Truncated(f"{route.provider} returned an empty summary; send the request again")
-    entry.finish(await priced(message, route, entry.at))
+    size = Asked(counted.tokens, summary.max_tokens)
+    charge = await gateway.charges.open(exchange.access, route, size)
+    async with charge.settling(entry.finish):
+        attempts = gateway.router.attempts(summary, route, counted.tokens, client=client)
+        message = charge.message = await attempts.message()
+        if not message.text:
+            raise Truncated(f"{route.provider} returned an empty summary; send the request again")
     ids = Ids(os.urandom(16))
     usage = message.usage
     shown: JsonObject = {

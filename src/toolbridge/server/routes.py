@@ -12,6 +12,8 @@ from toolbridge.core.codec import Rejection
 from toolbridge.core.errors import MalformedRequest, UnknownModel, UnknownRoute
 from toolbridge.core.json import Json, JsonObject, dump_bytes, maybe_object
 from toolbridge.core.messages import Problem
+from toolbridge.policy.key_scopes import allows_model
+from toolbridge.routing.models import ListedModel
 from toolbridge.server import embeddings, responses, ui
 from toolbridge.server import models as shapes
 from toolbridge.server.api_endpoint import ApiEndpoint
@@ -90,7 +92,7 @@ async def generate(app: App, exchange: HttpExchange, entry: Entry) -> None:
 
 async def tags(app: App, exchange: HttpExchange, entry: Entry) -> None:
     entry.note(surface="ollama")
-    listed = await app.gateway.model_routes.listed()
+    listed = await _listed(app, exchange)
     await exchange.reply(200, dump_bytes(shapes.ollama_tags(listed, app.started)))
 
 
@@ -101,6 +103,7 @@ async def show(app: App, exchange: HttpExchange, entry: Entry) -> None:
     if not isinstance(name, str):
         raise UnknownModel("field required", where="model")
     route = await app.gateway.model_routes.route(name)
+    app.gateway.permit_model(exchange, route.address)
     await exchange.reply(200, dump_bytes(shapes.ollama_show(name, route, app.started)))
 
 
@@ -111,7 +114,8 @@ async def pull(app: App, exchange: HttpExchange, entry: Entry) -> None:
     name = asked.get("model") or asked.get("name")
     if not isinstance(name, str) or not name:
         raise MalformedRequest("field required", where="model")
-    await app.gateway.model_routes.route(name)
+    route = await app.gateway.model_routes.route(name)
+    app.gateway.permit_model(exchange, route.address)
     if asked.get("stream") is False:
         await exchange.reply(200, dump_bytes({"status": "success"}))
         return
@@ -178,7 +182,7 @@ def reject_stream(problem: Problem) -> Rejection:
 
 async def models(app: App, exchange: HttpExchange, _: Entry) -> None:
     shape = "gemini" if exchange.path != "/v1/models" else shapes.asked_shape(exchange)
-    listed = await app.gateway.model_routes.listed()
+    listed = await _listed(app, exchange)
     if shape == "anthropic" and shapes.is_claude_code(exchange):
         found = shapes.list_for_claude_code(listed, app.started)
     else:
@@ -186,10 +190,19 @@ async def models(app: App, exchange: HttpExchange, _: Entry) -> None:
     await exchange.reply(200, dump_bytes(found))
 
 
+async def _listed(app: App, exchange: HttpExchange) -> list[ListedModel]:
+    """Return the models that the caller's key may use."""
+    listed = await app.gateway.model_routes.listed()
+    if (key := exchange.access) is None:
+        return listed
+    return [m for m in listed if allows_model(key.scopes, m.address, app.config.map)]
+
+
 async def one_model(app: App, exchange: HttpExchange, _: Entry) -> None:
     root, name = exchange.path.split("/models/", 1)
     shape = shapes.asked_shape(exchange) if root == "/v1" else "gemini"
     route = await app.gateway.model_routes.route(name)
+    app.gateway.permit_model(exchange, route.address)
     exchange.extra_headers["x-toolbridge-model"] = route.address
     found = shapes.one_model(shapes.listed_route(name, route), shape, app.started)
     await exchange.reply(200, dump_bytes(found))
@@ -224,6 +237,8 @@ async def hello(app: App, exchange: HttpExchange, _: Entry) -> None:
 
 
 async def metrics(app: App, exchange: HttpExchange, _: Entry) -> None:
+    if app.ledger is not None and app.ledger.dropped:
+        app.metrics.put("toolbridge_ledger_dropped_total", app.ledger.dropped)
     text = app.metrics.text().encode()
     await exchange.reply(200, text, {"content-type": "text/plain; version=0.0.4"})
 

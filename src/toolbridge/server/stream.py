@@ -12,6 +12,7 @@ from toolbridge.runs.streams import RunSubscription, parse_event_id
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.request_log import Entry
+from toolbridge.server.stream_meter import StreamMeter
 from toolbridge.tools.registry import ToolOutcome
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def start(app: "App", exchange: HttpExchange, entry: Entry) -> None:
         entry.body = await exchange.body(app.config.max_body)
         body = _object(entry.body)
         key = exchange.header("idempotency-key")
-        followed = await app.service.open(body, exchange.caller, key)
+        followed = await app.service.open(body, exchange.caller, key, StreamMeter(app, exchange))
     await _send(app, exchange, entry, followed)
 
 

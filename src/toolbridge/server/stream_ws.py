@@ -8,9 +8,11 @@ from toolbridge.core.errors import Aborted, MalformedRequest, ToolbridgeError
 from toolbridge.core.json import JsonObject, maybe_object
 from toolbridge.runs.log import Record
 from toolbridge.runs.streams import RunSubscription, parse_event_id
+from toolbridge.server.http import IncomingRequest
 from toolbridge.server.keep_alive import KeepAlive
 from toolbridge.server.scopes import Receive, Scope, Send, request_of
 from toolbridge.server.stream import encode_rejection, read_outcome, reject
+from toolbridge.server.stream_meter import StreamMeter
 
 if TYPE_CHECKING:
     from toolbridge.server.app import App
@@ -25,9 +27,10 @@ _SLOW = 4408
 class StreamSocket:
     """One WebSocket, from its first message to its end."""
 
-    def __init__(self, app: "App", caller: str, receive: Receive, send: Send) -> None:
+    def __init__(self, app: "App", request: IncomingRequest, receive: Receive, send: Send) -> None:
         self._app = app
-        self._caller = caller
+        self._caller = request.caller
+        self._meter = StreamMeter(app, request)
         self._receive = receive
         self._send = send
         self._flowing = asyncio.Event()
@@ -65,7 +68,8 @@ class StreamSocket:
         if kind == "start":
             key = first.get("idempotency_key")
             body = {k: v for k, v in first.items() if k not in {"type", "idempotency_key"}}
-            return await service.open(body, self._caller, key if isinstance(key, str) else "")
+            named = key if isinstance(key, str) else ""
+            return await service.open(body, self._caller, named, self._meter)
         if kind == "resume":
             run, after = parse_event_id(str(first.get("last_event_id", "")))
             return await service.streams.follow(run, self._caller, after)
@@ -133,13 +137,13 @@ async def serve(app: "App", scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one WebSocket; reject an unauthorised caller with a JSON error before it opens."""
     request = request_of(scope)
     try:
-        app.guard.check(request)
+        await app.guard.check(request)
         app.admit()
     except ToolbridgeError as error:
         await receive()
         await _deny(send, error)
     else:
-        await StreamSocket(app, request.caller, receive, send).serve()
+        await StreamSocket(app, request, receive, send).serve()
     finally:
         app.release()
 

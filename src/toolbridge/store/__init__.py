@@ -1,1 +1,5 @@
-"""The store: values that outlive a request, each under a key and with an expiry time."""
+"""The store: values that outlive a request, keys, budgets and the ledger, with their engines."""
+
+
+class StoreUnavailable(Exception):
+    """Raised while keys, budgets or the ledger cannot be read or written; the text has the reason."""

@@ -39,6 +39,7 @@ _TYPES = {ours: theirs for theirs, ours in _KINDS.items()} | {
     "bad_http": "invalid_request_error",
     "busy": "overloaded_error",
     "unsupported": "invalid_request_error",
+    "loop_detected": "invalid_request_error",
     "unknown_encoding": "invalid_request_error",
     "thinking_not_supported": "thinking_not_supported",
     "context_overflow": "invalid_request_error",

@@ -1,0 +1,40 @@
+"""What an answer has used: the provider's counts, or an estimate where they are missing.
+
+A provider reports usage when an answer ends. An answer that breaks off, whose client leaves, or
+whose provider reports nothing is estimated, so that budgets and the ledger do not lose it.
+"""
+
+import msgspec
+
+from toolbridge.core.messages import Call, Message, Text, Thinking
+from toolbridge.core.usage import Usage
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+def spent(message: Message, prompt_tokens: int) -> tuple[Usage, bool]:
+    """Return the usage of an answer, and whether it is estimated."""
+    reported = message.usage
+    ended = message.problem is None and message.stop not in {None, "error", "aborted"}
+    if ended and reported.total:
+        return reported, False
+    written = sum(_length(one) for one in (message, *message.alternatives))
+    if not ended and not written and not reported.total:
+        return reported, False  # it failed before it began
+    usage = msgspec.structs.replace(
+        reported,
+        input=reported.input if reported.input_total else prompt_tokens,
+        output=max(reported.output, -(-written // _CHARACTERS_PER_TOKEN)),
+    )
+    return usage, True
+
+
+def _length(message: Message) -> int:
+    """Return the characters that the model wrote."""
+    total = 0
+    for part in message.content:
+        if isinstance(part, Text | Thinking):
+            total += len(part.text)
+        elif isinstance(part, Call):
+            total += len(part.name) + len(part.raw or msgspec.json.encode(part.arguments))
+    return total

@@ -1,0 +1,166 @@
+"""Show what the requests to models have used: tokens, cost and errors, by model, key, day or client.
+
+The figures come from the ledger in the state directory, also while the gateway runs. Days are in
+UTC. Tokens that a provider did not report are estimated, and marked with `~`.
+"""
+
+import argparse
+import csv
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from toolbridge.accounting.limits_of_keys import NANOS, dollars
+from toolbridge.cli.demo_trace import cut, plain
+from toolbridge.core.errors import ConfigError, MalformedRequest
+from toolbridge.core.json import JsonObject, dumps
+from toolbridge.state_dir import state_dir
+from toolbridge.store import StoreUnavailable
+from toolbridge.store.ledger import GROUPINGS, Grouping, UsageTotal
+from toolbridge.store.sqlite_ledger import LEDGER_FILE, SqliteLedger
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_BAR = 24
+_NOBODY = {"key": "(no key)", "session": "(no session)", "client": "(unknown)"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--by", choices=GROUPINGS, default="model", help="the groups (model)")
+    parser.add_argument(
+        "--since",
+        default="30d",
+        metavar="TIME",
+        help="a duration (90m, 12h, 7d, 4w) or a date (30d)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV")
+    form.add_argument("--json", action="store_true", help="print one JSON line per group")
+
+
+def run(args: argparse.Namespace) -> int:
+    file = ledger_file()
+    totals = read_totals(file, args.by, since(args.since, time.time())) if file.exists() else []
+    if args.csv:
+        _print_csv(args.by, totals)
+    elif args.json:
+        for total in totals:
+            print(dumps(_record(args.by, total)))
+    elif totals:
+        _print_table(args.by, totals)
+    else:
+        print(f"there are no requests since {args.since} in {file}")
+    return 0
+
+
+def ledger_file() -> Path:
+    """Return the file of the ledger; raise if there is no state directory."""
+    state = state_dir(os.environ)
+    if state is None:
+        raise MalformedRequest("there is no state directory; set HOME or XDG_STATE_HOME")
+    return state / LEDGER_FILE
+
+
+def read_totals(file: Path, by: Grouping, start: float) -> list[UsageTotal]:
+    """Return the sums of all groups since `start`."""
+    ledger = SqliteLedger(file)
+    try:
+        return ledger.totals(by, start)
+    except StoreUnavailable as error:
+        raise ConfigError(f"the ledger cannot be read: {error}") from None
+    finally:
+        ledger.close()
+
+
+def since(text: str, now: float) -> float:
+    """Return the time that `text` means: a duration before `now`, or a day (UTC)."""
+    if form := re.fullmatch(r"([0-9]{1,6})([mhdw])", text):
+        return now - int(form[1]) * _SECONDS[form[2]]
+    try:
+        day = time.strptime(text, "%Y-%m-%d")
+    except ValueError:
+        raise MalformedRequest(
+            "must be a duration such as 7d or a date such as 2027-01-31", where="--since"
+        ) from None
+    import calendar
+
+    return float(calendar.timegm(day))
+
+
+def _sum(totals: Iterable[UsageTotal]) -> UsageTotal:
+    rows = [msgspec.structs.astuple(total)[1:] for total in totals]
+    return UsageTotal("total", *(sum(column) for column in zip(*rows, strict=True)))
+
+
+def _record(by: Grouping, total: UsageTotal) -> JsonObject:
+    found: JsonObject = msgspec.structs.asdict(total)
+    found.pop("group")
+    # A sum of whole billionths, written without rounding.
+    cost = f"{total.cost // NANOS}.{total.cost % NANOS:09d}"
+    return {by: total.group, **found, "cost": cost, "currency": "USD"}
+
+
+def _print_csv(by: Grouping, totals: list[UsageTotal]) -> None:
+    names = [by, *UsageTotal.__struct_fields__[1:], "currency"]
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    for total in totals:
+        writer.writerow(_record(by, total))
+
+
+def _print_table(by: Grouping, totals: list[UsageTotal]) -> None:
+    if by != "day":
+        totals = sorted(totals, key=lambda t: (-t.cost, -_tokens(t), t.group))
+    titles = (by.upper(), "REQUESTS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST")
+    lines = [_cells(by, total) for total in [*totals, _sum(totals)]]
+    widths = [max(len(row[at]) for row in [titles, *lines]) for at in range(len(titles))]
+    # Bars show the cost, or tokens where nothing has a price.
+    weights = [t.cost for t in totals] if any(t.cost for t in totals) else [*map(_tokens, totals)]
+    bars = [_bar(weight, max(weights)) for weight in weights]
+    for at, row in enumerate([titles, *lines]):
+        cells = [
+            row[0].ljust(widths[0]),
+            *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
+        ]
+        bar = bars[at - 1] if 0 < at <= len(bars) else ""
+        print("  ".join([*cells, bar]).rstrip())
+    _print_notes(totals)
+
+
+def _print_notes(totals: list[UsageTotal]) -> None:
+    whole = _sum(totals)
+    if whole.unpriced:
+        print(f"\n{whole.unpriced} requests have no known price and are not in the cost.")
+    if whole.estimated:
+        print(
+            f"\n~ {whole.estimated} requests have estimated tokens: no provider reported them all."
+        )
+
+
+def _tokens(total: UsageTotal) -> int:
+    return total.input + total.cache_read + total.cache_write + total.output
+
+
+def _cells(by: Grouping, total: UsageTotal) -> tuple[str, ...]:
+    mark = "~" if total.estimated else ""
+    return (
+        cut(plain(total.group), 44) or _NOBODY.get(by, "(none)"),
+        f"{total.requests:,}",
+        f"{total.errors:,}",
+        f"{mark}{total.input + total.cache_read + total.cache_write:,}",
+        f"{total.cache_read:,}",
+        f"{mark}{total.output:,}",
+        dollars(total.cost) if total.cost or not total.unpriced else "?",
+    )
+
+
+def _bar(weight: int, most: int) -> str:
+    """Return a bar in eighths of a character; a weight above zero is always visible."""
+    if most <= 0 or weight <= 0:
+        return ""
+    eighths = max(1, round(weight / most * _BAR * 8))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -1,0 +1,53 @@
+"""The fields of a log entry that come from a request: client, session, key, model and route."""
+
+import re
+
+from toolbridge.core.json import Json
+from toolbridge.core.messages import Request
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import has_price
+from toolbridge.server.http import IncomingRequest
+from toolbridge.server.request_log import Entry
+
+_SESSIONS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+
+
+def session_of(exchange: IncomingRequest) -> str:
+    """Return the client's name of the conversation; providers use it to find their prompt cache."""
+    for name in _SESSIONS:
+        if found := exchange.header(name):
+            return found
+    return ""
+
+
+def client_of(exchange: IncomingRequest) -> str:
+    """Return the name of the client's program: the first product of its user agent."""
+    product = exchange.header("user-agent").partition(" ")[0].partition("/")[0]
+    return re.sub(r"[^A-Za-z0-9._-]", "", product)[:40]
+
+
+def note_caller(entry: Entry, exchange: IncomingRequest) -> None:
+    """Note who asks a model; the request gets a row in the ledger."""
+    entry.asks_model = True
+    entry.trace_parent = exchange.header("traceparent")
+    if client := client_of(exchange):
+        entry.fields["client.name"] = client
+    if exchange.access is not None:
+        entry.fields["toolbridge.key"] = exchange.access.name
+    if session := session_of(exchange):
+        entry.fields["session.id"] = session
+
+
+def note_model(entry: Entry, api: str, request: Request, route: Route) -> None:
+    """Note which model was asked for, and where the request goes."""
+    entry.free = not has_price(route)
+    fields: dict[str, Json] = {
+        "surface": api,
+        "gen_ai.provider.name": route.provider,
+        "gen_ai.request.model": request.model,
+        "gen_ai.response.model": route.target.model,
+        "stream": request.stream,
+    }
+    entry.fields |= fields
+    if request.session:
+        entry.fields["session.id"] = request.session

@@ -1,0 +1,59 @@
+"""The limits of a caller's key for structured streams, and a row of the ledger for each model call."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from toolbridge.core.errors import NotAllowed, ToolbridgeError, status_of
+from toolbridge.policy.key_scopes import allows_tool, check_model, tool_text
+from toolbridge.routing.charges import Asked, Charge
+from toolbridge.routing.models import Route
+from toolbridge.routing.pricing import has_price
+from toolbridge.server.http import IncomingRequest
+from toolbridge.server.request_fields import note_caller
+from toolbridge.server.request_log import Entry
+
+if TYPE_CHECKING:
+    from toolbridge.server.app import App
+
+
+class StreamMeter:
+    """The `Meter` of one request to `/v1/stream`, for all calls of its run."""
+
+    def __init__(self, app: "App", request: IncomingRequest) -> None:
+        self._app = app
+        self._request = request
+        self._key = request.access
+
+    async def permit(self, address: str, tools: Iterable[str]) -> None:
+        key = self._key
+        if key is None:
+            return
+        check_model(key.name, key.scopes, address, self._app.config.map)
+        for name in tools:
+            if not allows_tool(key.scopes, name):
+                raise NotAllowed(tool_text(key.name, key.scopes, name), where="tools")
+        await self._app.gateway.charges.check(key)
+
+    @asynccontextmanager
+    async def call(self, route: Route, asked: Asked) -> AsyncIterator[Charge]:
+        entry = Entry(self._app.request_id())
+        note_caller(entry, self._request)
+        entry.free = not has_price(route)
+        entry.fields |= {
+            "surface": "stream",
+            "gen_ai.provider.name": route.provider,
+            "gen_ai.request.model": route.address,
+            "gen_ai.response.model": route.target.model,
+        }
+        status = 200
+        try:
+            charge = await self._app.gateway.charges.open(self._key, route, asked)
+            async with charge.settling(entry.finish):
+                yield charge
+        except ToolbridgeError as error:
+            entry.note(error__type=error.kind)
+            status = status_of(error.problem)
+            raise
+        finally:
+            self._app.record_call(entry, status)

@@ -1,0 +1,86 @@
+"""The ledger: one row for each request to a model, without prompts and answers.
+
+`server/request_log.py` makes the rows, `store/ledger_writer.py` appends them off the request path,
+and `toolbridge usage` adds them up. Costs are whole billionths of a dollar, so that sums are exact.
+"""
+
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+Grouping: TypeAlias = Literal["model", "key", "day", "session", "client", "provider"]
+GROUPINGS: tuple[Grouping, ...] = ("model", "key", "day", "session", "client", "provider")
+
+
+class LedgerRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One request; the names of the columns are those of the fields."""
+
+    id: str
+    at: float
+    """When the request began, in seconds since the epoch."""
+    key: str = ""
+    """The name of the created key; empty for the key of the configuration, or without keys."""
+    client: str = ""
+    session: str = ""
+    api: str = ""
+    asked: str = ""
+    """The model that the client asked for."""
+    model: str = ""
+    """The model that served it."""
+    provider: str = ""
+    routes: tuple[str, ...] = ()
+    """The addresses that were tried, in order."""
+    status: int = 0
+    error: str = ""
+    """The kind of error; empty for an answer."""
+    input: int = 0
+    """Input tokens that were neither read from a cache nor written to one."""
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    """Output tokens, with those of thinking."""
+    thinking: int = 0
+    estimated: bool = False
+    """Whether the provider did not report the tokens of the whole answer."""
+    cost: int | None = None
+    """Billionths of `currency`; None where the price is not known."""
+    currency: str = "USD"
+    first_token_ms: float | None = None
+    total_ms: float = 0.0
+    healings: int = 0
+    losses: int = 0
+
+
+class UsageTotal(msgspec.Struct, frozen=True):
+    """The sum of the rows of one group."""
+
+    group: str
+    requests: int
+    errors: int
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    thinking: int
+    cost: int
+    unpriced: int
+    """Requests with tokens whose price is not known."""
+    estimated: int
+
+
+class LedgerStore(Protocol):
+    """Keeps rows; every method raises `StoreUnavailable` if it cannot.
+
+    The methods wait, so the gateway calls them in a thread of their own.
+    """
+
+    def append(self, rows: list[LedgerRow]) -> None:
+        """Add rows; a row whose id is there already is left out."""
+
+    def forget(self, before: float) -> None:
+        """Remove the rows of requests that began before this time."""
+
+    def totals(self, by: Grouping, since: float) -> list[UsageTotal]:
+        """Return the sums of all rows since a time, in the order of their groups."""
+
+    def close(self) -> None: ...

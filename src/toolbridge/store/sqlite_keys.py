@@ -1,0 +1,57 @@
+"""Keys in a SQLite file, which `toolbridge key create` creates."""
+
+import sqlite3
+from pathlib import Path
+
+import msgspec
+
+from toolbridge.store.keys import KeyRecord
+from toolbridge.store.sqlite_tables import SqliteTables
+
+KEYS_FILE = "keys.sqlite"
+"""The name of the file in the state directory; it has the keys and their budgets."""
+_SCHEMA = """
+create table if not exists keys (id text primary key, created real not null, record blob not null);
+"""
+
+
+class SqliteKeys:
+    """A `KeyStore` in a file; without the file there are no keys."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tables = SqliteTables(path, _SCHEMA)
+
+    def may_exist(self) -> bool:
+        return self._path.exists()
+
+    async def version(self) -> int:
+        if not self._path.exists():
+            await self._tables.close()  # a file that is created later is another one
+            return -1
+        # SQLite, "PRAGMA data_version": it changes when another connection commits.
+        return await self._tables.read(_version)
+
+    async def all(self) -> list[KeyRecord]:
+        return await self._tables.read(_all) if self._path.exists() else []
+
+    async def put(self, record: KeyRecord) -> None:
+        row = (record.id, record.created, msgspec.msgpack.encode(record))
+        await self._tables.run(
+            lambda c: c.execute("insert or replace into keys values (?,?,?)", row)
+        )
+
+    async def close(self) -> None:
+        await self._tables.close()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("pragma data_version").fetchone()[0])
+
+
+def _all(connection: sqlite3.Connection) -> list[KeyRecord]:
+    rows = connection.execute("select record from keys order by created, id")
+    try:
+        return [msgspec.msgpack.decode(row[0], type=KeyRecord) for row in rows]
+    except msgspec.MsgspecError as error:
+        raise sqlite3.DatabaseError(f"a record of a key cannot be read: {error}") from None
