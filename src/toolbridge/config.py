@@ -19,6 +19,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.secret_patterns import is_secret_name
 from toolbridge.environment import key_variable, models_from, secret, settings_from
+from toolbridge.policy.routing_rules import RoutingRule
 from toolbridge.setting_errors import explain_setting
 
 __all__ = [
@@ -190,6 +191,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Origins other than loopback whose pages may call the gateway; `*` for any."""
     map: dict[str, str] = {}
     """A client's model name, alias or tier → `provider/model`; `default` for every other name."""
+    routes: tuple[RoutingRule, ...] = ()
+    """Rules that select a model by what a request is; the first that matches decides."""
     providers: dict[str, ProviderConfig] = {}
     models: dict[str, ModelConfig] = {}
     stream: StreamConfig = StreamConfig()
@@ -360,7 +363,7 @@ def _followed(table: Mapping[str, str], source: str) -> dict[str, str]:
 
 
 def _check_tables(values: Mapping[str, object], source: str) -> None:
-    """Raise for an error in one entry of a table; msgspec's own message lacks the entry's name."""
+    """Raise for an error in one entry of a table; msgspec's own message lacks its name."""
     shapes: dict[str, type] = {"map": str, "providers": ProviderConfig, "models": ModelConfig}
     for table, shape in shapes.items():
         entries = values.get(table, {})
@@ -368,6 +371,9 @@ def _check_tables(values: Mapping[str, object], source: str) -> None:
             raise ConfigError(f"{source}: {table}: expected a table, got {entries!r}")
         for name, value in entries.items():
             _convert(value, shape, source, f"{table}.{name}")
+    rules = values.get("routes", [])
+    for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):
+        _convert(rule, RoutingRule, source, f"routes.{number}")
 
 
 def _convert(values: object, shape: type[T], source: str, where: str = "") -> T:
@@ -387,6 +393,7 @@ _TABLES: dict[type[msgspec.Struct], str] = {
     Config: "the top level",
     ProviderConfig: "a [providers.…] table",
     ModelConfig: "a [models.…] table",
+    RoutingRule: "a [[routes]] table",
     RatesConfig: "a `rates` table",
     StreamConfig: "the [stream] table",
     HttpConfig: "the [http] table",

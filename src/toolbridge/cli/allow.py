@@ -47,5 +47,7 @@ def _contents(config: Config) -> Iterator[str]:
             yield f"  provider {name} runs {' '.join(provider.token_command)}"
     for name, address in config.map.items():
         yield f"  {name} → {address}"
+    for rule in config.routes:
+        yield f"  {rule.describe()} → {rule.describe_targets()}"
     if tools := (*config.stream.tools, *config.stream.roots, *config.stream.databases.values()):
         yield f"  structured streams may use {', '.join(tools)}"

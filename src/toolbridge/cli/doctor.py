@@ -16,6 +16,7 @@ from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.environment import CALLER
+from toolbridge.policy.routing_rules import RoutingRule, explain_rules
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
 from toolbridge.routing.provider_urls import endpoint_url
@@ -122,6 +123,7 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         found = _default(model_routes)
         asked = dict.fromkeys([*(["default"] if model_routes.default else []), *config.map, *names])
         used = {model_routes.address(_name(model_routes, name)).partition("/")[0] for name in asked}
+        used |= {t.model.partition("/")[0] for rule in config.routes for t in rule.targets}
         there = [
             p
             for p in {**config.providers, **dict.fromkeys(used)}
@@ -133,6 +135,8 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
             if name != "demo"
         ]
         found += [await _reach(model_routes, name) for name in asked]
+        found += [await _rule(model_routes, *numbered) for numbered in enumerate(config.routes, 1)]
+        found += [note for name in names if (note := _rules_of(config, name))]
         return found + [note for name in there if (note := _assumed(model_routes, name))]
 
 
@@ -241,6 +245,25 @@ async def _reach(model_routes: ModelRoutes, name: str) -> Finding:
             "this model cannot call tools; agents need one that can",
         )
     return Finding(True, f"{name} → {route.address}{window}{shown}")
+
+
+async def _rule(model_routes: ModelRoutes, number: int, rule: RoutingRule) -> Finding:
+    """Return whether the models of a rule can be used."""
+    shown = f"routes.{number} ({rule.describe()}) → {rule.describe_targets()}"
+    for target in rule.targets:
+        try:
+            await model_routes.route_to(target.model)
+        except ToolbridgeError as error:
+            return Finding(False, shown, error.problem.text)
+    return Finding(True, shown)
+
+
+def _rules_of(config: Config, name: str) -> Finding | None:
+    """Return the rules that may apply to a name before the name itself decides."""
+    lines = explain_rules(config.routes, name)
+    return (
+        Finding(None, "\n      ".join([f"{name} is routed first by:", *lines])) if lines else None
+    )
 
 
 def _keys(config: Config) -> Iterator[Finding]:

@@ -243,6 +243,8 @@ def banner(config: Config, start: StartReport) -> str:
     ]
     named = {name: to for name, to in config.map.items() if name != "default"}
     lines += [f"                  {name} → {to}" for name, to in named.items()]
+    routes = [f"{rule.describe()} → {rule.describe_targets()}" for rule in config.routes]
+    lines += [f"                  {line}" for line in routes]
     if start.model.startswith("demo/"):
         lines += _about_demo(fixed="default" in config.map)
     lines += [f"  Payments:       {line}" for line in start.payments]

@@ -102,6 +102,11 @@ def resolve(name: str, facts: ModelFacts) -> str:
     return _address(found, facts)
 
 
+def resolve_target(value: str, facts: ModelFacts) -> str:
+    """Return `provider/model` for the target of a rule: a name of the map, or a value of it."""
+    return _address(facts.table.get(value, value), facts)
+
+
 def split_address(name: str, providers: Collection[str]) -> tuple[str, str]:
     """Return provider and model of `provider/model`, `,`, `@` or `:`; the provider may be empty.
 

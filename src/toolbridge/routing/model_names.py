@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from toolbridge.config import Config, ModelConfig, ProviderConfig
 from toolbridge.core.errors import UnknownModel
-from toolbridge.policy.models import ModelFacts, resolve, split_address
+from toolbridge.policy.models import ModelFacts, resolve, resolve_target, split_address
 from toolbridge.routing.discovery import DEMO_ADDRESS, Discovery
 from toolbridge.routing.nodes import NODE, model_of, short_name
 from toolbridge.routing.providers import DEMO, OLLAMA, missing_key
@@ -37,6 +37,10 @@ class ModelNames:
         """Return the address that `name` means; raise `UnknownModel` if it means none."""
         return resolve(name, self._facts())
 
+    def resolve_target(self, value: str) -> str:
+        """Return the address of a rule's target, which is read like a value of the map."""
+        return resolve_target(value, self._facts())
+
     def configured_default(self) -> str:
         """Return the address of the default that the user set in `[map]`."""
         try:
@@ -53,9 +57,7 @@ class ModelNames:
 
     def ollama_providers(self) -> list[str]:
         """Return the Ollama servers in use: configured, discovered, or named in the map."""
-        addresses = (*self._config.map.values(), self._discovery.found.default)
-        used = {address.partition("/")[0] for address in addresses}
-        used |= self._config.providers.keys()
+        used = self._used()
         # A server that has only embedding models is not the default, but serves those.
         used |= self._discovery.names.keys()
         return [
@@ -64,13 +66,18 @@ class ModelNames:
 
     def list_providers(self) -> list[str]:
         """Return the other providers in use whose lists of models can be asked for."""
-        addresses = (*self._config.map.values(), self._discovery.found.default)
-        used = {address.partition("/")[0] for address in addresses} | self._config.providers.keys()
+        used = self._used()
         return [
             name
             for name in self._provider_configs
             if name in used and not self._missing_keys[name] and self._discovery.has_list(name)
         ]
+
+    def _used(self) -> set[str]:
+        """Return the providers that are configured, or named in the map or in a rule."""
+        named = (target.model for rule in self._config.routes for target in rule.targets)
+        addresses = (*self._config.map.values(), *named, self._discovery.found.default)
+        return {address.partition("/")[0] for address in addresses} | self._config.providers.keys()
 
     def local_providers(self) -> list[str]:
         """Return those of them that run on servers of the user, whose names need no provider."""

@@ -8,7 +8,7 @@ the default model come from `discovery.py`.
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -46,6 +46,8 @@ ROUTES_KEPT = 30.0
 """Seconds for which a route is cached, before its provider is asked for the model's details again."""
 _MAX_ROUTES = 256
 """Cached routes; a client may send any number of different names."""
+_TARGET = "\0"
+"""Prefix of the keys of rules' targets among the cached routes; no client's name contains it."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -163,16 +165,23 @@ class ModelRoutes:
     async def route(self, name: str) -> Route:
         """Return the route of a request for model `name`; raise `UnknownModel` without one."""
         check_model_name(name)
+        return await self._kept_route(name, name, self._names.resolve)
+
+    async def route_to(self, target: str) -> Route:
+        """Return the route to the target of a rule, which is read like a value of the map."""
+        return await self._kept_route(f"{_TARGET}{target}", target, self._names.resolve_target)
+
+    async def _kept_route(self, key: str, name: str, resolve: Callable[[str], str]) -> Route:
         await self._rediscover()
         now = asyncio.get_running_loop().time()
-        kept = self._routes.get(name)
+        kept = self._routes.get(key)
         if kept is not None and now - kept[0] < ROUTES_KEPT:
             return kept[1]
         await self._refresh_lists(name)
-        route = await self._find(self._names.resolve(name))
+        route = await self._find(resolve(name))
         if len(self._routes) > _MAX_ROUTES:
             self._routes.clear()
-        self._routes[name] = (now, route)
+        self._routes[key] = (now, route)
         return route
 
     def address(self, name: str) -> str:

@@ -20,6 +20,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.environment import CALLER
+from toolbridge.policy.routing_rules import check_rules
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
 from toolbridge.upstream.clouds.available import missing_credentials
@@ -49,6 +50,7 @@ def find_providers(config: Config, env: Mapping[str, str]) -> dict[str, Provider
         if (url := env.get(variable)) and name not in config.providers:
             found[name] = msgspec.structs.replace(found[name], url=url)
     _check_map(config, found)
+    check_rules(config.routes, found)
     _check_dialects(config)
     _check_tool_modes(config)
     return found

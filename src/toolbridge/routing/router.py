@@ -23,6 +23,7 @@ from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.providers import config_for, is_first_party
+from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
@@ -62,6 +63,7 @@ class Router:
         self.upstream = upstream
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
+        self.rules = RuleRoutes(config.routes, self.model_routes, estimate_request)
         self.tool_modes = ToolModes()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
@@ -77,6 +79,12 @@ class Router:
         shown = count_simply(request, provider_config.counting)
         return TokenCount(tokens, raw, shown, provider_config.counting, sure)
 
+    async def address(self, request: Request, client_headers: Mapping[str, str]) -> str:
+        """Return the address of the model for `request`, without asking a provider if possible."""
+        if not self.config.routes:
+            return self.model_routes.address(request.model)
+        return (await self.rules.choose(request, client_headers)).route.address
+
     async def count_exactly(
         self, request: Request, address: str, headers: Mapping[str, str]
     ) -> int | None:
@@ -86,7 +94,8 @@ class Router:
         if provider_config.counting != "auto" or not may_count:
             return None
         try:
-            route = await self.model_routes.route(request.model)
+            name = address if self.config.routes else request.model
+            route = await self.model_routes.route(name)
         except ToolbridgeError:  # such as a missing key, which the request for an answer reports
             return None
         options = self._options(request, route, 0, attaches=True)

@@ -44,6 +44,7 @@ from toolbridge.server.passthrough import (
     reply_as_provider,
 )
 from toolbridge.server.request_log import Entry
+from toolbridge.server.rule_routes import choose_route, routing_headers
 from toolbridge.server.stored_responses import StoredResponses, stateless
 from toolbridge.server.streaming import StreamReply, TranslatedWriter, Writer
 from toolbridge.state_dir import state_dir
@@ -170,7 +171,7 @@ class Gateway:
         request = ask.read(body)
         if not request.session and (session := _session(exchange)):
             request = msgspec.structs.replace(request, session=session)
-        route = await self.model_routes.route(request.model)
+        route = await choose_route(self.router, request, exchange, entry)
         route = route.serving(ask.codec.name, request)
         _note(entry, ask.codec, request, route)
         same_api = route.provider_config.api == ask.codec.name
@@ -227,7 +228,7 @@ class Gateway:
         body = entry.body = await exchange.body(self.config.max_body)
         request = ask.codec.decode_request(body, model=ask.model, counting=True)
         entry.note(surface=ask.codec.name, gen_ai__request__model=request.model)
-        address = self.model_routes.address(request.model)
+        address = await self.router.address(request, routing_headers(exchange))
         name, _, model = address.partition("/")
         provider_config = self.model_routes.provider_configs.get(name, ProviderConfig())
         provider_config = config_for(provider_config, model)

@@ -112,5 +112,6 @@ class Metrics:
 
 def configured_models(config: Config) -> set[str]:
     """Return the models in the configuration, with and without their provider."""
-    addresses = {*config.map.values(), *config.models}
+    named = {target.model for rule in config.routes for target in rule.targets}
+    addresses = {*config.map.values(), *named, *config.models}
     return addresses | {address.partition("/")[2] for address in addresses}

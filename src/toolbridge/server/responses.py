@@ -20,6 +20,7 @@ from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
+from toolbridge.server.rule_routes import choose_route
 from toolbridge.server.stored_responses import StoredResponse, stateless
 
 API = "openai_responses"
@@ -83,7 +84,7 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     body = await exchange.body(app.config.max_body)
     asked = codec.decode_request(body, stream=False)
     request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
-    route = await gateway.model_routes.route(request.model)
+    route = await choose_route(gateway.router, request, exchange, entry)
     entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
     summary = summary_request(request)
     counted = gateway.router.admit(summary, route)

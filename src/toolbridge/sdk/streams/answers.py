@@ -67,7 +67,7 @@ class Answers:
         """Yield the events of an answer; raise only before the first event."""
         await self.open()
         router = self._router
-        route = await router.model_routes.route(order.request.model)
+        route = (await router.rules.choose(order.request)).route
         counted = router.admit(order.request, route)
         notes.address = route.address
         kept = keep(order.request, route.target, route.provider_config.api, order.retention)
