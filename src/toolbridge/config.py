@@ -193,6 +193,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client's model name, alias or tier → `provider/model`; `default` for every other name."""
     routes: tuple[RoutingRule, ...] = ()
     """Rules that select a model by what a request is; the first that matches decides."""
+    describe_images: str = ""
+    """The model that describes images for models that accept none; empty leaves the images out."""
     providers: dict[str, ProviderConfig] = {}
     models: dict[str, ModelConfig] = {}
     stream: StreamConfig = StreamConfig()

@@ -121,7 +121,9 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         except ToolbridgeError as error:
             return [Finding(False, f"providers: {error}")]
         found = _default(model_routes)
-        asked = dict.fromkeys([*(["default"] if model_routes.default else []), *config.map, *names])
+        own = ["default"] if model_routes.default else []
+        own += [config.describe_images] if config.describe_images else []
+        asked = dict.fromkeys([*own, *config.map, *names])
         used = {model_routes.address(_name(model_routes, name)).partition("/")[0] for name in asked}
         used |= {t.model.partition("/")[0] for rule in config.routes for t in rule.targets}
         there = [

@@ -76,7 +76,8 @@ class ModelNames:
     def _used(self) -> set[str]:
         """Return the providers that are configured, or named in the map or in a rule."""
         named = (target.model for rule in self._config.routes for target in rule.targets)
-        addresses = (*self._config.map.values(), *named, self._discovery.found.default)
+        own = (self._discovery.found.default, self._config.describe_images)
+        addresses = (*self._config.map.values(), *named, *own)
         return {address.partition("/")[0] for address in addresses} | self._config.providers.keys()
 
     def local_providers(self) -> list[str]:

@@ -15,12 +15,14 @@ import msgspec
 from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
 from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.core.errors import ToolbridgeError
-from toolbridge.core.messages import Loss, Request
+from toolbridge.core.errors import ConfigError, ToolbridgeError
+from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
+from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
+from toolbridge.routing.image_describer import ImageDescriber
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.rules import RuleRoutes
@@ -65,6 +67,9 @@ class Router:
         self.model_routes = ModelRoutes(config, upstream, env)
         self.rules = RuleRoutes(config.routes, self.model_routes, estimate_request)
         self.tool_modes = ToolModes()
+        self._describer = (
+            ImageDescriber(config.describe_images, self._ask) if config.describe_images else None
+        )
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
 
@@ -163,11 +168,30 @@ class Router:
     ) -> AnswerAttempts:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
+        if self._describer is not None:
+            client = msgspec.structs.replace(client, describer=self._describer)
         if request.tools:
             client = msgspec.structs.replace(client, tools=partial(self.tool_modes.note, route))
         return AnswerAttempts(
             TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
         )
+
+    async def _ask(self, model: str, request: Request) -> Message:
+        """Return the answer to a request of the gateway itself."""
+        route = await self.model_routes.route_to(model)
+        if not route.target.can("vision"):
+            raise ConfigError(f"{route.address} accepts no images", where="describe_images")
+        options = self._options(request, route, 0, attaches=True)
+        asked = TranslatedRequest(
+            self.sources, route, request, options, heal=0, client=ClientSide()
+        )
+        return await AnswerAttempts(asked).message()
+
+    def describes(self, request: Request, route: Route) -> bool:
+        """Return whether the images of `request` are described for its model."""
+        if self._describer is None or route.target.can("vision"):
+            return False
+        return has_images(request)
 
     async def close(self) -> None:
         """Close the connections to nodes; the owner of `upstream` closes that."""

@@ -7,6 +7,7 @@ Both are reported as losses.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -19,6 +20,7 @@ from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
 from toolbridge.policy.rescue import is_unparsed
+from toolbridge.policy.routing_rules import has_images
 from toolbridge.policy.tool_modes import (
     ModeOutcome,
     ToolMode,
@@ -26,6 +28,7 @@ from toolbridge.policy.tool_modes import (
     outcome_of,
     rejects_constraint,
 )
+from toolbridge.routing.image_describer import DescribedSource, ImageDescriber
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
@@ -65,6 +68,8 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the headers of each response of the provider."""
     raw: Callable[[Batch], None] | None = None
     """Called with the provider's events as they were decoded, before any stage."""
+    describer: ImageDescriber | None = None
+    """Describes images for a model that accepts none."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
 
@@ -94,9 +99,24 @@ class TranslatedRequest:
         self._downgrades: dict[MissingFeature, tuple[Loss, ...]] = {}
         self._parser_avoided = False
         self._adapted: tuple[Loss, ...] = ()
+        self._described: tuple[Loss, ...] | None = None
+        """The losses of describing the images; None before that."""
         self._plan = self._prepare()
 
     def source(self, ids: Ids) -> Source:
+        describer = self._client.describer
+        if describer is None or self._described is not None:
+            return self._source(ids)
+        if self.route.target.can("vision") or not has_images(self._request):
+            return self._source(ids)
+        return DescribedSource(partial(self._described_source, describer, ids))
+
+    async def _described_source(self, describer: ImageDescriber, ids: Ids) -> Source:
+        self._request, self._described = await describer.describe(self._request)
+        self._plan = self._prepare()
+        return self._source(ids)
+
+    def _source(self, ids: Ids) -> Source:
         source = self._sources.source(self.route, self._plan, ids, self._client.head)
         source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
@@ -211,7 +231,8 @@ class TranslatedRequest:
         ready = _planned(self._request, self.route, self._options)
         body, corrected = self._corrections.apply(ready.outgoing.body)
         left_out = [loss for losses in self._downgrades.values() for loss in losses]
-        self._client.losses((*self._adapted, *left_out, *corrected, *ready.losses))
+        described = self._described or ()
+        self._client.losses((*described, *self._adapted, *left_out, *corrected, *ready.losses))
         if not self._client.headers and body is ready.outgoing.body:
             return ready
         headers = merged_headers(ready.outgoing.headers, self._client.headers)

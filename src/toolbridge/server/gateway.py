@@ -178,6 +178,7 @@ class Gateway:
         await self.router.sources.corrections.load()
         passes = is_passed_through(exchange, ask.codec.name, route)
         passes = passes and not self.router.sources.corrections.needs_other_api(route)
+        passes = passes and not self.router.describes(request, route)
         if not passes:  # in passthrough the provider stores its own responses
             request = await self.stored_responses.resume(request, exchange.caller)
         exchange.extra_headers["x-toolbridge-model"] = route.address
