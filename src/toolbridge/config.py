@@ -89,6 +89,8 @@ class ProviderConfig(CloudSettings, frozen=True, forbid_unknown_fields=True):
     """Settings that were read in documentation and not checked with the provider itself."""
     tool_mode: ToolModeSetting = "auto"
     """How tools reach the provider's models; `auto` is chosen and learned for each model."""
+    pin_slots: bool = True
+    """Whether a conversation keeps its slot of a llama.cpp server that has several."""
     constraint: Literal["json_schema", ""] | None = None
     """How the provider constrains an answer to a schema; unset for what its API has."""
 

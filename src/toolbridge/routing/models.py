@@ -64,6 +64,8 @@ class Route(msgspec.Struct, frozen=True):
     """The engine of the server, such as `llama.cpp` or `vllm`, as far as it is known."""
     template: str = ""
     """The hash of the model's chat template, where the server shows it (llama.cpp)."""
+    slots: int = 0
+    """The number of slots of the server (llama.cpp); 0 if it has none or they are unknown."""
     endpoint: CloudEndpoint | None = None
     """Signs the requests of a provider in a cloud; None for every other."""
 
@@ -213,6 +215,7 @@ class ModelRoutes:
             facts=facts,
             engine=live.engine,
             template=live.template,
+            slots=live.slots,
             endpoint=self._endpoint(provider) if provider_config.cloud else None,
         )
         others = {api: _in_api(route, api) for api in provider_config.other_apis}

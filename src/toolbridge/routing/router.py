@@ -26,6 +26,7 @@ from toolbridge.routing.image_describer import ImageDescriber
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.rules import RuleRoutes
+from toolbridge.routing.server_slots import ServerSlots
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
@@ -70,6 +71,7 @@ class Router:
         self._describer = (
             ImageDescriber(config.describe_images, self._ask) if config.describe_images else None
         )
+        self._slots = ServerSlots()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
 
@@ -168,6 +170,8 @@ class Router:
     ) -> AnswerAttempts:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
+        if pin := self._slots.pin(request, route, client.routing):
+            client = msgspec.structs.replace(client, pin=pin)
         if self._describer is not None:
             client = msgspec.structs.replace(client, describer=self._describer)
         if request.tools:

@@ -32,6 +32,7 @@ from toolbridge.routing.image_describer import DescribedSource, ImageDescriber
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
+from toolbridge.routing.server_slots import SLOT, PinnedSource, SlotPin
 from toolbridge.routing.sources import (
     Batch,
     ObservedSource,
@@ -68,6 +69,10 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the headers of each response of the provider."""
     raw: Callable[[Batch], None] | None = None
     """Called with the provider's events as they were decoded, before any stage."""
+    routing: Mapping[str, str] = {}
+    """The client's headers that routing reads (`policy.session_key`)."""
+    pin: SlotPin | None = None
+    """Takes a slot of a llama.cpp server for the request."""
     describer: ImageDescriber | None = None
     """Describes images for a model that accepts none."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
@@ -117,9 +122,22 @@ class TranslatedRequest:
         return self._source(ids)
 
     def _source(self, ids: Ids) -> Source:
-        source = self._sources.source(self.route, self._plan, ids, self._client.head)
+        pin = self._client.pin
+        source: Source
+        if pin is None or SLOT in self._plan.outgoing.body:
+            source = self._send(ids)
+        else:
+            source = PinnedSource(pin, partial(self._send, ids))
         source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
+
+    def _send(self, ids: Ids, slot: int | None = None) -> Source:
+        ready = self._plan
+        if slot is not None:
+            body = {**ready.outgoing.body, SLOT: slot}
+            outgoing = msgspec.structs.replace(ready.outgoing, body=body)
+            ready = msgspec.structs.replace(ready, outgoing=outgoing)
+        return self._sources.source(self.route, ready, ids, self._client.head)
 
     def stages(self, seed: bytes) -> AnswerStages:
         if self.route.is_demo:

@@ -275,12 +275,13 @@ class Gateway:
     async def _translated(self, turn: _Turn, route: Route) -> Message:
         exchange, asked = turn.exchange, turn.asked
         headers = self.client_headers.of(exchange, route.provider_config, turn.codec.name)
+        routing = routing_headers(exchange) if route.slots > 1 else {}
         attempts = self.router.attempts(
             self._opaque_tokens.restore(stateless(asked.request), exchange.caller),
             route,
             turn.prompt_tokens,
             attaches=turn.from_agent,
-            client=ClientSide(headers, turn.lose, turn.on_head),
+            client=ClientSide(headers, turn.lose, turn.on_head, routing=routing),
         )
         return await self._answer(turn, attempts)
 
