@@ -27,6 +27,7 @@ COMMANDS = {
     "models": "list the models that can be used",
     "probe": "print a report card of a model: tool calls, schemas, thinking, speed",
     "init": "write a toolbridge.toml",
+    "import": "turn a file of LiteLLM, claude-code-router or Portkey into a toolbridge.toml",
     "allow": "allow the toolbridge.toml of this directory",
     "doctor": "check the setup and show how to fix it",
     "status": "show the gateway that runs in the background",
