@@ -175,3 +175,15 @@ async def test_a_model_that_sees_gets_the_image(setting):
     (sent,) = chats(server, "eyes")
     assert sent["messages"][-1]["images"] == [RED]
     assert not warning
+
+
+async def test_an_image_that_the_other_model_cannot_get_is_not_invented():
+    """Ollama takes images as data only: a URL would be left out, and the model would guess."""
+    models = Models()
+    there = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    async with model_server(models.answer) as server, gateway(config(server.url)) as (url, _):
+        _, warning = await ask(url, said("user", TEXT, there))
+    assert chats(server, "eyes") == []
+    assert "ollama/eyes did not describe an image" in warning
+    (sent,) = chats(server, "main")
+    assert "described by" not in sent["messages"][-1]["content"]

@@ -15,7 +15,7 @@ import msgspec
 from toolbridge.accounting.calibrate import LEAST_SHARE, Calibration
 from toolbridge.accounting.count import count_simply, estimate_request
 from toolbridge.config import Config, ProviderConfig
-from toolbridge.core.errors import ConfigError, ToolbridgeError
+from toolbridge.core.errors import ConfigError, ToolbridgeError, Unsupported
 from toolbridge.core.messages import Loss, Message, Request
 from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
@@ -186,9 +186,12 @@ class Router:
         if not route.target.can("vision"):
             raise ConfigError(f"{route.address} accepts no images", where="describe_images")
         options = self._options(request, route, 0, attaches=True)
-        asked = TranslatedRequest(
-            self.sources, route, request, options, heal=0, client=ClientSide()
-        )
+        lost: list[Loss] = []
+        client = ClientSide(losses=lost.extend)
+        asked = TranslatedRequest(self.sources, route, request, options, heal=0, client=client)
+        if dropped := [loss for loss in lost if loss.what.startswith("turns")]:
+            # Without the image, the model would describe something that it has not seen.
+            raise Unsupported(f"{route.address} does not accept it: {dropped[0].why}")
         return await AnswerAttempts(asked).message()
 
     def describes(self, request: Request, route: Route) -> bool:
