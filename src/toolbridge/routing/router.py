@@ -21,7 +21,9 @@ from toolbridge.core.usage import Usage
 from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
+from toolbridge.routing.failover import AnswerChain, OpenAttempts
 from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
@@ -63,8 +65,28 @@ class Router:
         self.sources = ProviderConnections(upstream, env)
         self.model_routes = ModelRoutes(config, upstream, env)
         self.tool_modes = ToolModes()
+        self.health = ProviderHealth()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
+
+    def chain(self, name: str, open_attempts: OpenAttempts, caller: str = "") -> AnswerChain:
+        """Return the answer of the first model that gives one, of those that `name` means.
+
+        Requests of the same `caller` wait in one line where a provider has `max_in_flight`.
+        """
+        find = partial(self.model_routes.addresses, name)
+        return AnswerChain(self.model_routes, self.health, find, open_attempts, caller)
+
+    async def first_route(self, name: str) -> Route:
+        """Return the route that a request for `name` is sent to first."""
+        addresses = await self.model_routes.addresses(name)
+        for address in addresses if len(addresses) > 1 else ():
+            if not self.health.passed_over(address):
+                try:
+                    return await self.model_routes.route_at(address)
+                except ToolbridgeError:
+                    continue
+        return await self.model_routes.route(name)
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
