@@ -144,6 +144,7 @@ def test_a_wrong_rule_is_named(text, error, tmp_path):
     [
         (RoutingRule(to=""), "`to` is empty"),
         (RoutingRule(to=()), "`to` is empty"),
+        (RoutingRule(to=("ollama/a", WeightedModel("ollama/b"))), "either a chain"),
         (RoutingRule(to="olama/qwen3"), "did you mean 'ollama'"),
         (RoutingRule(to="ollama/qwen3", client="claude"), "claude-code, codex, gemini-cli"),
     ],

@@ -166,3 +166,16 @@ async def test_the_library_follows_the_rules():
         async with AsyncClient(config(server.url, rule), env={}) as client:
             assert await client.ask("gpt-5", "hi") == "ok"
     assert server.chats()[-1].json["model"] == "small"
+
+
+async def test_the_models_of_a_rule_can_be_a_chain():
+    """The first provider refuses the connection; the next one of the rule answers."""
+    async with model_server(models) as server:
+        dead = ProviderConfig(api="ollama", url="http://127.0.0.1:1", retries=0)
+        both = {**config(server.url).providers, "dead": dead}
+        named = {"default": "ollama/main", "safe": ("dead/x", "ollama/eyes")}
+        for to, served in ((("dead/x", "ollama/small"), "small"), ("safe", "eyes")):
+            rule = RoutingRule(to=to, model="claude-*")
+            chained = Config(log="off", map=named, routes=(rule,), providers=both)
+            async with gateway(chained) as (url, _):
+                assert (await ask(url, conversation()))[0] == f"ollama/{served}"

@@ -254,7 +254,7 @@ async def _rule(model_routes: ModelRoutes, number: int, rule: RoutingRule) -> Fi
     shown = f"routes.{number} ({rule.describe()}) → {rule.describe_targets()}"
     for target in rule.targets:
         try:
-            await model_routes.route_to(target.model)
+            await model_routes.first_route(await model_routes.target_addresses((target.model,)))
         except ToolbridgeError as error:
             return Finding(False, shown, error.problem.text)
     return Finding(True, shown)

@@ -10,15 +10,12 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
-
 from toolbridge import config as configuration
 from toolbridge import trust
-from toolbridge.config import FILE_NAME, Config
+from toolbridge.config import FILE_NAME
 from toolbridge.core.errors import ConfigError
 from toolbridge.core.printable import printable
 from toolbridge.importers import IMPORTERS, import_source, read_source
-from toolbridge.importers.draft import ConfigDraft
 from toolbridge.importers.write_toml import write_toml
 from toolbridge.routing.providers import find_providers
 from toolbridge.store import private_files
@@ -42,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{args.file} is not UTF-8: {error}") from None
     gateway, draft = import_source(read_source(text, str(args.file)), args.gateway)
-    _without_chains(draft)
     toml = write_toml(draft, f"Imported from a file of {gateway} by `toolbridge import`.")
     _check(toml, args.path)
     if args.write:
@@ -53,17 +49,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"note  {printable(str(note))}", file=sys.stderr)
     print(f"{len(draft.notes)} notes; check the rest with `toolbridge doctor`", file=sys.stderr)
     return 0
-
-
-def _without_chains(draft: ConfigDraft) -> None:
-    """Keep the first address of each name, if a value of the map cannot be a list."""
-    try:
-        msgspec.convert({"map": {"x": ["a/x", "b/y"]}}, Config)
-    except msgspec.ValidationError:
-        for name, addresses in draft.map.items():
-            if len(addresses) > 1:
-                draft.note(f"[map] {name}", f"fallbacks not carried: {', '.join(addresses[1:])}")
-                draft.map[name] = addresses[:1]
 
 
 def _check(toml: str, path: Path) -> None:

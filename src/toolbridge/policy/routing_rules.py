@@ -32,8 +32,8 @@ class WeightedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
 
 
-RuleTarget: TypeAlias = str | tuple[WeightedModel, ...]
-"""An address or a name of the map, or several models with weights."""
+RuleTarget: TypeAlias = str | tuple[str | WeightedModel, ...]
+"""An address or a name of the map; a chain of these; or several models with weights."""
 
 
 class RoutingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +67,19 @@ class RoutingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def targets(self) -> tuple[WeightedModel, ...]:
-        return (WeightedModel(self.to),) if isinstance(self.to, str) else self.to
+        to = (self.to,) if isinstance(self.to, str) else self.to
+        return tuple(WeightedModel(one) if isinstance(one, str) else one for one in to)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether the models are tried in order, instead of sharing the conversations."""
+        return not isinstance(self.to, str) and all(isinstance(one, str) for one in self.to)
+
+    def models_for(self, session: str) -> tuple[str, ...]:
+        """Return the models of a conversation, in the order in which they are tried."""
+        if self.is_chain:
+            return tuple(target.model for target in self.targets)
+        return (weighted_choice(self.targets, session),)
 
     def describe(self) -> str:
         """Return the conditions in words, as they are written in the configuration."""
@@ -80,8 +92,8 @@ class RoutingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def describe_targets(self) -> str:
         """Return the models, with the share of each if there are several."""
         total = sum(target.weight for target in self.targets)
-        if len(self.targets) == 1:
-            return self.targets[0].model
+        if len(self.targets) == 1 or self.is_chain:
+            return ", then ".join(target.model for target in self.targets)
         return ", ".join(f"{t.model} ({t.weight / total:.0%})" for t in self.targets)
 
 
@@ -154,6 +166,9 @@ def check_rules(rules: Sequence[RoutingRule], providers: Collection[str]) -> Non
         where = f"routes.{number}"
         if not rule.targets or not all(target.model.strip() for target in rule.targets):
             raise ConfigError("needs a model: `to` is empty", where=where)
+        if not isinstance(rule.to, str) and len({type(one) for one in rule.to}) > 1:
+            text = "`to` is either a chain of addresses or a list of tables with weights"
+            raise ConfigError(text, where=where)
         for target in rule.targets:
             _check_provider(target.model, providers, where)
         for client in rule.clients:

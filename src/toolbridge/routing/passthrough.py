@@ -106,6 +106,7 @@ class PassthroughRequest:
         self._upstream = upstream
         self._request = request
         self._framing = framing
+        self.streams = framing != "whole"
         self._client = client
         self._corrections = corrections
         self._body = self._corrected()
@@ -114,7 +115,7 @@ class PassthroughRequest:
         self.passed.reset(exact=self._framing != "array")
         request = msgspec.structs.replace(self._request, body=self._body)
         opening = RequestSender(self._upstream, self.route, request, self._client.head)
-        source = PassthroughSource(opening, ids, self.passed, stream=self._framing != "whole")
+        source = PassthroughSource(opening, ids, self.passed, stream=self.streams)
         return source if self._corrections is None else self._corrections.confirming(source)
 
     def stages(self, _: bytes) -> AnswerStages:

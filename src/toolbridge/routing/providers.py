@@ -20,6 +20,7 @@ from toolbridge.core.errors import ConfigError
 from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request, Text, Turn
 from toolbridge.environment import CALLER
+from toolbridge.map_settings import addresses_of
 from toolbridge.policy.routing_rules import check_rules
 from toolbridge.routing.nodes import NODE, check_node_quirks, read_node_settings
 from toolbridge.routing.provider_urls import fill_variables, unset_variables
@@ -83,14 +84,15 @@ def _check_map(config: Config, provider_configs: Mapping[str, ProviderConfig]) -
 
     Any other word before a slash may be part of a model's own name (`meta-llama/…`).
     """
-    for name, address in config.map.items():
-        provider, slash, _ = address.partition("/")
-        near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
-        if slash and near and provider not in provider_configs:
-            raise ConfigError(
-                f"there is no provider {provider!r}; did you mean {near[0]!r}?",
-                where=f"map.{name}",
-            )
+    for name, entry in config.map.items():
+        for address in addresses_of(entry):
+            provider, slash, _ = address.partition("/")
+            near = get_close_matches(provider, provider_configs, 1, cutoff=0.9)
+            if slash and near and provider not in provider_configs:
+                raise ConfigError(
+                    f"there is no provider {provider!r}; did you mean {near[0]!r}?",
+                    where=f"map.{name}",
+                )
 
 
 def _check_dialects(config: Config) -> None:

@@ -22,8 +22,10 @@ from toolbridge.policy.limits import check_window, was_truncated
 from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
+from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
 from toolbridge.routing.image_describer import ImageDescriber
 from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.rules import RuleRoutes
 from toolbridge.routing.server_slots import ServerSlots
@@ -68,12 +70,39 @@ class Router:
         self.model_routes = ModelRoutes(config, upstream, env)
         self.rules = RuleRoutes(config.routes, self.model_routes, estimate_request)
         self.tool_modes = ToolModes()
+        self.health = ProviderHealth()
         self._describer = (
             ImageDescriber(config.describe_images, self._ask) if config.describe_images else None
         )
         self._slots = ServerSlots()
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
+
+    def chain(
+        self,
+        name: str,
+        open_attempts: OpenAttempts,
+        caller: str = "",
+        find: FindAddresses | None = None,
+    ) -> AnswerChain:
+        """Return the answer of the first model that gives one, of those that `name` means.
+
+        `find` returns the addresses if the request itself selects them. Requests of the same
+        `caller` wait in one line where a provider has `max_in_flight`.
+        """
+        find = find or partial(self.rules.addresses, Request(model=name))
+        return AnswerChain(self.model_routes, self.health, find, open_attempts, caller)
+
+    async def first_route(self, name: str) -> Route:
+        """Return the route that a request for `name` is sent to first."""
+        addresses = await self.rules.addresses(Request(model=name))
+        for address in addresses if len(addresses) > 1 else ():
+            if not self.health.passed_over(address):
+                try:
+                    return await self.model_routes.route_at(address)
+                except ToolbridgeError:
+                    continue
+        return await self.model_routes.first_route(addresses)
 
     def count(self, request: Request, address: str) -> TokenCount:
         """Return the input tokens of `request` for a model, without asking its provider."""
@@ -90,7 +119,7 @@ class Router:
         """Return the address of the model for `request`, without asking a provider if possible."""
         if not self.config.routes:
             return self.model_routes.address(request.model)
-        return (await self.rules.choose(request, client_headers)).route.address
+        return (await self.rules.choose(request, client_headers)).addresses[0]
 
     async def count_exactly(
         self, request: Request, address: str, headers: Mapping[str, str]
@@ -182,7 +211,8 @@ class Router:
 
     async def _ask(self, model: str, request: Request) -> Message:
         """Return the answer to a request of the gateway itself."""
-        route = await self.model_routes.route_to(model)
+        found = await self.model_routes.target_addresses((model,))
+        route = await self.model_routes.first_route(found)
         if not route.target.can("vision"):
             raise ConfigError(f"{route.address} accepts no images", where="describe_images")
         options = self._options(request, route, 0, attaches=True)

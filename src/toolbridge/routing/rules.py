@@ -1,7 +1,7 @@
 """Applies the rules of `[[routes]]` to requests.
 
-`RuleRoutes` returns the route of a request: that of the first rule that matches, or the route of
-the model's name. Without rules a request is not examined. The conditions are in
+`RuleRoutes` returns the models for a request: those of the first rule that matches, or those of the
+model's name. Without rules a request is not examined. The conditions are in
 `policy/routing_rules.py`.
 """
 
@@ -15,18 +15,18 @@ from toolbridge.policy.routing_rules import (
     RoutingRule,
     matches,
     traits_of,
-    weighted_choice,
 )
 from toolbridge.policy.session_key import session_key
-from toolbridge.routing.models import ModelRoutes, Route
+from toolbridge.routing.models import ModelRoutes
 
 NO_HEADERS: Mapping[str, str] = {}
 
 
-class ChosenRoute(msgspec.Struct, frozen=True):
-    """The route of a request, and the rule that selected it."""
+class ChosenModels(msgspec.Struct, frozen=True):
+    """The addresses for a request, and the rule that selected them."""
 
-    route: Route
+    addresses: tuple[str, ...]
+    """In the order in which they are tried."""
     why: str = ""
     """The number and the conditions of the rule; empty if the model's name decided."""
 
@@ -47,29 +47,33 @@ class RuleRoutes:
 
     async def choose(
         self, request: Request, headers: Mapping[str, str] = NO_HEADERS
-    ) -> ChosenRoute:
-        """Return the route of `request`; `headers` are the client's, with names in lower case."""
+    ) -> ChosenModels:
+        """Return the models for `request`; `headers` are the client's, with names in lower case."""
         if not self._rules:
-            return ChosenRoute(await self._model_routes.route(request.model))
+            return ChosenModels(await self._model_routes.addresses(request.model))
         tokens = self._estimate(request) if self._counts else 0
         traits = traits_of(request, headers, tokens)
         return await self._first(self._rules, traits, session_key(request, headers))
 
+    async def addresses(self, request: Request) -> tuple[str, ...]:
+        """Return the addresses for a request without headers, in order."""
+        return (await self.choose(request)).addresses
+
     async def _first(
         self, rules: Sequence[tuple[int, RoutingRule]], traits: RequestTraits, session: str
-    ) -> ChosenRoute:
+    ) -> ChosenModels:
         for position, (number, rule) in enumerate(rules):
             if not matches(rule, traits):
                 continue
             if _needs_vision_only(rule, traits):
                 # Images stay with a model that is known to accept them.
                 other = await self._first(rules[position + 1 :], traits, session)
-                if other.route.target.can("vision", unknown=False):
+                route = await self._model_routes.first_route(other.addresses)
+                if route.target.can("vision", unknown=False):
                     return other
-            model = weighted_choice(rule.targets, session)
-            route = await self._model_routes.route_to(model)
-            return ChosenRoute(route, f"{number} ({rule.describe()})")
-        return ChosenRoute(await self._model_routes.route(traits.model))
+            found = await self._model_routes.target_addresses(rule.models_for(session))
+            return ChosenModels(found, f"{number} ({rule.describe()})")
+        return ChosenModels(await self._model_routes.addresses(traits.model))
 
 
 def _needs_vision_only(rule: RoutingRule, traits: RequestTraits) -> bool:

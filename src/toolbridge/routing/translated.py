@@ -83,6 +83,8 @@ class TranslatedRequest:
     """A request encoded for the provider's API, whose answer is decoded and healed."""
 
     retries_empty = True
+    streams = True
+    needs_other_api = False
 
     def __init__(
         self,

@@ -15,7 +15,6 @@ from toolbridge.core.caller import owner_of
 from toolbridge.core.codec import OutputSupport
 from toolbridge.core.errors import MalformedRequest
 from toolbridge.core.json import JsonObject
-from toolbridge.core.messages import Request
 from toolbridge.routing import Router
 from toolbridge.routing.models import Route
 from toolbridge.runs.artifacts import Artifacts
@@ -139,9 +138,7 @@ class StreamService:
 
     async def _route(self, stream_request: StreamRequest) -> Route:
         await self._router.sources.corrections.load()
-        # The conversation is not known yet, so that only the model's name selects a rule.
-        chosen = await self._router.rules.choose(Request(model=stream_request.model))
-        return chosen.route
+        return await self._router.first_route(stream_request.model)
 
     async def _tools(self, stream_request: StreamRequest, catalog: Catalog) -> Registry:
         """Return the tools of one stream: the server's, and the caller's tools that have a URL."""

@@ -9,7 +9,7 @@ from toolbridge.core.usage import Usage
 from toolbridge.routing.embedding import embed
 from toolbridge.routing.pricing import priced
 from toolbridge.server.app import App
-from toolbridge.server.gateway import warning
+from toolbridge.server.client_turn import warning
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 

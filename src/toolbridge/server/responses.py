@@ -1,6 +1,8 @@
 """The other endpoints of the Responses API: stored responses, their input items, compaction."""
 
 import os
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -14,13 +16,16 @@ from toolbridge.core.errors import MalformedRequest, Truncated, UnknownRoute
 from toolbridge.core.ids import Ids
 from toolbridge.core.json import Json, JsonObject, dump_bytes
 from toolbridge.core.messages import Request
+from toolbridge.policy.failover import TriedAddress
+from toolbridge.routing.attempts import AnswerAttempts
+from toolbridge.routing.models import Route
 from toolbridge.routing.pricing import priced
 from toolbridge.routing.translated import ClientSide
 from toolbridge.server.app import App
 from toolbridge.server.gateway import ApiEndpoint
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
-from toolbridge.server.rule_routes import choose_route
+from toolbridge.server.rule_routes import choose_addresses
 from toolbridge.server.stored_responses import StoredResponse, stateless
 
 API = "openai_responses"
@@ -84,15 +89,23 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
     body = await exchange.body(app.config.max_body)
     asked = codec.decode_request(body, stream=False)
     request = stateless(await gateway.stored_responses.resume(asked, exchange.caller))
-    route = await choose_route(gateway.router, request, exchange, entry)
-    entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
     summary = summary_request(request)
-    counted = gateway.router.admit(summary, route)
-    client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
-    message = await gateway.router.attempts(summary, route, counted.tokens, client=client).message()
+    prompt_tokens = 0
+
+    async def open_attempts(route: Route, _: Sequence[TriedAddress]) -> AnswerAttempts:
+        nonlocal prompt_tokens
+        entry.note(gen_ai__request__model=request.model, gen_ai__response__model=route.target.model)
+        counted = gateway.router.admit(summary, route)
+        prompt_tokens = counted.shown
+        client = ClientSide(gateway.client_headers.of(exchange, route.provider_config, API))
+        return gateway.router.attempts(summary, route, counted.tokens, client=client)
+
+    find = partial(choose_addresses, gateway.router, request, exchange, entry)
+    chain = gateway.router.chain(request.model, open_attempts, exchange.caller, find)
+    message = await chain.message()
     if not message.text:
-        raise Truncated(f"{route.provider} returned an empty summary; send the request again")
-    entry.finish(await priced(message, route, entry.at))
+        raise Truncated(f"{chain.route.provider} returned an empty summary; send the request again")
+    entry.finish(await priced(message, chain.route, entry.at))
     ids = Ids(os.urandom(16))
     usage = message.usage
     shown: JsonObject = {
@@ -101,11 +114,11 @@ async def compact(app: App, exchange: HttpExchange, entry: Entry) -> None:
         "created_at": int(entry.at),
         "output": compaction_output(_encoded(request), message.text, ids),
         "usage": {
-            "input_tokens": usage.input_total or counted.shown,
+            "input_tokens": usage.input_total or prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cache_read},
             "output_tokens": usage.output,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-            "total_tokens": (usage.input_total or counted.shown) + usage.output,
+            "total_tokens": (usage.input_total or prompt_tokens) + usage.output,
         },
     }
     await exchange.reply(200, dump_bytes(shown))

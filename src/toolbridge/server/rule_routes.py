@@ -1,9 +1,10 @@
 """The rules of `[[routes]]` in the gateway: the headers that they read, and the report of a match."""
 
+from collections.abc import Sequence
+
 from toolbridge.core.messages import Request
 from toolbridge.policy.session_key import ROUTING_HEADERS
 from toolbridge.routing import Router
-from toolbridge.routing.models import Route
 from toolbridge.server.http import HttpExchange
 from toolbridge.server.request_log import Entry
 
@@ -13,15 +14,15 @@ def routing_headers(exchange: HttpExchange) -> dict[str, str]:
     return {name: value for name in ROUTING_HEADERS if (value := exchange.header(name))}
 
 
-async def choose_route(
+async def choose_addresses(
     router: Router, request: Request, exchange: HttpExchange, entry: Entry
-) -> Route:
-    """Return the route of `request`; report the rule that selected it in the log and a header."""
+) -> Sequence[str]:
+    """Return the addresses for `request`; report the rule that selected them."""
     if not router.config.routes:
-        return await router.model_routes.route(request.model)
+        return await router.model_routes.addresses(request.model)
     chosen = await router.rules.choose(request, routing_headers(exchange))
     if chosen.why:
         shown = chosen.why.encode("ascii", "replace").decode()
         exchange.extra_headers["x-toolbridge-route"] = shown
         entry.fields["toolbridge.route"] = chosen.why
-    return chosen.route
+    return chosen.addresses
