@@ -179,3 +179,26 @@ async def test_a_full_queue_leads_to_the_next_provider(monkeypatch):
         assert text_of(said) == "other"
         gate.open.release()
         assert text_of((await first)[1]) == "hello"
+
+
+async def test_only_one_request_at_a_time_is_a_probe():
+    gate = Gate()
+    async with (
+        model_server(gate) as one,
+        model_server(says("anthropic", "other")) as other,
+        gateway(two(one.url, other.url)) as (here, app),
+        aiohttp.ClientSession() as session,
+    ):
+        gate.open.release()
+        await post(session, here, "0")
+        breaker = app.gateway.router.health._breakers["a"]
+        for _ in range(FAILURES):
+            breaker.fail(0.0)
+        breaker.until = asyncio.get_running_loop().time()  # the rest is over
+        asking = [asyncio.create_task(post(session, here, str(n))) for n in range(5)]
+        await until(lambda: sum(task.done() for task in asking) == 4)
+        assert gate.running == 1
+        gate.open.release()
+        texts = sorted([text_of(said) for _, said in await asyncio.gather(*asking)])
+    assert texts == ["hello", *["other"] * 4]
+    assert len(gate.order) == 2
