@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from toolbridge import codecs, providers
@@ -16,6 +16,7 @@ from toolbridge.cli.serve import listen
 from toolbridge.config import Config, key_variable, secret
 from toolbridge.core.errors import ToolbridgeError
 from toolbridge.environment import CALLER
+from toolbridge.map_settings import addresses_of
 from toolbridge.policy.routing_rules import RoutingRule, explain_rules
 from toolbridge.routing.models import ModelRoutes
 from toolbridge.routing.nodes import NODE
@@ -124,6 +125,7 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         own = ["default"] if model_routes.default else []
         own += [config.describe_images] if config.describe_images else []
         asked = dict.fromkeys([*own, *config.map, *names])
+        asked = _with_chains(asked, config)
         used = {model_routes.address(_name(model_routes, name)).partition("/")[0] for name in asked}
         used |= {t.model.partition("/")[0] for rule in config.routes for t in rule.targets}
         there = [
@@ -140,6 +142,15 @@ async def _models(config: Config, names: list[str]) -> list[Finding]:
         found += [await _rule(model_routes, *numbered) for numbered in enumerate(config.routes, 1)]
         found += [note for name in names if (note := _rules_of(config, name))]
         return found + [note for name in there if (note := _assumed(model_routes, name))]
+
+
+def _with_chains(names: Iterable[str], config: Config) -> dict[str, None]:
+    """Return `names` with the addresses of a chain in place of its name."""
+    found: dict[str, None] = {}
+    for name in names:
+        chain = addresses_of(config.map.get(name, name))
+        found |= dict.fromkeys(chain if len(chain) > 1 else (name,))
+    return found
 
 
 def _default(model_routes: ModelRoutes) -> list[Finding]:

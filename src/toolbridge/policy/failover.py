@@ -21,8 +21,8 @@ LONGEST_REST = 86_400.0
 ERROR_REST = 60.0
 """Seconds for which an address is passed over after its key or its model was rejected."""
 _ORDER: tuple[FailureClass, ...] = (
-    "rate_limit", "overload", "connection", "broken_answer", "overflow", "quota", "auth", "no_model",
-    "bad_request",
+    "rate_limit", "overload", "connection", "broken_answer", "overflow", "too_large", "quota", "auth",
+    "no_model", "bad_request",
 )  # fmt: skip
 """Of several failures the client gets the first of this order: one after which it can do something."""
 _LIMIT = re.compile(r"> (\d{1,12})(?: maximum)?")
@@ -77,7 +77,9 @@ def rest_after(problem: Problem) -> tuple[float, bool]:
     wait = problem.retry_after
     match classify(problem):
         case "quota":
-            return min(QUOTA_REST if wait is None else wait, LONGEST_REST), True
+            # Without credit nothing works; the limit of a day is mostly that of one model.
+            no_credit = problem.kind == "rejected" and wait is None
+            return min(QUOTA_REST if wait is None else wait, LONGEST_REST), no_credit
         case "rate_limit":
             return DEFAULT_WAIT if wait is None else wait, False
         case "auth" | "no_model":

@@ -20,6 +20,7 @@ FailureClass: TypeAlias = Literal[
     "auth",
     "no_model",
     "overflow",
+    "too_large",
     "bad_request",
 ]
 """
@@ -30,7 +31,8 @@ FailureClass: TypeAlias = Literal[
 - `broken_answer`: the model wrote something unusable; a second answer is mostly better.
 - `auth`: the provider rejects the key, or the key may not use this model.
 - `no_model`: the provider does not serve the model, or not at this address.
-- `overflow`: the request is too large for the model.
+- `overflow`: the prompt does not fit into the context window of the model.
+- `too_large`: the request is larger than this provider or account accepts at once.
 - `bad_request`: the request itself is wrong, so that every provider would reject it.
 """
 
@@ -45,7 +47,7 @@ _CLASSES: dict[str, FailureClass] = {
     "timed_out": "connection",
     "broken_call": "broken_answer",
     "context_overflow": "overflow",
-    "too_large": "overflow",
+    "too_large": "too_large",
     "unknown_model": "no_model",
     "unknown_route": "no_model",
     "config": "no_model",
@@ -65,7 +67,7 @@ _STATUSES: dict[int, FailureClass] = {
     405: "no_model",
     408: "overload",
     409: "overload",
-    413: "overflow",
+    413: "too_large",
     425: "overload",
     429: "quota",
     501: "no_model",
@@ -79,6 +81,12 @@ _QUOTA = re.compile(
     r"|(?:spend|spending|billing|usage) (?:hard )?limit|exceeded your \S* ?(?:current )?quota",
     re.IGNORECASE,
 )
+# OpenRouter, a 429: "Rate limit exceeded: free-models-per-day"; Groq, a 429: "Rate limit reached …
+# on tokens per day (TPD): Limit 100000".
+_PER_DAY = re.compile(r"\bper[- ]day\b|daily (?:limit|quota)", re.IGNORECASE)
+# Groq, a 413, and OpenAI, a 429: "Request too large for … on tokens per min (TPM): Limit 30000,
+# Requested 61337".
+_TOO_LARGE = re.compile(r"request too large for", re.IGNORECASE)
 # Gemini API, errors: an invalid key, and a country without the API, are a 400; OpenAI answers 403.
 _AUTH = re.compile(
     r"the provider rejected the API key|user location is not supported"
@@ -103,6 +111,10 @@ def classify(problem: Problem) -> FailureClass:
     that the error is the server's and temporary.
     """
     if problem.kind == "rate_limited":
+        if problem.status == 413 or _TOO_LARGE.search(problem.text):
+            return "too_large"
+        if _PER_DAY.search(problem.text):
+            return "quota"
         lasting = problem.retry_after is not None and problem.retry_after >= QUOTA_WAIT
         return "quota" if lasting else "rate_limit"
     if problem.kind != "rejected":

@@ -24,7 +24,7 @@ from toolbridge.policy.failover import (
 )
 from toolbridge.routing.attempts import AnswerAttempts, Batch, KnownAnswer
 from toolbridge.routing.models import ModelRoutes, Route
-from toolbridge.routing.provider_health import ProviderHealth
+from toolbridge.routing.provider_health import PassedOver, ProviderHealth, RequestInFlight
 
 FindAddresses: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Returns the addresses of a chain, in the order in which they are tried."""
@@ -52,6 +52,7 @@ class AnswerChain:
         self._caller = caller
         self._left: deque[str] | None = None
         """The addresses that were not tried yet; None before `prepare`."""
+        self._is_chain = False
         self._passed_over: list[str] = []
         """Addresses that are tried only if no other one answers."""
         self._insists = False
@@ -92,6 +93,7 @@ class AnswerChain:
         """Prepare the request for the first address that can be used; raise without one."""
         if self._left is None:
             self._left = deque(await self._find_addresses())
+            self._is_chain = len(self._left) > 1
             await self._advance()
 
     async def events(self) -> AsyncGenerator[Batch, None]:
@@ -105,7 +107,7 @@ class AnswerChain:
             last: ev.Event | None = None
             try:
                 async with (
-                    self._health.sending(self.route, self._caller) as sending,
+                    self._sending() as sending,
                     aclosing(self.attempts.events()) as batches,
                 ):
                     async for batch in batches:
@@ -129,7 +131,7 @@ class AnswerChain:
         await self.prepare()
         while True:
             try:
-                async with self._health.sending(self.route, self._caller) as sending:
+                async with self._sending() as sending:
                     message = await self.attempts.message()
                     sending.ended(None)
                     self._health.note_answer(self.route.address)
@@ -137,9 +139,18 @@ class AnswerChain:
             except ToolbridgeError as error:
                 await self._go_on(error)
 
+    def _sending(self) -> RequestInFlight:
+        insists = self._insists or not self._is_chain
+        return self._health.sending(self.route, self._caller, insists=insists)
+
     async def _go_on(self, error: ToolbridgeError) -> None:
         """Prepare the request for the next address after a failure; raise without one."""
         route = self.route
+        if isinstance(error, PassedOver):
+            self._pass_over(route.address, error.problem.text)
+            self._passed_over.append(route.address)
+            await self._advance()
+            return
         if self.attempts.needs_other_api and not self._reopened:
             self._reopened = True
             try:
@@ -174,8 +185,8 @@ class AnswerChain:
         left = self._left if self._left is not None else deque[str]()
         while left:
             address = left.popleft()
-            alone = not left and not self._passed_over and not self.tried
-            why = "" if self._insists or alone else self._health.passed_over(address)
+            insists = self._insists or not self._is_chain
+            why = "" if insists else self._health.passed_over(address)
             if not why:
                 return address
             self._pass_over(address, why)
@@ -203,7 +214,8 @@ class AnswerChain:
     ) -> None:
         """Note a failure; raise it if no other provider may be asked."""
         problem = error.problem
-        self._health.note_failure(address, config, problem)
+        if self._is_chain:
+            self._health.note_failure(address, config, problem)
         self._exceeded = max(self._exceeded, overflowed_window(problem, window))
         self.tried.append(TriedAddress(address, problem))
         self.last_error = error

@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 
 from toolbridge.config import ProviderConfig
-from toolbridge.core.errors import RateLimited, ToolbridgeError
+from toolbridge.core.errors import Overloaded, RateLimited, ToolbridgeError
 from toolbridge.core.messages import Problem
 from toolbridge.environment import CALLER
 from toolbridge.policy.failover import rest_after
@@ -31,6 +31,10 @@ class Rest(msgspec.Struct, frozen=True):
 
     until: float
     failure: FailureClass
+
+
+class PassedOver(Overloaded):
+    """No request is sent to the provider, because its breaker has opened meanwhile."""
 
 
 class HealthReport(msgspec.Struct, frozen=True):
@@ -126,14 +130,17 @@ class ProviderHealth:
             self._rests.pop(address, None)
             self._rests.pop(address.partition("/")[0], None)
 
-    def sending(self, route: Route, caller: str) -> "RequestInFlight":
-        """Return the context in which one request is sent to the provider of a route."""
+    def sending(self, route: Route, caller: str, *, insists: bool) -> "RequestInFlight":
+        """Return the context in which one request is sent to the provider of a route.
+
+        Unless it `insists`, entering raises `PassedOver` while another request is the probe.
+        """
         breaker = self._breakers.setdefault(route.provider, ProviderBreaker())
         limit = route.provider_config.max_in_flight
         places = self._places.get(route.provider)
         if limit and places is None:
             places = self._places[route.provider] = PlacesInFlight(route.provider, limit)
-        return RequestInFlight(breaker, places if limit else None, caller)
+        return RequestInFlight(breaker, places if limit else None, caller, insists=insists)
 
     def report(self) -> dict[str, HealthReport]:
         """Return the state of every provider that was used or is passed over."""
@@ -158,18 +165,29 @@ class RequestInFlight:
     """One request to a provider: its place, and its result for the breaker."""
 
     def __init__(
-        self, breaker: ProviderBreaker, places: PlacesInFlight | None, caller: str
+        self,
+        breaker: ProviderBreaker,
+        places: PlacesInFlight | None,
+        caller: str,
+        *,
+        insists: bool,
     ) -> None:
         self._breaker = breaker
         self._places = places
         self._caller = caller
+        self._insists = insists
         self._probe = False
         self._noted = False
 
     async def __aenter__(self) -> Self:
         if self._places is not None:
             await self._places.enter(self._caller)
-        self._probe = self._breaker.begin(_now())
+        now = _now()
+        if not self._insists and not self._breaker.lets_through(now):
+            if self._places is not None:
+                self._places.leave()
+            raise PassedOver(f"{self._breaker.failures} failures in a row")
+        self._probe = self._breaker.begin(now)
         return self
 
     def answered(self) -> None:
