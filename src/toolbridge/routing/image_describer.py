@@ -38,6 +38,10 @@ class ImageDescriber:
         self._kept: dict[str, str] = {}
         """Hash of an image → its description; the last used are last."""
 
+    def source(self, describe: Callable[[], Awaitable[Source]]) -> Source:
+        """Return a source that calls `describe` at its first read."""
+        return DescribedSource(describe)
+
     async def describe(self, request: Request) -> tuple[Request, tuple[Loss, ...]]:
         """Return `request` with its images described, and the losses.
 

@@ -8,7 +8,7 @@ attempts that produce the answer.
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -23,17 +23,19 @@ from toolbridge.policy.routing_rules import has_images
 from toolbridge.routing.attempts import AnswerAttempts
 from toolbridge.routing.counting import ProviderCounts
 from toolbridge.routing.failover import AnswerChain, FindAddresses, OpenAttempts
-from toolbridge.routing.image_describer import ImageDescriber
 from toolbridge.routing.models import ModelRoutes, Route
 from toolbridge.routing.provider_health import ProviderHealth
 from toolbridge.routing.providers import config_for, is_first_party
 from toolbridge.routing.rules import RuleRoutes
-from toolbridge.routing.server_slots import ServerSlots
 from toolbridge.routing.sources import ProviderConnections
 from toolbridge.routing.tool_modes import ToolModes, constraint_of
 from toolbridge.routing.translated import ClientSide, OnLosses, TranslatedRequest, ignore_losses
 from toolbridge.translate import RequestOptions
 from toolbridge.upstream.http import Upstream
+
+if TYPE_CHECKING:
+    from toolbridge.routing.image_describer import ImageDescriber
+    from toolbridge.routing.server_slots import ServerSlots, SlotPin
 
 Accuracy: TypeAlias = Literal["exact", "calibrated", "estimated", "words4", "chars4"]
 """The values of the header `x-toolbridge-token-count`."""
@@ -71,10 +73,8 @@ class Router:
         self.rules = RuleRoutes(config.routes, self.model_routes, estimate_request)
         self.tool_modes = ToolModes()
         self.health = ProviderHealth()
-        self._describer = (
-            ImageDescriber(config.describe_images, self._ask) if config.describe_images else None
-        )
-        self._slots = ServerSlots()
+        self._describer = self._open_describer() if config.describe_images else None
+        self._slots: ServerSlots | None = None
         self._calibration = Calibration()
         self._provider_counts = ProviderCounts(upstream)
 
@@ -199,8 +199,8 @@ class Router:
     ) -> AnswerAttempts:
         own = route.settings.heal
         heal = self.config.heal if own is None else own
-        if pin := self._slots.pin(request, route, client.routing):
-            client = msgspec.structs.replace(client, pin=pin)
+        if route.slots > 1:
+            client = msgspec.structs.replace(client, pin=self._pin(request, route, client))
         if self._describer is not None:
             client = msgspec.structs.replace(client, describer=self._describer)
         if request.tools:
@@ -208,6 +208,19 @@ class Router:
         return AnswerAttempts(
             TranslatedRequest(self.sources, route, request, options, heal=heal, client=client)
         )
+
+    def _open_describer(self) -> "ImageDescriber":
+        from toolbridge.routing.image_describer import ImageDescriber
+
+        return ImageDescriber(self.config.describe_images, self._ask)
+
+    def _pin(self, request: Request, route: Route, client: ClientSide) -> "SlotPin | None":
+        """Return the pin of a request to a server with several slots."""
+        if self._slots is None:
+            from toolbridge.routing.server_slots import ServerSlots
+
+            self._slots = ServerSlots()
+        return self._slots.pin(request, route, client.routing)
 
     async def _ask(self, model: str, request: Request) -> Message:
         """Return the answer to a request of the gateway itself."""

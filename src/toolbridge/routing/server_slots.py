@@ -7,6 +7,7 @@ answer is closed.
 import asyncio
 from collections.abc import Callable, Mapping
 
+from toolbridge.core.json import JsonObject
 from toolbridge.core.messages import Request
 from toolbridge.policy.agent_requests import kind_of
 from toolbridge.policy.session_key import session_key
@@ -37,6 +38,8 @@ class ServerSlots:
 class SlotPin:
     """Takes a slot for each attempt to answer one request."""
 
+    field = SLOT
+
     def __init__(
         self, table: SlotTable, slots: int, request: Request, headers: Mapping[str, str]
     ) -> None:
@@ -44,6 +47,10 @@ class SlotPin:
         self._slots = slots
         self._session = session_key(request, headers)
         self._kind = kind_of(request, headers)
+
+    def source(self, send: Callable[[JsonObject | None], Source]) -> Source:
+        """Return a source that calls `send` at its first read, with the field for the slot."""
+        return PinnedSource(self, send)
 
     def take(self) -> int | None:
         now = asyncio.get_running_loop().time()
@@ -58,7 +65,7 @@ class PinnedSource:
 
     passing = False
 
-    def __init__(self, pin: SlotPin, send: Callable[[int | None], Source]) -> None:
+    def __init__(self, pin: SlotPin, send: Callable[[JsonObject | None], Source]) -> None:
         self._pin = pin
         self._send = send
         self._slot: int | None = None
@@ -67,7 +74,7 @@ class PinnedSource:
     async def read(self) -> Batch | None:
         if self._source is None:
             self._slot = self._pin.take()
-            self._source = self._send(self._slot)
+            self._source = self._send(None if self._slot is None else {SLOT: self._slot})
         return await self._source.read()
 
     async def close(self) -> None:

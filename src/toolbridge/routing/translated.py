@@ -8,14 +8,14 @@ Both are reported as losses.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from toolbridge.core import events as ev
 from toolbridge.core.draft import Draft
 from toolbridge.core.ids import Ids
-from toolbridge.core.json import dumps
+from toolbridge.core.json import JsonObject, dumps
 from toolbridge.core.messages import Loss, Problem, Request, Text
 from toolbridge.history.prefix import strip_volatile
 from toolbridge.policy.downgrade import MissingFeature, missing_feature, without_thoughts
@@ -28,11 +28,9 @@ from toolbridge.policy.tool_modes import (
     outcome_of,
     rejects_constraint,
 )
-from toolbridge.routing.image_describer import DescribedSource, ImageDescriber
 from toolbridge.routing.models import Route
 from toolbridge.routing.providers import is_first_party
 from toolbridge.routing.request_corrections import RequestCorrections
-from toolbridge.routing.server_slots import SLOT, PinnedSource, SlotPin
 from toolbridge.routing.sources import (
     Batch,
     ObservedSource,
@@ -50,6 +48,10 @@ from toolbridge.translate import (
     answer_stages,
     plan,
 )
+
+if TYPE_CHECKING:
+    from toolbridge.routing.image_describer import ImageDescriber
+    from toolbridge.routing.server_slots import SlotPin
 
 OnLosses: TypeAlias = Callable[[tuple[Loss, ...]], None]
 
@@ -71,9 +73,9 @@ class ClientSide(msgspec.Struct, frozen=True):
     """Called with the provider's events as they were decoded, before any stage."""
     routing: Mapping[str, str] = {}
     """The client's headers that routing reads (`policy.session_key`)."""
-    pin: SlotPin | None = None
+    pin: "SlotPin | None" = None
     """Takes a slot of a llama.cpp server for the request."""
-    describer: ImageDescriber | None = None
+    describer: "ImageDescriber | None" = None
     """Describes images for a model that accepts none."""
     tools: Callable[[ToolMode, ModeOutcome], None] | None = None
     """Called with how a tool mode did in the answer, where the answer shows it."""
@@ -116,27 +118,24 @@ class TranslatedRequest:
             return self._source(ids)
         if self.route.target.can("vision") or not has_images(self._request):
             return self._source(ids)
-        return DescribedSource(partial(self._described_source, describer, ids))
+        return describer.source(partial(self._described_source, describer, ids))
 
-    async def _described_source(self, describer: ImageDescriber, ids: Ids) -> Source:
+    async def _described_source(self, describer: "ImageDescriber", ids: Ids) -> Source:
         self._request, self._described = await describer.describe(self._request)
         self._plan = self._prepare()
         return self._source(ids)
 
     def _source(self, ids: Ids) -> Source:
         pin = self._client.pin
-        source: Source
-        if pin is None or SLOT in self._plan.outgoing.body:
-            source = self._send(ids)
-        else:
-            source = PinnedSource(pin, partial(self._send, ids))
+        pinned = pin is not None and pin.field not in self._plan.outgoing.body
+        source = pin.source(partial(self._send, ids)) if pin and pinned else self._send(ids)
         source = self._corrections.confirming(source)
         return source if self._client.raw is None else ObservedSource(source, self._client.raw)
 
-    def _send(self, ids: Ids, slot: int | None = None) -> Source:
+    def _send(self, ids: Ids, fields: JsonObject | None = None) -> Source:
         ready = self._plan
-        if slot is not None:
-            body = {**ready.outgoing.body, SLOT: slot}
+        if fields:
+            body = {**ready.outgoing.body, **fields}
             outgoing = msgspec.structs.replace(ready.outgoing, body=body)
             ready = msgspec.structs.replace(ready, outgoing=outgoing)
         return self._sources.source(self.route, ready, ids, self._client.head)
